@@ -1,0 +1,103 @@
+# `make help` lists the targets. `make demo` and `make test` each work alone on a fresh checkout.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTEST_ARGS ?= -n 2 --dist loadfile
+NOTEBOOK_ARGS ?= --timeout=1200
+NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))
+
+# One BLAS thread per process: the matrices here are small, parallelism comes from processes, and two levels of
+# threads on the same cores can slow a narrow matrix product down twentyfold. It also makes timings comparable.
+test test-slow bench demo notebooks: export OMP_NUM_THREADS = 1
+test test-slow bench demo notebooks: export OPENBLAS_NUM_THREADS = 1
+test test-slow bench demo notebooks: export MKL_NUM_THREADS = 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint format types notebooks bench wheel constraints clean venv
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
+
+demo: $(VENV)/.installed-runtime  ## a guided run of the program
+	@$(VENV)/bin/rcb demo
+
+test: $(VENV)/.installed-dev  ## the fast tests
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+test-slow: $(VENV)/.installed-dev  ## the statistical and compile-heavy tests
+	@$(PY) -m pytest -m slow $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev  ## style, format and layers, without changing anything
+	@$(VENV)/bin/ruff check
+	@$(VENV)/bin/ruff format --check
+	@$(VENV)/bin/lint-imports --no-logo
+
+format: $(VENV)/.installed-dev  ## rewrite the sources in the house format
+	@$(VENV)/bin/ruff check --fix-only
+	@$(VENV)/bin/ruff format
+
+types: $(VENV)/.installed-dev  ## static types
+	@$(VENV)/bin/pyright
+
+ifeq ($(NOTEBOOKS),)
+notebooks:  ## execute notebooks/*.ipynb (NOTEBOOK_ARGS=--inplace keeps the output)
+	@echo "no notebooks in notebooks/ yet"
+else
+notebooks: $(VENV)/.installed-notebooks
+	@for notebook in $(NOTEBOOKS); do \
+	    echo "$$notebook"; $(VENV)/bin/jupyter execute $(NOTEBOOK_ARGS) "$$notebook" || exit 1; \
+	done
+endif
+
+ifeq ($(BENCHMARKS),)
+bench:  ## run the benchmark scripts, tests/benchmarks/bench_*.py
+	@echo "no benchmarks in tests/benchmarks/ yet"
+else
+bench: $(VENV)/.installed-dev
+	@for script in $(BENCHMARKS); do echo "$$script"; $(PY) "$$script" || exit 1; done
+endif
+
+wheel: $(VENV)/.installed-dev  ## build dist/*.tar.gz, and dist/*.whl from it
+	@rm -rf dist
+	@PIP_QUIET=2 $(PY) -m build --quiet
+	@ls dist/*.tar.gz dist/*.whl
+
+# Resolved from scratch in a throwaway environment, so that leftovers of this one do not get pinned.
+constraints:  ## refresh constraints.txt with the newest versions that resolve together
+	@python=$$(tools/find_python) && build=$$(mktemp -d) && trap 'rm -rf "$$build"' EXIT && \
+	"$$python" -m venv "$$build/venv" && \
+	echo "resolving (a few minutes) ..." && \
+	"$$build/venv/bin/python" -m pip install -q -q -e '.[dask,dev,notebooks]' 'hatchling' && \
+	{ sed -n '/^#/p' constraints.txt; \
+	  "$$build/venv/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^rcb.bayes=='; \
+	} > "$$build/constraints.txt" && cp "$$build/constraints.txt" constraints.txt
+
+clean:  ## remove build output and caches, keep .venv
+	@rm -rf build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+venv: $(VENV)/.installed-dev  ## make .venv with everything needed to work on the package
+	@echo "$$($(PY) --version) in $(VENV)"
+
+# Each stamp stands for "installed since pyproject.toml and constraints.txt last changed". The demo needs the runtime
+# only; an install with an extra includes the runtime, so it sets both stamps.
+define install
+	@echo "installing (about a minute) ..."
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt -e '.$(1)' \
+	    > $(VENV)/install.log 2>&1 || { tail -n 25 $(VENV)/install.log >&2; exit 1; }
+	@touch $(VENV)/.installed-runtime $@
+endef
+
+$(VENV)/.installed-runtime: $(PY) pyproject.toml constraints.txt
+	$(call install,)
+
+$(VENV)/.installed-dev: $(PY) pyproject.toml constraints.txt
+	$(call install,[dev])
+
+$(VENV)/.installed-notebooks: $(PY) pyproject.toml constraints.txt
+	$(call install,[notebooks])
+
+$(PY):
+	@python=$$(tools/find_python) && { "$$python" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }; }

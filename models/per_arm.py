@@ -1,0 +1,76 @@
+"""A different family for each arm: Gaussian, Student-t and Laplace, in turn.
+
+    beta[i, k] ~ mean[i, k] + scale[i, k] * family_i, with family_i from ``families``, repeated as needed
+
+The usual way to write what one knows arm by arm: define each arm's vector with any distribution, stack them, and call
+the result beta. Copy this file and edit its branches.
+
+Applicability
+-------------
+Arms are independent. Keep each arm's vector a plain distribution (or one shifted and scaled), since then beta still has
+a density; a sum of several unknowns has none, and its posterior must be sampled.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pymc as pm
+from numpy.typing import ArrayLike
+
+
+def build_model(
+    *,
+    n_arms: int = 3,
+    n_features: int = 5,
+    families: Sequence[str] = ("gaussian", "student_t", "laplace"),
+    mean: ArrayLike = 0.0,
+    scale: ArrayLike = 0.5,
+    nu: float = 4.0,
+    arms: Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+) -> pm.Model:
+    """Belief with one family per arm.
+
+    ``mean`` and ``scale`` (of each family as its own file defines it) are one number, one per arm, or one per arm and
+    feature; ``nu`` is the Student-t's.
+    """
+    unknown = [family for family in families if family not in ("gaussian", "student_t", "laplace")]
+    if unknown or not families:
+        raise ValueError(f'families must be "gaussian", "student_t" or "laplace", got {list(families)}.')
+    if not 2 < nu < np.inf:
+        raise ValueError(f"nu must be finite and exceed 2, for the variance to exist, got {nu}.")
+    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
+    shape = len(coords["arm"]), len(coords["feature"])
+    location, spread = _grid("mean", mean, shape), _grid("scale", scale, shape, positive=True)
+    with pm.Model(coords=coords) as model:
+        rows = []
+        for i, arm in enumerate(coords["arm"]):
+            family, name = families[i % len(families)], f"beta_{arm}"
+            if family == "gaussian":
+                row = pm.Normal(name, location[i], spread[i], dims="feature")
+            elif family == "student_t":
+                row = pm.StudentT(name, nu=float(nu), mu=location[i], sigma=spread[i], dims="feature")
+            else:
+                row = pm.Laplace(name, location[i], spread[i], dims="feature")
+            rows.append(row)
+        pm.Deterministic("beta", pm.math.stack(rows), dims=("arm", "feature"))
+    return model
+
+
+def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
+    """The labels given, or ``arm_0, arm_1, ...``."""
+    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
+    if not labels or len(set(labels)) < len(labels):
+        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
+    return labels
+
+
+def _grid(name: str, value: ArrayLike, shape: tuple[int, int], *, positive: bool = False) -> np.ndarray:
+    """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
+    array = np.asarray(value, dtype=float)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.shape not in ((), (shape[0], 1), shape):
+        raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
+    if not np.isfinite(array).all() or (positive and array.min() <= 0):
+        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
+    return np.broadcast_to(array, shape)

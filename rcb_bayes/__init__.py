@@ -1,0 +1,50 @@
+"""Incentivized exploration you can trust: beliefs as PyMC models, plans and audits by sampling.
+
+Names are imported on first use: ``import rcb_bayes`` costs next to nothing, PyMC is loaded when a belief is built.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes._version import __version__
+
+if TYPE_CHECKING:
+    from rcb_bayes.covariates import Ball as Ball
+    from rcb_bayes.covariates import Empirical as Empirical
+    from rcb_bayes.covariates import Gaussian as Gaussian
+    from rcb_bayes.covariates import Sphere as Sphere
+    from rcb_bayes.covariates import Uniform as Uniform
+    from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.market import Market as Market
+    from rcb_bayes.noise import BernoulliLogit as BernoulliLogit
+    from rcb_bayes.noise import GaussianNoise as GaussianNoise
+    from rcb_bayes.prior import Prior as Prior
+    from rcb_bayes.prior import gallery as gallery
+    from rcb_bayes.prior import load_prior as load_prior
+
+_HOMES = {
+    "Ball": "covariates",
+    "BernoulliLogit": "noise",
+    "Empirical": "covariates",
+    "Gaussian": "covariates",
+    "GaussianNoise": "noise",
+    "Market": "market",
+    "Prior": "prior",
+    "RcbError": "errors",
+    "Sphere": "covariates",
+    "Uniform": "covariates",
+    "gallery": "prior",
+    "load_prior": "prior",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"rcb_bayes.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'rcb_bayes' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

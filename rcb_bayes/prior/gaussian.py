@@ -1,0 +1,214 @@
+"""Recognising, exactly, a belief that is Gaussian or a finite mixture of Gaussians.
+
+A belief is Gaussian when ``beta`` is an affine function of normal variables with constant scales (their means may be
+affine in other such variables: a hierarchy with known scales is jointly Gaussian). It is a finite mixture when that
+holds once every label (the hidden index of a ``pm.Mixture``, or a Bernoulli, categorical or discrete uniform variable)
+is given a value; the labels of one independent block of arms are then enumerated.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.distributions.discrete import DiscreteUniformRV
+from pymc.distributions.distribution import DiracDeltaRV
+from pymc.distributions.mixture import MixtureRV
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.basic import BernoulliRV, CategoricalRV, MvNormalRV, NormalRV
+
+from rcb_bayes.prior.affine import AffineReader, Form, NotAffineError
+from rcb_bayes.prior.graph import Graph, UnknownShapeError, mixture_is_stacked, support_ndim
+from rcb_bayes.prior.independence import Sources, union_all
+from rcb_bayes.prior.law import Block, GaussianLaw, square_root
+
+MAX_COMPONENTS = 256
+_LABELS = (MixtureRV, BernoulliRV, CategoricalRV, DiscreteUniformRV)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Label:
+    """One hidden index: the variable and element it belongs to, and the probability of each of its states."""
+
+    variable: Variable
+    index: tuple[int, ...]
+    probabilities: np.ndarray
+
+
+def recognise_law(
+    beta: Variable, *, graph: Graph, sources: Sources, groups: tuple[tuple[int, ...], ...]
+) -> GaussianLaw | None:
+    """The closed form of a belief, or None where it is not a finite mixture of Gaussians.
+
+    Parameters
+    ----------
+    beta : the frozen model's variable, (n_arms, n_features)
+    groups : independent groups of arms
+
+    Applicability: at most ``MAX_COMPONENTS`` components in a block (one label per coefficient makes 2^d of them).
+    """
+    try:
+        labels = _find_labels(beta, graph)
+        reach = _labels_by_group(beta, labels, sources=sources, groups=groups)
+        states = [[labels[k].probabilities for k in members] for members in reach]
+        if any(np.prod([len(p) for p in parts]) > MAX_COMPONENTS for parts in states):
+            return None
+        return _enumerate(beta, labels, reach=reach, groups=groups, graph=graph)
+    except (NotAffineError, UnknownShapeError):
+        return None
+
+
+def _enumerate(
+    beta: Variable,
+    labels: list[_Label],
+    *,
+    reach: list[list[int]],
+    groups: tuple[tuple[int, ...], ...],
+    graph: Graph,
+) -> GaussianLaw:
+    """Walk the label states of all blocks side by side: as many readings as the largest block has components."""
+    combinations = [list(product(*(range(len(labels[k].probabilities)) for k in members))) for members in reach]
+    n_arms, d = graph.shape(beta)
+    found: list[list[tuple[float, np.ndarray, np.ndarray]]] = [[] for _ in groups]
+    for step in range(max(len(states) for states in combinations)):
+        choice = np.zeros(len(labels), dtype=int)
+        for members, states in zip(reach, combinations, strict=True):
+            choice[members] = states[min(step, len(states) - 1)]
+        mean, root = _moments_given(beta, labels, choice, graph=graph)
+        for g, (arms, members, states) in enumerate(zip(groups, reach, combinations, strict=True)):
+            if step >= len(states):
+                continue
+            weight = float(np.prod([labels[k].probabilities[choice[k]] for k in members]))
+            if weight > 0.0:
+                rows = root[list(arms)].reshape(-1, root.shape[-1])
+                found[g].append((weight, mean[list(arms)].reshape(-1), rows @ rows.T))
+    blocks = tuple(_as_block(arms, parts) for arms, parts in zip(groups, found, strict=True))
+    return GaussianLaw(n_arms=n_arms, n_features=d, blocks=blocks)
+
+
+def _as_block(arms: tuple[int, ...], parts: list[tuple[float, np.ndarray, np.ndarray]]) -> Block:
+    weights, means, covariances = (np.array(column) for column in zip(*parts, strict=True))
+    return Block(arms=arms, weights=weights / weights.sum(), means=means, covariances=covariances)
+
+
+def _moments_given(
+    beta: Variable, labels: list[_Label], choice: np.ndarray, *, graph: Graph
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (K, d) and covariance root (K, d, n) of beta once every label has its chosen state."""
+    if labels:
+        (beta,) = clone_replace([beta], replace=_substitutes(labels, choice, graph=graph))
+        graph = Graph()
+    form = AffineReader(graph, _read_gaussian).form(beta)
+    slopes = list(form.slopes.values()) or [np.zeros((*form.constant.shape, 1))]
+    return form.constant, np.concatenate(slopes, axis=-1)
+
+
+def _substitutes(labels: list[_Label], choice: np.ndarray, *, graph: Graph) -> dict[Variable, Variable]:
+    """What each labelled variable becomes: a constant, or the chosen component element by element."""
+    chosen: dict[Variable, np.ndarray] = {}
+    for label, state in zip(labels, choice, strict=True):
+        shape = graph.shape(label.variable)
+        batch = shape[: len(shape) - support_ndim(label.variable.owner)]  # type: ignore[arg-type]
+        chosen.setdefault(label.variable, np.zeros(batch, dtype=int))[label.index] = state
+    out: dict[Variable, Variable] = {}
+    for variable, states in chosen.items():
+        node = variable.owner
+        if isinstance(node.op, MixtureRV):  # type: ignore[union-attr]
+            out[variable] = pt.specify_shape(_select_component(variable, states, graph=graph), graph.shape(variable))
+        else:
+            lowest = _lowest_state(variable, graph)
+            out[variable] = pt.constant((states + lowest).astype(variable.type.dtype))  # type: ignore[attr-defined]
+    return out
+
+
+def _select_component(variable: Variable, states: np.ndarray, *, graph: Graph) -> Variable:
+    node = variable.owner
+    n_support = support_ndim(node)  # type: ignore[arg-type]
+    _, weights, *components = node.inputs  # type: ignore[union-attr]
+    if mixture_is_stacked(node):  # type: ignore[arg-type]
+        axis = components[0].type.ndim - n_support - 1  # type: ignore[attr-defined]
+        n_states = graph.shape(components[0])[axis]
+        components = [pt.take(components[0], k, axis=axis) for k in range(n_states)]
+    padded = states.reshape(states.shape + (1,) * n_support)
+    selected = components[0]
+    for k, component in enumerate(components[1:], start=1):
+        selected = pt.switch(pt.constant(padded == k), component, selected)
+    return selected
+
+
+def _find_labels(beta: Variable, graph: Graph) -> list[_Label]:
+    labels = []
+    for variable in dict.fromkeys(ancestors([beta])):
+        node = variable.owner
+        if node is None or not isinstance(node.op, _LABELS) or variable is not node.outputs[-1]:
+            continue
+        shape = graph.shape(variable)
+        batch = shape[: len(shape) - support_ndim(node)]
+        probabilities = _state_probabilities(variable, graph)
+        table = np.broadcast_to(probabilities, (*batch, probabilities.shape[-1]))
+        labels.extend(_Label(variable, index, table[index]) for index in np.ndindex(batch))
+    return labels
+
+
+def _state_probabilities(variable: Variable, graph: Graph) -> np.ndarray:
+    node = variable.owner
+    op, parts = node.op, [part for part in node.inputs if hasattr(part.type, "shape")]  # type: ignore[union-attr]
+    if isinstance(op, MixtureRV):
+        wanted = [node.inputs[1]]  # type: ignore[union-attr]
+    else:
+        wanted = op.dist_params(node)  # type: ignore[union-attr]
+    if any(graph.is_random(part) for part in wanted):
+        raise NotAffineError("label probabilities that are random")
+    first = np.asarray(graph.value(wanted[0]), dtype=float)
+    if isinstance(op, BernoulliRV):
+        return np.stack([1.0 - first, first], axis=-1)
+    if isinstance(op, DiscreteUniformRV):
+        low, high = np.ravel(first), np.ravel(graph.value(wanted[1]))
+        if len(set(low.tolist())) != 1 or len(set(high.tolist())) != 1:
+            raise NotAffineError("discrete uniform labels of different ranges")
+        n_states = int(high[0] - low[0]) + 1
+        return np.full(n_states, 1.0 / n_states)
+    return first
+
+
+def _lowest_state(variable: Variable, graph: Graph) -> int:
+    node = variable.owner
+    if isinstance(node.op, DiscreteUniformRV):  # type: ignore[union-attr]
+        return int(np.ravel(graph.value(node.op.dist_params(node)[0]))[0])  # type: ignore[union-attr]
+    return 0
+
+
+def _labels_by_group(
+    beta: Variable, labels: list[_Label], *, sources: Sources, groups: tuple[tuple[int, ...], ...]
+) -> list[list[int]]:
+    """For each independent group of arms, the labels that reach it."""
+    own = [union_all(sources.of(label.variable)[label.index]) for label in labels]
+    behind = [union_all(sources.of(beta)[list(arms)]) for arms in groups]
+    return [[k for k, mask in enumerate(own) if mask & group] for group in behind]
+
+
+def _read_gaussian(reader: AffineReader, variable: Variable) -> Form:
+    """A normal variable as its mean's form plus its scale times fresh standard normals (the leaf)."""
+    node = variable.owner
+    op = node.op  # type: ignore[union-attr]
+    shape = reader.graph.shape(variable)
+    if isinstance(op, DiracDeltaRV):
+        return reader.form(node.inputs[1]).broadcast(shape)  # type: ignore[union-attr]
+    if not isinstance(op, NormalRV | MvNormalRV):
+        raise NotAffineError(f"{variable} is not normal")
+    location, spread = op.dist_params(node)
+    if reader.graph.is_random(spread):
+        raise NotAffineError(f"the scale of {variable} is random")
+    scale = np.asarray(reader.graph.value(spread), dtype=float)
+    size = int(np.prod(shape, dtype=int))
+    if isinstance(op, NormalRV):
+        slope = np.diag(np.broadcast_to(scale, shape).reshape(-1))
+    else:
+        d = shape[-1]
+        roots = np.broadcast_to(scale, (*shape[:-1], d, d)).reshape(-1, d, d)
+        slope = np.zeros((size, size))
+        for k, cov in enumerate(roots):
+            slope[k * d : (k + 1) * d, k * d : (k + 1) * d] = square_root(cov)
+    return reader.form(location).broadcast(shape) + Form(np.zeros(shape), {variable: slope.reshape(*shape, size)})

@@ -1,0 +1,176 @@
+"""A PyMC model read as a belief: what it says about ``beta`` and how, in plain arrays.
+
+Reading compiles nothing. Draws and densities are compiled when first asked for.
+"""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+
+from rcb_bayes.errors import BeliefError
+from rcb_bayes.prior.density import Density, find_density
+from rcb_bayes.prior.draws import Drawer, compile_draws
+from rcb_bayes.prior.expectation import exact_mean
+from rcb_bayes.prior.gaussian import recognise_law
+from rcb_bayes.prior.graph import Graph, freeze
+from rcb_bayes.prior.independence import Sources, independent_groups
+from rcb_bayes.prior.law import GaussianLaw
+from rcb_bayes.prior.tails import is_improper, tail_index
+from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
+
+BETA = "beta"
+SIGMA = "sigma"
+_TAIL_DRAWS = 100_000
+_NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
+
+
+class ModelBelief:
+    """One PyMC model with a variable ``beta`` (arm, feature), and perhaps a scalar ``sigma``, the noise's sd.
+
+    Attributes
+    ----------
+    arms, features : labels
+    groups : independent groups of arms, as indices
+    law : the closed form, or None
+    tail : tail index of beta (no mean at 1 or below, no variance at 2 or below), or None where it is not known
+    """
+
+    def __init__(self, model: pm.Model) -> None:
+        self.model = model
+        self.arms, self.features = _check_beta(model)
+        _refuse_conditioned(model)
+        self.has_sigma = _has_sigma(model)
+        frozen = freeze(model)
+        self._beta: Any = frozen[BETA]
+        self._sigma: Any = frozen[SIGMA] if self.has_sigma else None
+        self._variables = frozen.basic_RVs
+        self._graph = Graph()
+        self._sources = Sources(self._graph)
+        if is_improper(self._beta, self._graph):
+            raise BeliefError("The belief is improper (a Flat variable): give beta a proper prior, such as pm.Normal.")
+        self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
+        self.law: GaussianLaw | None = recognise_law(
+            self._beta, graph=self._graph, sources=self._sources, groups=self.groups
+        )
+        self.tail = (
+            np.inf
+            if self.law is not None
+            else tail_index(self._beta, graph=self._graph, sources=self._sources)
+        )
+        self._check_mean_exists()
+
+    @cached_property
+    def exact_mean(self) -> FloatArray | None:
+        """Prior mean (n_arms, n_features) where it is known exactly."""
+        if self.law is not None:
+            return self.law.mean()
+        return exact_mean(self._beta, graph=self._graph, sources=self._sources)
+
+    @cached_property
+    def density(self) -> Density:
+        """The log density by block of arms, or the reason why there is none."""
+        if self.law is not None and self.law.has_density:
+            return Density(self.law.log_density, "closed form")
+        behind = set(ancestors([self._beta]))
+        free = [variable for variable in self._variables if variable in behind]
+        return find_density(self._beta, free=free, graph=self._graph, sources=self._sources, groups=self.groups)
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
+        """Joint draws: beta (n, n_arms, n_features) and sigma (n,), None where the belief has none."""
+        if self.law is not None and not self.has_sigma:
+            return self.law.draw(n, rng=rng), None
+        parts = self._drawer(n, rng)
+        beta = np.asarray(parts[0], dtype=float)
+        if not np.isfinite(beta).all():
+            raise BeliefError("Draws of beta are not finite: check the belief's parameters for NaN or overflow.")
+        return beta, np.asarray(parts[1], dtype=float) if self.has_sigma else None
+
+    @cached_property
+    def _drawer(self) -> Drawer:
+        outputs = [self._beta, self._sigma] if self.has_sigma else [self._beta]
+        behind = set(ancestors(outputs))
+        used = [variable for variable in self._variables if variable in behind]
+        try:
+            return compile_draws(outputs, random_variables=used, graph=self._graph)
+        except (NotImplementedError, ValueError):  # a variable that PyTensor cannot vectorise: one by one
+            return lambda n, rng: [
+                np.asarray(part) for part in pm.draw(outputs, draws=n, random_seed=int(rng.integers(2**31)))
+            ]
+
+    def _check_mean_exists(self) -> None:
+        if self.law is not None and not np.isfinite(self.law.mean()).all():
+            raise BeliefError("The prior mean of beta is not finite: check the belief's parameters for NaN.")
+        if self.tail is not None and self.tail > 1.0:
+            return
+        if self.tail is None:
+            khat = _tail_khat(self.draw(_TAIL_DRAWS, np.random.default_rng(0))[0])
+            if khat < _NO_MEAN_KHAT:
+                return
+        raise BeliefError(
+            "The belief has no finite mean (tails as heavy as a Cauchy's), so users' expectations do not exist. "
+            "Use lighter tails: a regularised horseshoe, or a Student-t with nu > 1."
+        )
+
+
+def _check_beta(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels of arms and features, after checking that beta is there with the right dims."""
+    if not isinstance(model, pm.Model):
+        raise BeliefError(f"Expected a pm.Model, got {type(model).__name__}. Build one with `with pm.Model(coords=...)`.")
+    if BETA not in model.named_vars:
+        names = ", ".join(model.named_vars) or "none"
+        raise BeliefError(
+            f"The model has no variable 'beta' (variables: {names}).{suggestion(BETA, list(model.named_vars))} "
+            f"Name the coefficients 'beta', with dims=('arm', 'feature')."
+        )
+    dims = model.named_vars_to_dims.get(BETA)
+    if dims is None or tuple(dims) != (ARM, FEATURE):
+        got = "no dims" if dims is None else f"dims {tuple(dims)}"
+        raise BeliefError(
+            f"The variable 'beta' must have dims ('arm', 'feature'), got {got}. "
+            "Pass dims=('arm', 'feature') and coords={'arm': [...], 'feature': [...]}."
+        )
+    sizes = {dim: int(model.dim_lengths[dim].eval()) for dim in (ARM, FEATURE)}
+    if sizes[ARM] < 2 or sizes[FEATURE] < 1:
+        raise BeliefError(
+            f"A belief needs at least two arms and one feature, got {sizes[ARM]} arm(s) and {sizes[FEATURE]} feature(s)."
+        )
+    arms, features = (as_labels(model.coords.get(dim), dim=dim, size=sizes[dim]) for dim in (ARM, FEATURE))
+    return arms, features
+
+
+def _refuse_conditioned(model: Any) -> None:
+    """Forward draws ignore potentials and observations: a model that has them is not the belief it seems."""
+    if model.potentials:
+        names = ", ".join(str(potential.name) for potential in model.potentials)
+        raise BeliefError(
+            f"The model has a Potential ({names}), which forward draws ignore. "
+            "Write that knowledge as a distribution (pm.Truncated, a tighter prior) instead."
+        )
+    if model.observed_RVs:
+        names = ", ".join(str(variable.name) for variable in model.observed_RVs)
+        raise BeliefError(
+            f"The model has observed variables ({names}), so it is a posterior, not a belief before the data. "
+            "Sample it with pm.sample and pass its posterior mean and covariance to Prior.gaussian."
+        )
+
+
+def _has_sigma(model: Any) -> bool:
+    if SIGMA not in model.named_vars:
+        return False
+    if model[SIGMA].type.ndim != 0:
+        raise BeliefError(
+            "The variable 'sigma' is the noise's standard deviation and must be a scalar, "
+            f"got {model[SIGMA].type.ndim} dimension(s). Rename it if it means something else."
+        )
+    return True
+
+
+def _tail_khat(beta: FloatArray) -> float:
+    """The largest generalised Pareto shape of any coefficient's tails."""
+    from arviz_stats.base import array_stats
+
+    columns = beta.reshape(len(beta), -1).T  # (K d, n)
+    return float(np.max(array_stats.pareto_khat(columns, chain_axis=None, draw_axis=-1, r_eff=1.0)))
