@@ -33,6 +33,7 @@ BoolArray = NDArray[np.bool_]
 SampleSeed = Seed | np.random.Generator
 
 _MOST_TERMS = 8  # terms of a direction shown as text
+_NEGLIGIBLE = 1e-6  # entries of a unit vector not worth a term
 
 
 @runtime_checkable
@@ -96,7 +97,7 @@ class WeakDirections:
         Ascending; exactly 0.0 for directions no user has a component in.
     directions : (m, d) array
         Unit vectors v with E[(x'v)^2] = eigenvalue. Among those with eigenvalue 0 the basis is chosen to have few
-        non-zero entries (so that it can be read) and need not be orthogonal.
+        non-zero entries (so that it can be read) and need not be orthogonal. The first entry is positive.
     text : tuple of str
         The same in words, such as ``"0.71 female - 0.71 male"``; small entries are left out.
     """
@@ -146,6 +147,8 @@ class _Moments:
         directions = vectors.T[weak]
         n_null = int((values == 0).sum())
         directions[:n_null] = _sparse_basis(directions[:n_null])
+        leading = (np.abs(directions) > _NEGLIGIBLE).argmax(axis=1)
+        directions *= np.sign(directions[np.arange(len(directions)), leading])[:, None]
         text = tuple(_direction_text(direction, self.features) for direction in directions)
         return WeakDirections(eigenvalues=_frozen(values[weak]), directions=_frozen(directions), text=text)
 
@@ -652,7 +655,7 @@ def _tied_shrinkage(moments: FloatArray, values: FloatArray, vectors: FloatArray
 
 
 def _sparse_basis(null: FloatArray) -> FloatArray:
-    """A basis of the same space (m, d) with few non-zero entries, rows of length 1 and first entry positive."""
+    """A basis of the same space (m, d) with few non-zero entries, in rows of length 1."""
     basis = null.copy()
     for k in range(len(basis)):
         row, column = divmod(int(np.abs(basis[k:]).argmax()), basis.shape[1])
@@ -665,13 +668,11 @@ def _sparse_basis(null: FloatArray) -> FloatArray:
 
 
 def _direction_text(direction: FloatArray, features: Sequence[str]) -> str:
-    """``"0.71 female - 0.71 male"``: the largest terms in the order of the features, the first one positive."""
-    largest = np.argsort(-np.abs(direction), kind="stable")[:_MOST_TERMS]
-    shown = [k for k in sorted(largest) if abs(direction[k]) > 1e-6]
-    turn = 1.0 if direction[shown[0]] > 0 else -1.0
-    terms = [f"{'-' if turn * direction[k] < 0 else '+'} {abs(direction[k]):.2g} {features[k]}" for k in shown]
-    rest = " + ..." if (np.abs(direction) > 1e-6).sum() > len(shown) else ""
-    return " ".join(terms).removeprefix("+ ") + rest
+    """``"0.71 female - 0.71 male"``: the largest terms, in the order of the features."""
+    terms = np.flatnonzero(np.abs(direction) > _NEGLIGIBLE)
+    shown = sorted(terms[np.argsort(-np.abs(direction[terms]), kind="stable")[:_MOST_TERMS]])
+    text = " ".join(f"{'-' if direction[k] < 0 else '+'} {abs(direction[k]):.2g} {features[k]}" for k in shown)
+    return text.removeprefix("+ ") + (" + ..." if len(terms) > len(shown) else "")
 
 
 # --- checked input ---------------------------------------------------------------------------------------------------

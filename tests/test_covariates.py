@@ -25,7 +25,7 @@ from rcb_bayes.covariates import (
 )
 from rcb_bayes.errors import DataError
 
-N_SAMPLES = 100_000
+N_SAMPLES = 50_000
 WORST_Z = 4.5
 COV = np.array([[1.0, 0.3, 0.0], [0.3, 0.5, -0.2], [0.0, -0.2, 0.8]])
 TABLE = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0], [2.0, 2.0]])
@@ -45,7 +45,7 @@ POPULATIONS: dict[str, Callable[[], Covariates]] = {
 }
 
 
-@pytest.fixture(params=POPULATIONS.values(), ids=POPULATIONS.keys())
+@pytest.fixture(params=POPULATIONS.values(), ids=list(POPULATIONS))
 def population(request: pytest.FixtureRequest) -> Covariates:
     return request.param()
 
@@ -231,6 +231,7 @@ def test_nearly_collinear_directions_and_the_tolerance():
     weak = population.weak_directions(0.01)
     assert weak.text == ("0.71 female - 0.71 male",)
     assert weak.eigenvalues[0] == pytest.approx(0.001)
+    np.testing.assert_allclose(weak.directions, [[np.sqrt(0.5), -np.sqrt(0.5)]])
     assert isinstance(weak, WeakDirections)
 
 
@@ -268,7 +269,7 @@ LEAST_COVERAGE = 0.95 - WORST_Z * np.sqrt(0.95 * 0.05 / 100)  # of 100 samples
     ids=["distinct eigenvalues", "equal eigenvalues", "sphere"],
 )
 def test_phi0_interval_covers(population: Covariates, widest: float):
-    assert coverage(population, lambda rows: rows.phi0_interval(n_boot=150), n_draws=100) > LEAST_COVERAGE
+    assert coverage(population, lambda rows: rows.phi0_interval(n_boot=100), n_draws=100) > LEAST_COVERAGE
     lower, upper = Empirical(population.sample(200, seed=1)).phi0_interval()
     assert (upper - lower) / population.phi0 < widest  # it covers without saying nothing
 
@@ -324,7 +325,7 @@ def test_a_frame_gives_labels_and_takes_booleans_and_nullable_columns():
             "age": [30, 41, 55],
             "smoker": [True, False, True],
             "dose": pd.array([1, 2, 3], dtype="Int64"),
-            "mixed": pd.Series([1, 2.5, True], dtype=object),
+            "mixed": np.array([1, 2.5, True], dtype=object),
         },
         index=["p1", "p2", "p3"],
     )
@@ -333,7 +334,7 @@ def test_a_frame_gives_labels_and_takes_booleans_and_nullable_columns():
     assert population.n_rows == 3
     np.testing.assert_array_equal(population.rows[:, 1], [1.0, 0.0, 1.0])
     np.testing.assert_array_equal(population.rows[:, 3], [1.0, 2.5, 1.0])
-    assert Empirical(frame, features="a b c d".split()).features == ("a", "b", "c", "d")
+    assert Empirical(frame, features=["a", "b", "c", "d"]).features == ("a", "b", "c", "d")
 
 
 def test_the_population_keeps_its_own_rows():
@@ -465,7 +466,7 @@ BAD_INPUT: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (Empirical, ([[1.0, 2.0], [np.nan, 1.0]],), {}, r"Column 'feature_0', row 1: .* missing value \(NaN\)\. Fill"),
     (Empirical, ([[1.0, None]],), {"features": ["a", "b"]}, r"Column 'b', row 0: .* missing value"),
     (Empirical, ([[1.0, -np.inf]],), {}, r"Column 'feature_1', row 0: .* infinite value"),
-    (Empirical, ([[1.0, 1j]],), {}, r"Column 'feature_0', row 0: expected a number|Column 'feature_1', row 0"),
+    (Empirical, ([[1.0, 1j]],), {}, r"Column 'feature_1', row 0: expected a number, got '1j'"),
     (Empirical, (pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),), {}, r"Column 'b', row 0 \(index 0\): .* got 'x'"),
     (
         Empirical,

@@ -16,7 +16,7 @@ ETA = np.array([-2.0, -0.3, 0.0, 0.4, 1.5])
 
 def largest_z(draws: np.ndarray, claimed: np.ndarray) -> float:
     error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
-    return float((np.abs(draws.mean(axis=0) - claimed) / error).max())
+    return float((np.abs(draws.mean(axis=0) - claimed) / (error + 1e-12)).max())
 
 
 @pytest.mark.parametrize("noise", [GaussianNoise(0.7), BernoulliLogit()])

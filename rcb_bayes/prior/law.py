@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import block_diag
-from scipy.special import logsumexp
 
 from rcb_bayes.schema import FloatArray
 
@@ -129,7 +127,11 @@ def gaussian_law(mean: FloatArray, covariance: FloatArray) -> GaussianLaw:
 
 def joint_covariance(blocks: Sequence[FloatArray]) -> FloatArray:
     """The block-diagonal joint covariance of independent arms with the given (d, d) covariances."""
-    return np.asarray(block_diag(*blocks), dtype=np.float64)
+    d = len(blocks[0])
+    out = np.zeros((len(blocks) * d, len(blocks) * d))
+    for k, block in enumerate(blocks):
+        out[k * d : (k + 1) * d, k * d : (k + 1) * d] = block
+    return out
 
 
 def connected_groups(coupled: np.ndarray) -> tuple[tuple[int, ...], ...]:
@@ -170,4 +172,4 @@ def _block_log_density(block: Block, values: FloatArray) -> FloatArray:
         log_det = 2.0 * np.log(np.diag(factor)).sum()
         terms[:, component] = -0.5 * ((scaled**2).sum(axis=0) + log_det + len(factor) * _LOG_2PI)
     with np.errstate(divide="ignore"):
-        return np.asarray(logsumexp(terms + np.log(block.weights), axis=1))
+        return np.logaddexp.reduce(terms + np.log(block.weights), axis=1)
