@@ -9,9 +9,9 @@ Use it when features overlap (age and years of use) and users know it, but not b
 Applicability
 -------------
 Arms share C, so they are dependent though uncorrelated; the expectation of an arm never tried stays at its prior mean.
-C is unknown, so beta has no density in closed form: the posterior is sampled. C is built from independent partial
-correlations (the C-vine of Lewandowski, Kurowicka and Joe), by which forward draws and density agree and compile fast;
-the draws of ``pm.LKJCholeskyCov`` in PyMC 6.3 do not follow its density from three features on.
+C is unknown, so beta has no density in closed form: the posterior is sampled, through z = L^-1 (beta - mean)/scale with
+LL' = C. The factor L comes from independent partial correlations (the C-vine of Lewandowski, Kurowicka and Joe) rather
+than from ``pm.LKJCholeskyCov``, whose forward draws in PyMC 6.3 miss its own density from three features on.
 """
 
 from collections.abc import Sequence
@@ -40,15 +40,17 @@ def build_model(
     if shape[1] < 2:
         raise ValueError("Correlated features must be two or more, got one: use gaussian.py.")
     coords["feature_bis"] = coords["feature"]
+    location = _grid("mean", mean, shape)
     row, column = np.tril_indices(shape[1], k=-1)
     concentration = eta + (shape[1] - 2 - column) / 2
     with pm.Model(coords=coords) as model:
         partial = 2.0 * pm.Beta("partial", concentration, concentration) - 1.0
-        z = pt.eye(shape[1])[row, column].set(partial)
-        left = pt.cumprod(1.0 - pt.tril(z, k=-1) ** 2, axis=1)  # share of a row's variance not yet given away
-        chol = z * pt.sqrt(pt.concatenate([pt.ones((shape[1], 1)), left[:, :-1]], axis=1))
-        pm.Deterministic("correlation", chol @ chol.T, dims=("feature", "feature_bis"))
-        pm.MvNormal("beta", _grid("mean", mean, shape), chol=float(scale) * chol, dims=("arm", "feature"))
+        share = pt.as_tensor(np.eye(shape[1]))[row, column].set(partial)
+        left = (1.0 - pt.tril(share, k=-1) ** 2).cumprod(axis=1)  # of a row's unit variance, after each column
+        chol = share * pt.sqrt(pt.concatenate([pt.ones((shape[1], 1)), left[:, :-1]], axis=1))
+        pm.Deterministic("correlation", (chol[:, None] * chol).sum(axis=-1), dims=("feature", "feature_bis"))
+        z = pm.Normal("z", 0.0, 1.0, dims=("arm", "feature"))
+        pm.Deterministic("beta", location + scale * (z[:, None] * chol).sum(axis=-1), dims=("arm", "feature"))
     return model
 
 
@@ -60,12 +62,12 @@ def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
     return labels
 
 
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int], *, positive: bool = False) -> np.ndarray:
+def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
     array = np.asarray(value, dtype=float)
     array = array[:, None] if array.ndim == 1 else array
     if array.shape not in ((), (shape[0], 1), shape):
         raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all() or (positive and array.min() <= 0):
-        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
     return np.broadcast_to(array, shape)

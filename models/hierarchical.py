@@ -9,8 +9,9 @@ for variants of one product: news about one is news about all.
 Applicability
 -------------
 The paper takes arms as independent; here data on one arm move the expectation of an arm never tried, for better or
-worse. With ``tau`` given the belief is jointly Gaussian and solved exactly; with tau unknown it is sampled. Centred
-suits many data per arm; ``centred=False`` samples better with few, but leaves beta without a density of its own.
+worse. With ``tau`` given the belief is jointly Gaussian and solved exactly; with tau unknown it is sampled, and then
+``centred=False``, which samples (beta - mean - m)/tau in place of beta, does better if arms hardly differ or data are
+few.
 """
 
 from collections.abc import Sequence
@@ -57,12 +58,12 @@ def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
     return labels
 
 
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int], *, positive: bool = False) -> np.ndarray:
+def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
     array = np.asarray(value, dtype=float)
     array = array[:, None] if array.ndim == 1 else array
     if array.shape not in ((), (shape[0], 1), shape):
         raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all() or (positive and array.min() <= 0):
-        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
     return np.broadcast_to(array, shape)

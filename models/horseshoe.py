@@ -12,7 +12,8 @@ Applicability
 -------------
 The plain horseshoe, without the slab c, has no mean: users could not compare two arms, and it is refused. The slab
 gives mean and variance (slab_nu > 2). The scales are unknown, so beta has no density in closed form: the posterior is
-sampled. Every arm has its own tau and c, which keeps the arms independent.
+sampled, through z = (beta - mean)/s, since in beta itself the sampler sticks where s is small. Every arm has its own
+tau and c, which keeps the arms independent.
 """
 
 from collections.abc import Sequence
@@ -40,12 +41,14 @@ def build_model(
         raise ValueError(f"slab_nu must be finite and exceed 2, for the variance to exist, got {slab_nu}.")
     coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
     shape = len(coords["arm"]), len(coords["feature"])
+    location = _grid("mean", mean, shape)
     with pm.Model(coords=coords) as model:
         tau = pm.HalfCauchy("tau", float(scale), dims="arm")
         lam = pm.HalfCauchy("lam", 1.0, dims=("arm", "feature"))
         slab = pm.InverseGamma("slab", 0.5 * slab_nu, 0.5 * slab_nu * slab_scale**2, dims="arm")
         spread = (1.0 / (tau[:, None] * lam) ** 2 + 1.0 / slab[:, None]) ** -0.5
-        pm.Normal("beta", _grid("mean", mean, shape), spread, dims=("arm", "feature"))
+        z = pm.Normal("z", 0.0, 1.0, dims=("arm", "feature"))
+        pm.Deterministic("beta", location + spread * z, dims=("arm", "feature"))
     return model
 
 
@@ -57,12 +60,12 @@ def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
     return labels
 
 
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int], *, positive: bool = False) -> np.ndarray:
+def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
     array = np.asarray(value, dtype=float)
     array = array[:, None] if array.ndim == 1 else array
     if array.shape not in ((), (shape[0], 1), shape):
         raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all() or (positive and array.min() <= 0):
-        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
     return np.broadcast_to(array, shape)

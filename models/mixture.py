@@ -42,7 +42,7 @@ def build_model(
     coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
     shape = len(coords["arm"]), len(coords["feature"])
     camps = [
-        pm.MvNormal.dist(mu=_grid("means", mean, shape), chol=float(scale) * np.eye(shape[1]))
+        pm.MvNormal.dist(_grid("means", mean, shape), chol=float(scale) * np.eye(shape[1]))  # pyright: ignore
         for mean, scale in zip(means, scales, strict=True)
     ]
     with pm.Model(coords=coords) as model:
@@ -58,12 +58,12 @@ def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
     return labels
 
 
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int], *, positive: bool = False) -> np.ndarray:
+def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
     """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
     array = np.asarray(value, dtype=float)
     array = array[:, None] if array.ndim == 1 else array
     if array.shape not in ((), (shape[0], 1), shape):
         raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all() or (positive and array.min() <= 0):
-        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
     return np.broadcast_to(array, shape)

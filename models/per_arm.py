@@ -49,7 +49,7 @@ def build_model(
             if family == "gaussian":
                 row = pm.Normal(name, location[i], spread[i], dims="feature")
             elif family == "student_t":
-                row = pm.StudentT(name, nu=float(nu), mu=location[i], sigma=spread[i], dims="feature")
+                row = pm.StudentT(name, nu=np.float64(nu), mu=location[i], sigma=spread[i], dims="feature")
             else:
                 row = pm.Laplace(name, location[i], spread[i], dims="feature")
             rows.append(row)

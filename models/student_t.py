@@ -39,7 +39,7 @@ def build_model(
     shape = len(coords["arm"]), len(coords["feature"])
     location, spread = _grid("mean", mean, shape), _grid("scale", scale, shape, positive=True)
     with pm.Model(coords=coords) as model:
-        pm.StudentT("beta", nu=float(nu), mu=location, sigma=spread, dims=("arm", "feature"))
+        pm.StudentT("beta", nu=np.float64(nu), mu=location, sigma=spread, dims=("arm", "feature"))
     return model
 
 

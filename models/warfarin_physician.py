@@ -28,9 +28,11 @@ def build_model(
     """The physician's prior over the doses low, medium and high."""
     if not 0 < variance < np.inf:
         raise ValueError(f"variance must be positive and finite, got {variance}.")
+    if arms is None:
+        arms = ["low", "medium", "high"]
+    if not n_arms == len(arms) == 3:
+        raise ValueError(f"Warfarin has three arms (low, medium, high), got n_arms={n_arms} and arms={list(arms)}.")
     coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
-    if len(coords["arm"]) != 3:
-        raise ValueError(f"Warfarin has three arms (low, medium, high dose), got {len(coords['arm'])}.")
     mean = np.zeros((3, len(coords["feature"])))
     mean[1] = 0.05
     with pm.Model(coords=coords) as model:

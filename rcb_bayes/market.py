@@ -5,13 +5,14 @@ coefficients from ``nature``. Margins are always the users' arithmetic, so they 
 two change what the platform recommends and what regret it pays.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rcb_bayes.covariates import Covariates
 from rcb_bayes.errors import MarketError
 from rcb_bayes.noise import GaussianNoise, Noise
 from rcb_bayes.prior import Prior
-from rcb_bayes.schema import FEATURE, default_labels
+from rcb_bayes.schema import ARM, FEATURE, default_labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,12 +42,12 @@ class Market:
     def __post_init__(self) -> None:
         if not isinstance(self.prior, Prior):
             raise MarketError(
-                f"prior must be a Prior, got {type(self.prior).__name__}. "
+                f"prior must be a Prior, got {_kind(self.prior)}. "
                 "Use Prior.from_pymc(model), Prior.gaussian(mean, cov) or load_prior(name)."
             )
-        if not isinstance(self.covariates, Covariates):
+        if isinstance(self.covariates, type) or not isinstance(self.covariates, Covariates):
             raise MarketError(
-                f"covariates must be a population, got {type(self.covariates).__name__}. "
+                f"covariates must be a population, got {_kind(self.covariates)}. "
                 "Use Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)."
             )
         _check_features(self.prior, self.covariates)
@@ -56,7 +57,7 @@ class Market:
             if other is None:
                 object.__setattr__(self, role, self.prior)
             else:
-                _check_same_arms(self.prior, other, role=role)
+                _check_role(self.prior, other, role=role)
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -105,28 +106,41 @@ def _check_features(prior: Prior, covariates: Covariates) -> None:
             f"Build the belief with n_features={covariates.n_features}, or select columns."
         )
     ours, theirs = prior.features, covariates.features
-    named = [labels for labels in (ours, theirs) if labels != default_labels(FEATURE, len(labels))]
-    if len(named) == 2 and ours != theirs:
-        if set(ours) == set(theirs):
-            raise MarketError(
-                "Belief and covariates have the same features in another order. "
-                "Reorder the columns: rows[list(prior.features)]."
-            )
-        odd = sorted(set(ours) ^ set(theirs))
+    if any(labels == default_labels(FEATURE, len(labels)) for labels in (ours, theirs)) or ours == theirs:
+        return
+    if set(ours) == set(theirs):
         raise MarketError(
-            f"Belief and covariates name different features (only in one of them: {', '.join(odd[:4])}). "
-            "Rename the columns or the belief's 'feature' coords."
+            "Belief and covariates have the same features in another order. "
+            "Reorder the columns: rows[list(prior.features)]."
         )
+    raise MarketError(
+        f"Belief and covariates name different features ({_difference(ours, theirs)}). "
+        "Rename the columns or the belief's 'feature' coords."
+    )
 
 
-def _check_same_arms(prior: Prior, other: object, *, role: str) -> None:
+def _check_role(prior: Prior, other: object, *, role: str) -> None:
+    """Refuse a platform's or nature's belief that is about other coefficients than the users'."""
     if not isinstance(other, Prior):
-        raise MarketError(f"{role} must be a Prior, got {type(other).__name__}. Use Prior.gaussian or Prior.from_pymc.")
-    if other.arms != prior.arms or other.features != prior.features:
+        raise MarketError(f"{role} must be a Prior, got {_kind(other)}. Use Prior.gaussian or Prior.from_pymc.")
+    for dim, ours, theirs in ((ARM, prior.arms, other.arms), (FEATURE, prior.features, other.features)):
+        if ours == theirs:
+            continue
+        if len(ours) != len(theirs):
+            raise MarketError(
+                f"{role} must have the users' {dim}s: expected {len(ours)}, got {len(theirs)}. "
+                "Build it for the same arms and features."
+            )
+        what = f"the same {dim}s in another order" if set(ours) == set(theirs) else f"other {dim}s"
         raise MarketError(
-            f"{role} must have the users' arms and features ({prior.n_arms} x {prior.n_features}: "
-            f"{', '.join(prior.arms[:4])}; {', '.join(prior.features[:4])}), got {other.n_arms} x {other.n_features}: "
-            f"{', '.join(other.arms[:4])}; {', '.join(other.features[:4])}."
+            f"{role} has {what} than the users' belief ({_difference(ours, theirs)}). "
+            f"Build it with {dim}s=list(prior.{dim}s)."
+        )
+    if other.has_sigma != prior.has_sigma:
+        with_it, without = (role, "the users' belief") if other.has_sigma else ("the users' belief", role)
+        raise MarketError(
+            f"The variable 'sigma' is in {with_it} but not in {without}, so the noise is not clear. "
+            "Give it to all beliefs, or to none and pass noise=GaussianNoise(sigma)."
         )
 
 
@@ -136,13 +150,26 @@ def _settle_noise(prior: Prior, noise: object) -> Noise:
         if not prior.has_sigma:
             raise MarketError("The noise is not given: pass noise=GaussianNoise(sigma) or noise=BernoulliLogit().")
         return GaussianNoise()
-    if not isinstance(noise, Noise):
-        raise MarketError(f"noise must be GaussianNoise(sigma) or BernoulliLogit(), got {type(noise).__name__}.")
+    if isinstance(noise, type) or not isinstance(noise, Noise):
+        raise MarketError(f"noise must be GaussianNoise(sigma) or BernoulliLogit(), got {_kind(noise)}.")
     if noise.needs_sigma and not prior.has_sigma:
         raise MarketError("GaussianNoise() leaves sigma to the belief, which has no variable 'sigma': give a number.")
     if prior.has_sigma and not noise.needs_sigma:
         raise MarketError(
-            f"The belief has its own variable 'sigma', so {noise.describe()} contradicts it. "
+            f"The belief has its own variable 'sigma', which {noise.describe()} contradicts. "
             "Leave noise out, or drop 'sigma' from the belief."
         )
     return noise
+
+
+def _kind(value: object) -> str:
+    """What was passed, in a word; a class is not one of its instances, though it has all their attributes."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def _difference(ours: Sequence[str], theirs: Sequence[str], *, most: int = 3) -> str:
+    """The first labels at which two lists of the same length differ: ``age, sex against Age, Sex``."""
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    one, other = (", ".join(labels) for labels in zip(*pairs[:most], strict=True))
+    more = ", ..." if len(pairs) > most else ""
+    return f"{one}{more} against {other}{more}"

@@ -4,16 +4,14 @@ Gaussian rewards are y = eta + sigma z, Bernoulli rewards are 1 with probability
 the mean reward of a user is not linear in b: average ``mean_reward`` over the posterior, do not apply it to the mean.
 """
 
-import math
 from dataclasses import dataclass
-from numbers import Real
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import FloatArray, as_finite_array
+from rcb_bayes.schema import FloatArray, as_finite_array, is_number
 
 NoiseKind = Literal["gaussian", "bernoulli_logit"]
 
@@ -235,9 +233,8 @@ class BernoulliLogit:
 
 
 def _as_sigma(value: object) -> float:
-    sigma = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if math.isfinite(sigma) and sigma > 0:
-        return sigma
+    if is_number(value) and value > 0:
+        return float(value)
     remedy = "Give the standard deviation of the rewards, or None if it is unknown."
     raise RcbError(f"sigma must be a positive finite number, got {value!r}. {remedy}")
 

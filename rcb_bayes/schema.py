@@ -1,11 +1,14 @@
-"""Names and shapes shared by the whole package: dimensions, labels, checked arrays and seeds.
+"""Names and shapes shared by the whole package: dimensions, labels, checked arrays, numbers and seeds.
 
 The dimensions ``chain`` and ``draw`` are ArviZ's; ours are named here once. Arms and features carry labels,
 ``arm_0 ...`` and ``feature_0 ...`` unless the user gives others.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +19,11 @@ ARM = "arm"
 FEATURE = "feature"
 
 FloatArray = NDArray[np.float64]
-Seed = int | np.random.SeedSequence | None
+BoolArray = NDArray[np.bool_]
+Labels = Iterable[object] | None
+Seed = int | np.random.SeedSequence | np.random.Generator | None
+
+_NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
 def default_labels(dim: str, size: int) -> tuple[str, ...]:
@@ -24,30 +31,35 @@ def default_labels(dim: str, size: int) -> tuple[str, ...]:
     return tuple(f"{dim}_{k}" for k in range(size))
 
 
-def as_labels(labels: Iterable[object] | None, *, dim: str, size: int) -> tuple[str, ...]:
-    """Check that labels are distinct and as many as the dimension is long; default labels for None."""
+def as_labels(labels: Labels, *, dim: str, size: int) -> tuple[str, ...]:
+    """Check that labels are distinct and as many as the dimension is long; default labels for None.
+
+    Raises
+    ------
+    RcbError
+        When the labels are no list (a bare string is none), too few, too many or repeated.
+    """
     if labels is None:
         return default_labels(dim, size)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise RcbError(f"Expected a list of {size} {dim} labels, got {labels!r}. Put the labels into a list.")
     named = tuple(str(label) for label in labels)
     if len(named) != size:
         raise RcbError(f"Expected {size} {dim} labels, got {len(named)}: {_shorten(named)}. Give one label per {dim}.")
     if len(set(named)) != size:
-        raise RcbError(f"The {dim} labels must differ from each other, got {_shorten(named)}.")
+        raise RcbError(f"The {dim} labels must differ from each other, got {_shorten(named)}. Rename some.")
     return named
 
 
 def as_finite_array(values: ArrayLike, *, name: str, ndim: int | tuple[int, ...] | None = None) -> FloatArray:
-    """A float array without NaN or infinity, of one of the given numbers of dimensions.
+    """A float array without NaN or infinity, of one of the given numbers of dimensions; copied only where needed.
 
     Raises
     ------
     DataError
-        When the values are not numeric, not finite or of another rank.
+        When the values are not numeric (text, dates and complex numbers are not), not finite or of another rank.
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numeric, got {type(values).__name__} ({error}).") from None
+    array = _as_floats(values, name=name)
     ranks = (ndim,) if isinstance(ndim, int) else ndim
     if ranks is not None and array.ndim not in ranks:
         wanted = " or ".join(str(rank) for rank in ranks)
@@ -55,20 +67,94 @@ def as_finite_array(values: ArrayLike, *, name: str, ndim: int | tuple[int, ...]
     if not np.isfinite(array).all():
         bad = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
         count = int((~np.isfinite(array)).sum())
-        where = f" at index {bad}" if bad else ""
-        raise DataError(f"{name} must be finite, got {count} NaN or infinite value(s), the first{where}. Fill or drop them.")
+        where = f", the first at index {bad}" if bad else ""
+        raise DataError(f"{name} must be finite, got {count} NaN or infinite value(s){where}. Fill or drop them.")
     return array
 
 
+def as_covariance(values: ArrayLike, *, name: str) -> FloatArray:
+    """A covariance matrix (d, d), exactly symmetric, from a matrix or from d variances.
+
+    Raises
+    ------
+    DataError
+        When the values are not finite, not square, not symmetric or not positive semi-definite, up to rounding.
+    """
+    matrix = as_finite_array(values, name=name, ndim=(1, 2))
+    matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
+    if matrix.size == 0 or matrix.shape[0] != matrix.shape[1]:
+        raise DataError(f"{name} must be a (d, d) matrix or d variances, got shape {matrix.shape}.")
+    negligible = 1e-8 * np.abs(matrix).max()
+    gap = np.abs(matrix - matrix.T)
+    if gap.max() > negligible:
+        i, j = (int(k) for k in np.unravel_index(gap.argmax(), gap.shape))
+        pair = f"{name}[{i}, {j}] = {matrix[i, j]:.6g} but {name}[{j}, {i}] = {matrix[j, i]:.6g}"
+        raise DataError(f"{name} must be symmetric, got {pair}. Use ({name} + {name}.T) / 2 if that is rounding.")
+    matrix = matrix / 2 + matrix.T / 2
+    lowest = float(np.linalg.eigvalsh(matrix)[0])
+    if lowest < -negligible:
+        raise DataError(
+            f"{name} must be positive semi-definite, got smallest eigenvalue {lowest:.3g}. "
+            "Check variances and correlations, or raise the negative eigenvalues to zero."
+        )
+    return matrix
+
+
+def as_count(value: object, *, name: str, least: int = 0) -> int:
+    """An integer of at least ``least``; RcbError for anything else, such as 2.0 or True."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise RcbError(f"{name} must be an integer of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether the value is one finite real number, and not a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def as_rng(seed: Seed) -> np.random.Generator:
-    """A generator from a seed or a spawned ``SeedSequence``."""
+    """A generator from a seed or a spawned ``SeedSequence``; a generator is used as it stands, and moves on.
+
+    Raises
+    ------
+    RcbError
+        When the seed is something else: negative, a float, a truth value, text.
+    """
+    if isinstance(seed, bool) or not (
+        seed is None
+        or isinstance(seed, np.random.SeedSequence | np.random.Generator)
+        or (isinstance(seed, Integral) and seed >= 0)
+    ):
+        expected = "a non-negative integer, a SeedSequence, a Generator or None"
+        raise RcbError(f"seed must be {expected}, got {seed!r}. Write seed=1, or another whole number.")
     return np.random.default_rng(seed)
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """A copy that cannot be written to."""
+    copy = np.array(array, dtype=np.float64)
+    copy.setflags(write=False)
+    return copy
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
     """``" Did you mean 'x'?"`` where a known word is close, else an empty string."""
     close = get_close_matches(word, known, n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def _as_floats(values: ArrayLike, *, name: str) -> FloatArray:
+    try:
+        raw = np.asarray(values)
+        # NumPy would read the text "1.5" as a number, turn dates into nanoseconds and drop imaginary parts.
+        if raw.dtype.kind not in "biufO":
+            raise TypeError(f"values of type {raw.dtype}")
+        if raw.dtype.kind == "O" and any(isinstance(value, _NOT_NUMBERS) for value in raw.flat):
+            raise TypeError("with text or dates among the values")
+        return raw.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        got = f"{type(values).__name__} ({error})"
+        raise DataError(f"{name} must be numeric, got {got}. Give numbers, in rows of equal length.") from None
 
 
 def _shorten(labels: Sequence[str], most: int = 6) -> str:

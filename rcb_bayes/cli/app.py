@@ -13,6 +13,7 @@ from rcb_bayes.cli import demo, models
 from rcb_bayes.errors import RcbError
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
+_STOPPED, _PIPE_CLOSED = 130, 141  # as shells have it: 128 plus the signal
 
 app = typer.Typer(
     name="rcb",
@@ -52,29 +53,40 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = command.main(args=list(arguments), prog_name="rcb", standalone_mode=False)
     except RcbError as error:
-        typer.echo(f"rcb: {error}", err=True)
-        return BAD_INPUT
+        return _complain(str(error), code=BAD_INPUT)
     except typer.Abort:
-        typer.echo("rcb: stopped", err=True)
-        return 130
+        code = _STOPPED
+    except SystemExit:  # Typer and Rich leave so, with 1, when the reader of a pipe has gone: that is no failed check
+        return _PIPE_CLOSED
     except Exception as error:
-        shown = _show_usage_error(error)
-        if shown is not None:
-            return shown
+        usage = _usage_message(error)
+        if usage is not None:
+            return _complain(usage, code=BAD_INPUT)
         if os.environ.get("RCB_DEBUG"):
             raise
-        typer.echo(
-            f"rcb: internal error, {type(error).__name__}: {error}. Set RCB_DEBUG=1 for the traceback and report it.",
-            err=True,
+        text = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        return _complain(
+            f"internal error, {text}\nSet RCB_DEBUG=1 for the traceback, and report it.", code=INTERNAL_ERROR
         )
-        return INTERNAL_ERROR
+    if code == _STOPPED:  # what Typer makes of Ctrl-C
+        return _complain("stopped", code=_STOPPED)
     return code if isinstance(code, int) else PASS
 
 
-def _show_usage_error(error: Exception) -> int | None:
-    """A mistake on the command line itself, shown as Typer does; None for anything else."""
-    show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
-    if not callable(show) or not isinstance(code, int):
+def _complain(message: str, *, code: int) -> int:
+    if message:
+        typer.echo(f"rcb: {message}", err=True)
+    return code
+
+
+def _usage_message(error: Exception) -> str | None:
+    """What is wrong with the command line itself; None for any other error, empty where help was shown instead."""
+    format_message = getattr(error, "format_message", None)
+    if not callable(format_message):
         return None
-    show()
-    return BAD_INPUT
+    message = str(format_message()).strip()
+    if not message:
+        return ""
+    context = getattr(error, "ctx", None)
+    where = "rcb" if context is None else context.command_path
+    return f"{message}{'' if message[-1] in '.?!' else '.'} See `{where} --help`."

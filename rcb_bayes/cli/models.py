@@ -8,26 +8,32 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from rcb_bayes.cli.options import JsonOption, is_stdout, write_json
+from rcb_bayes.cli.options import JsonOption, check_target, is_stdout, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.prior.files import GalleryEntry, find_model, gallery, parameters_of
+from rcb_bayes.prior.files import GalleryEntry, description_of, find_model, gallery, parameters_of
+
+NameArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="Show one belief, of the gallery or a .py file: formula, use, parameters."),
+]
+CopyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--copy-to", metavar="FILE", callback=check_target, help="Copy the belief's file, to edit as your own."
+    ),
+]
 
 
-def command(
-    name: Annotated[str | None, typer.Argument(help="Show one belief in full: its formula, use and parameters.")] = None,
-    copy_to: Annotated[
-        Path | None, typer.Option("--copy-to", metavar="FILE", help="Copy the belief's file, to edit as your own.")
-    ] = None,
-    json_file: JsonOption = None,
-) -> None:
+def command(name: NameArgument = None, copy_to: CopyOption = None, json_file: JsonOption = None) -> None:
     """List the gallery of beliefs, or show one in full."""
-    if name is None:
-        if copy_to is not None:
-            raise RcbError("--copy-to needs the name of a belief: rcb models student_t --copy-to my_belief.py")
-        _list(json_file)
-    else:
+    if name is not None:
         _show(find_model(name), copy_to=copy_to, json_file=json_file)
+    elif copy_to is not None:
+        raise RcbError("--copy-to needs the name of a belief: rcb models student_t --copy-to my_belief.py")
+    else:
+        _list(json_file)
 
 
 def _list(json_file: Path | None) -> None:
@@ -36,7 +42,7 @@ def _list(json_file: Path | None) -> None:
         write_json([{"name": entry.name, "summary": entry.summary} for entry in entries], json_file)
     if not is_stdout(json_file):
         Console().print(_table(entries))
-        typer.echo("rcb models NAME shows one in full; --copy-to FILE makes it yours to edit.")
+        typer.echo("\n`rcb models NAME` shows one in full; with --copy-to FILE it is yours to edit.")
 
 
 def _table(entries: list[GalleryEntry]) -> Table:
@@ -44,25 +50,38 @@ def _table(entries: list[GalleryEntry]) -> Table:
     table.add_column("name", style="bold", no_wrap=True)
     table.add_column("belief")
     for entry in entries:
-        table.add_row(entry.name, entry.summary)
+        table.add_row(entry.name, Text(entry.summary))  # a plain string would lose [brackets] as markup
     return table
 
 
 def _show(path: Path, *, copy_to: Path | None, json_file: Path | None) -> None:
-    source = path.read_text(encoding="utf-8")
+    description = description_of(path)
     parameters = {
         parameter.name: None if parameter.default is inspect.Parameter.empty else repr(parameter.default)
         for parameter in parameters_of(path).values()
     }
-    if json_file is not None:
-        write_json({"name": path.stem, "parameters": parameters}, json_file)
-    if not is_stdout(json_file):
-        typer.echo(inspect.cleandoc(source.split('"""')[1]))
-        typer.echo("\nParameters of build_model:")
-        for parameter, default in parameters.items():
-            typer.echo(f"  {parameter} = {default}" if default is not None else f"  {parameter}")
     if copy_to is not None:
-        if copy_to.exists():
-            raise RcbError(f"{copy_to} exists already. Choose another file, or remove it first.")
-        shutil.copyfile(path, copy_to)
-        typer.echo(f"Copied to {copy_to}.", err=True)
+        _copy(path, copy_to)
+    if json_file is not None:
+        summary = description.partition("\n")[0]
+        write_json({"name": path.stem, "summary": summary, "parameters": parameters}, json_file)
+    if not is_stdout(json_file):
+        typer.echo(description)
+        typer.echo("\nParameters of build_model:" if parameters else "\nbuild_model takes no parameters.")
+        for parameter, default in parameters.items():
+            typer.echo(f"  {parameter} = {default}" if default is not None else f"  {parameter} (required)")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a model file, never over another file."""
+    if target.suffix != ".py":
+        raise RcbError(f"A belief's file must end in .py, got {target}. Give a name such as my_belief.py.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with source.open("rb") as original, target.open("xb") as copy:
+            shutil.copyfileobj(original, copy)
+    except FileExistsError:
+        raise RcbError(f"{target} exists already. Choose another file, or remove it first.") from None
+    except OSError as error:
+        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    typer.echo(f"Copied to {target}.", err=True)

@@ -1,6 +1,7 @@
-"""Options that several commands share, and the JSON they write."""
+"""Options that several commands share, and the files they write."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,26 +10,67 @@ import typer
 
 from rcb_bayes.errors import RcbError
 
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of every random number; the same seed, the same answer.")]
+
+def is_stdout(target: Path | None) -> bool:
+    """Whether the JSON goes to standard output, so that nothing else may."""
+    return target is not None and str(target) == "-"
+
+
+def check_target(target: Path | None) -> Path | None:
+    """Refuse a file that cannot be written, before any work is done for it.
+
+    Raises
+    ------
+    RcbError
+        When the target is a folder, or cannot be made where it should be.
+    """
+    if target is None or is_stdout(target):
+        return target
+    target = Path(os.path.expanduser(target))  # the shell leaves the tilde of --json=~/result.json alone
+    if target.is_dir():
+        raise RcbError(f"Cannot write {target}: it is a folder. Give the name of a file in it.")
+    nearest = next(folder for folder in target.parents if folder.exists())
+    if not nearest.is_dir():
+        raise RcbError(f"Cannot write {target}: {nearest} is a file, not a folder. Choose another place.")
+    if not os.access(nearest, os.W_OK | os.X_OK) or (target.exists() and not os.access(target, os.W_OK)):
+        raise RcbError(f"Cannot write {target}: permission denied. Choose another place.")
+    return target
+
+
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of every random number; the same seed, the same answer.")
+]
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Also write the result as JSON ('-' for standard output).")
+    Path | None,
+    typer.Option(
+        "--json",
+        metavar="FILE",
+        callback=check_target,
+        help="Also write the result as JSON; '-' prints it, and nothing else.",
+    ),
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for figures and tables.")]
 
 
 def write_json(result: Any, target: Path) -> None:
     """Write a result as JSON to a file, or to standard output for '-'."""
-    text = json.dumps(result, indent=2, allow_nan=False)
-    if str(target) == "-":
-        sys.stdout.write(text + "\n")
-        return
+    text = json.dumps(result, indent=2, allow_nan=False) + "\n"
+    if is_stdout(target):
+        sys.stdout.write(text)
+    else:
+        write_file(text, target)
+
+
+def write_file(text: str, target: Path) -> None:
+    """Write a text file, and the folders it needs.
+
+    Raises
+    ------
+    RcbError
+        When the system does not allow it.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text + "\n", encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another file.") from None
-
-
-def is_stdout(target: Path | None) -> bool:
-    """Whether the JSON goes to standard output, so that nothing else may."""
-    return target is not None and str(target) == "-"
+        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None

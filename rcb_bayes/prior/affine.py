@@ -1,9 +1,9 @@
 r"""Variables of a model as affine functions of some of its leaves.
 
-A form is :math:`v = c + \sum_l A_l z_l`: a constant and, for each leaf l, a slope with the leaf's elements as last axis.
-What the leaves are is the caller's choice: standard normals behind Gaussian variables (to recognise a Gaussian belief)
-or the random variables themselves (to change variables in a density). Forms are carried through the graph by NumPy;
-nothing is compiled.
+A form is :math:`v = c + \sum_l A_l z_l`: a constant and, for each leaf l, a slope with the leaf's elements as last
+axis. What the leaves are is the caller's choice: standard normals behind Gaussian variables (to recognise a Gaussian
+belief) or the random variables themselves (to change variables in a density). Forms are carried through the graph by
+NumPy; nothing is compiled.
 """
 
 from collections.abc import Callable

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.prior.law import GaussianLaw, gaussian_law, joint_covariance
+from rcb_bayes.prior.law import SINGULAR, GaussianLaw, gaussian_law, joint_covariance
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, Seed, as_finite_array, as_labels, as_rng
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Prior:
         """How the density is computed, or why there is none."""
         if self._source is not None:
             return self._source.density.reason
-        return "closed form" if self.has_density else "the covariance is singular"
+        return "closed form" if self.has_density else SINGULAR
 
     @property
     def has_finite_variance(self) -> bool | None:
@@ -256,7 +256,8 @@ class Prior:
             evaluate = self.law.log_density
         if evaluate is None:
             raise BeliefError(
-                f"The belief '{self.name}' has no density of its own: {self.density_reason}. Use its draws, or sample it."
+                f"The belief '{self.name}' has no density of its own: {self.density_reason}. "
+                "Use its draws, or sample it."
             )
         return evaluate(beta)
 

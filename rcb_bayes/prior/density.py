@@ -7,7 +7,8 @@ Two roads, in this order:
 - PyMC derives the density of ``beta`` itself (for instance of an exponential), leaving no random variable behind.
 
 A hierarchical belief has more free variables than coefficients, so its marginal density is an integral: it has none
-here.
+here. Nor has a belief with atoms (a spike at zero, a censored or clipped variable): what PyMC returns for those mixes
+probabilities with densities.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +19,41 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.censored import CensoredRV
+from pymc.distributions.distribution import DiracDeltaRV
 from pymc.logprob.basic import conditional_logp
 from pymc.pytensorf import rvs_in_graph
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.scalar import basic as scalar
+from pytensor.tensor.elemwise import Elemwise
 
 from rcb_bayes.prior.affine import AffineReader, Form, NotAffineError
-from rcb_bayes.prior.graph import Graph, UnknownShapeError
+from rcb_bayes.prior.graph import Graph, UnknownShapeError, drawn_behind
 from rcb_bayes.prior.independence import Sources, union_all
 
 Groups = tuple[tuple[int, ...], ...]
 LogDensity = Callable[[np.ndarray], np.ndarray]
+
+# Operations that make atoms of a continuous variable, or cut it in pieces.
+_CUTS = (
+    scalar.Clip,
+    scalar.Switch,
+    scalar.Maximum,
+    scalar.Minimum,
+    scalar.LogicalComparison,
+    scalar.Ceil,
+    scalar.Floor,
+    scalar.Trunc,
+    scalar.RoundHalfToEven,
+    scalar.RoundHalfAwayFromZero,
+    scalar.Sign,
+)
+
+
+class _NoDensityError(Exception):
+    """Why a belief has no density."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,13 +76,27 @@ def find_density(
     groups : independent groups of arms
     """
     try:
+        _refuse_atoms(beta)
+    except _NoDensityError as error:
+        return Density(None, str(error))
+    try:
         return Density(_affine_density(beta, free=free, graph=graph, sources=sources, groups=groups), "affine image")
     except (NotAffineError, UnknownShapeError, NotImplementedError) as error:
         reason = str(error)
     try:
-        return Density(_derived_density(beta, groups=groups), "derived by PyMC")
-    except (NotImplementedError, ValueError, TypeError, RuntimeError):
+        return Density(_derived_density(beta, graph=graph, sources=sources, groups=groups), "derived by PyMC")
+    except (_NoDensityError, UnknownShapeError, NotImplementedError, ValueError, TypeError, RuntimeError):
         return Density(None, reason)
+
+
+def _refuse_atoms(beta: Variable) -> None:
+    for variable in drawn_behind([beta]):
+        op: Any = variable.owner.op if variable.owner is not None else None
+        name = variable.name or "a component"
+        if isinstance(op, DiracDeltaRV | CensoredRV):
+            raise _NoDensityError(f"{name} takes single values with positive probability")
+        if np.dtype(variable.type.dtype).kind != "f":  # type: ignore[attr-defined]
+            raise _NoDensityError(f"{name} is discrete")
 
 
 def _affine_density(
@@ -65,15 +104,11 @@ def _affine_density(
 ) -> LogDensity:
     form = AffineReader(graph, _read_free).form(beta)
     leaves = [variable for variable in free if variable in form.slopes]
-    size = form.constant.size
-    slope = np.concatenate([form.slopes[leaf].reshape(size, -1) for leaf in leaves], axis=1)
-    hidden = [v.name for v in free if v not in form.slopes]
-    if hidden or slope.shape[1] != size:
-        more = ", ".join(str(name) for name in hidden) or f"{slope.shape[1]} elements"
-        raise NotAffineError(f"beta has {size} coefficients but the model has more free variables ({more})")
-    sign, log_det = np.linalg.slogdet(slope)
-    if sign == 0:
-        raise NotAffineError("beta is a singular image of the free variables")
+    if len(leaves) < len(form.slopes):
+        raise NotAffineError("beta depends on a random variable that the model does not name")
+    slope = _slope_matrix(form, leaves, hidden=[str(v.name) for v in free if v not in form.slopes])
+    size = len(slope)
+    log_det = float(np.linalg.slogdet(slope)[1])
     inverse = np.linalg.inv(slope)
     splits = np.cumsum([form.slopes[leaf].shape[-1] for leaf in leaves])[:-1]
     terms = _compile_terms(leaves)
@@ -83,7 +118,10 @@ def _affine_density(
     def evaluate(values: np.ndarray) -> np.ndarray:
         centred = values.reshape(len(values), size) - form.constant.reshape(-1)
         parts = np.split(centred @ inverse.T, splits, axis=1)
-        shaped = [part.reshape(-1, *graph.shape(leaf)) for part, leaf in zip(parts, leaves, strict=True)]
+        shaped = [
+            part.reshape(-1, *graph.shape(leaf)).astype(leaf.type.dtype)  # type: ignore[attr-defined]
+            for part, leaf in zip(parts, leaves, strict=True)
+        ]
         out = np.zeros((len(values), len(groups))) - shares
         for logp, owner in zip(terms(*shaped), owners, strict=True):
             flat = logp.reshape(len(values), -1)
@@ -92,6 +130,20 @@ def _affine_density(
         return out
 
     return evaluate
+
+
+def _slope_matrix(form: Form, leaves: Sequence[Variable], *, hidden: Sequence[str]) -> np.ndarray:
+    """The matrix A of beta = c + A z, after checking that it can be inverted."""
+    size = form.constant.size
+    n_free = sum(form.slopes[leaf].shape[-1] for leaf in leaves)
+    if hidden or n_free > size:
+        more = ", ".join(hidden) or f"{n_free} elements"
+        raise NotAffineError(f"beta has {size} coefficients but the model has more free variables ({more})")
+    if n_free == size:
+        slope = np.concatenate([form.slopes[leaf].reshape(size, -1) for leaf in leaves], axis=1)
+        if np.linalg.matrix_rank(slope) == size:
+            return slope
+    raise NotAffineError("beta is a singular image of the free variables")
 
 
 def _log_det_shares(slope: np.ndarray, log_det: float, *, beta_shape: tuple[int, ...], groups: Groups) -> np.ndarray:
@@ -121,22 +173,27 @@ def _compile_terms(leaves: Sequence[Variable]) -> Callable[..., list[np.ndarray]
     values: dict[Any, Any] = {leaf: leaf.type(f"{leaf.name}_value") for leaf in leaves}
     found = conditional_logp(values)
     terms = [found[values[leaf]] for leaf in leaves]
-    batched = {v: pt.tensor(f"{v.name}_batch", shape=(None, *v.type.shape), dtype=v.type.dtype) for v in values.values()}
+    batched: dict[Any, Any] = {
+        v: pt.tensor(f"{v.name}_batch", shape=(None, *v.type.shape), dtype=v.type.dtype) for v in values.values()
+    }
     outputs = vectorize_graph(terms, replace=batched)
     _refuse_random(outputs)
-    return pytensor.function(list(batched.values()), list(outputs))
+    run: Any = pytensor.function(list(batched.values()), list(outputs))
+    return run
 
 
-def _derived_density(beta: Any, *, groups: Groups) -> LogDensity:
+def _derived_density(beta: Any, *, graph: Graph, sources: Sources, groups: Groups) -> LogDensity:
+    _refuse_cuts(beta, graph)
     value = beta.type("value")
     logp = pm.logp(beta, value)
+    _refuse_shared(sources.of(beta), n_terms=logp.type.ndim)
     batch = pt.tensor("batch", shape=(None, *beta.type.shape), dtype=beta.type.dtype)
     (output,) = vectorize_graph([logp], replace={value: batch})
     _refuse_random([output])
-    run = pytensor.function([batch], output)
+    run: Any = pytensor.function([batch], output)
 
     def evaluate(values: np.ndarray) -> np.ndarray:
-        terms = run(values)
+        terms = run(values.astype(beta.type.dtype))
         if len(groups) == 1:
             return terms.reshape(len(values), -1).sum(axis=1)[:, None]
         by_arm = terms.reshape(len(values), values.shape[1], -1).sum(axis=2)
@@ -145,6 +202,23 @@ def _derived_density(beta: Any, *, groups: Groups) -> LogDensity:
     if len(groups) > 1 and (output.type.ndim < 2 or logp.type.shape[0] != beta.type.shape[0]):
         raise NotImplementedError("PyMC's density of beta does not keep the arms apart")
     return evaluate
+
+
+def _refuse_cuts(beta: Variable, graph: Graph) -> None:
+    for variable in ancestors([beta]):
+        op: Any = variable.owner.op if variable.owner is not None else None
+        if isinstance(op, Elemwise) and isinstance(op.scalar_op, _CUTS) and graph.is_random(variable):
+            raise _NoDensityError(f"{op} of a random variable")
+
+
+def _refuse_shared(masks: np.ndarray, *, n_terms: int) -> None:
+    """PyMC adds the terms of a density up as if they were independent: elements of different terms must be."""
+    terms = [union_all(masks[index]) for index in np.ndindex(masks.shape[:n_terms])]
+    seen = 0
+    for mask in terms:
+        if mask & seen or not mask:
+            raise _NoDensityError("coefficients that share randomness")
+        seen |= mask
 
 
 def _refuse_random(outputs: Sequence[Any]) -> None:

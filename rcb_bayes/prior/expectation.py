@@ -21,6 +21,7 @@ from rcb_bayes.prior.graph import (
     UnknownShapeError,
     is_matrix_product,
     is_move,
+    is_one_piece,
     is_random_op,
     origins,
     reduced_axes,
@@ -55,7 +56,7 @@ def exact_mean(beta: Variable, *, graph: Graph, sources: Sources) -> np.ndarray 
     """The prior mean of ``beta``, or None where it has no exact expression that we can follow."""
     try:
         found = _Expectation(graph, sources).of(beta)
-    except (UnknownShapeError, UndefinedMomentException):
+    except (UnknownShapeError, UndefinedMomentException, NotImplementedError):
         return None
     return found if np.isfinite(found).all() else None
 
@@ -82,7 +83,8 @@ class _Expectation:
         if is_random_op(node):
             if not _is_trusted(node):
                 return unknown
-            return np.broadcast_to(self.of(pymc_mean(variable)), shape)  # type: ignore[arg-type]
+            mean: Any = pymc_mean(variable)  # type: ignore[arg-type]
+            return np.broadcast_to(self.of(mean), shape)
         if is_move(node):
             found = origins(node, self._graph)
             if found is None:
@@ -106,7 +108,7 @@ class _Expectation:
             chosen = np.asarray(self._graph.value(node.inputs[0]), dtype=bool)
             return np.broadcast_to(np.where(chosen, self.of(node.inputs[1]), self.of(node.inputs[2])), shape)
         parts = [np.broadcast_to(self.of(part), shape) for part in node.inputs]
-        if isinstance(op, scalar.Identity | scalar.Cast):
+        if isinstance(op, scalar.Identity) or (isinstance(op, scalar.Cast) and not _truncates(node)):
             return parts[0]
         if isinstance(op, scalar.Neg):
             return -parts[0]
@@ -145,4 +147,10 @@ class _Expectation:
 def _is_trusted(node: Any) -> bool:
     if isinstance(node.op, MixtureRV):
         return all(part.owner is not None and _is_trusted(part.owner) for part in node.inputs[2:])
-    return type(node.op).__name__ in _TRUSTED
+    return type(node.op).__name__ in _TRUSTED and not is_one_piece(node)
+
+
+def _truncates(node: Any) -> bool:
+    """Whether a cast makes whole numbers of real ones."""
+    before, after = (np.dtype(part.type.dtype).kind for part in (node.inputs[0], node.outputs[0]))
+    return before == "f" and after != "f"

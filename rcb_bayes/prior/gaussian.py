@@ -8,6 +8,8 @@ is given a value; the labels of one independent block of arms are then enumerate
 
 from dataclasses import dataclass
 from itertools import product
+from math import prod
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -16,13 +18,13 @@ from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.mixture import MixtureRV
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BernoulliRV, CategoricalRV, MvNormalRV, NormalRV
 
+from rcb_bayes.errors import BeliefError
 from rcb_bayes.prior.affine import AffineReader, Form, NotAffineError
-from rcb_bayes.prior.graph import Graph, UnknownShapeError, mixture_is_stacked, support_ndim
+from rcb_bayes.prior.graph import Graph, UnknownShapeError, drawn_behind, mixture_is_stacked, support_ndim
 from rcb_bayes.prior.independence import Sources, union_all
-from rcb_bayes.prior.law import Block, GaussianLaw, square_root
+from rcb_bayes.prior.law import Block, GaussianLaw, is_covariance, square_root
 
 MAX_COMPONENTS = 256
 _LABELS = (MixtureRV, BernoulliRV, CategoricalRV, DiscreteUniformRV)
@@ -47,13 +49,17 @@ def recognise_law(
     beta : the frozen model's variable, (n_arms, n_features)
     groups : independent groups of arms
 
+    Raises
+    ------
+    BeliefError
+        When a normal's scale or a label's probabilities are impossible (negative, NaN, ...).
+
     Applicability: at most ``MAX_COMPONENTS`` components in a block (one label per coefficient makes 2^d of them).
     """
     try:
         labels = _find_labels(beta, graph)
         reach = _labels_by_group(beta, labels, sources=sources, groups=groups)
-        states = [[labels[k].probabilities for k in members] for members in reach]
-        if any(np.prod([len(p) for p in parts]) > MAX_COMPONENTS for parts in states):
+        if any(prod(len(labels[k].probabilities) for k in members) > MAX_COMPONENTS for members in reach):
             return None
         return _enumerate(beta, labels, reach=reach, groups=groups, graph=graph)
     except (NotAffineError, UnknownShapeError):
@@ -100,35 +106,33 @@ def _moments_given(
     if labels:
         (beta,) = clone_replace([beta], replace=_substitutes(labels, choice, graph=graph))
         graph = Graph()
-    form = AffineReader(graph, _read_gaussian).form(beta)
+    form = AffineReader(graph, read_gaussian).form(beta)
     slopes = list(form.slopes.values()) or [np.zeros((*form.constant.shape, 1))]
     return form.constant, np.concatenate(slopes, axis=-1)
 
 
 def _substitutes(labels: list[_Label], choice: np.ndarray, *, graph: Graph) -> dict[Variable, Variable]:
     """What each labelled variable becomes: a constant, or the chosen component element by element."""
-    chosen: dict[Variable, np.ndarray] = {}
+    chosen: dict[Any, np.ndarray] = {}
     for label, state in zip(labels, choice, strict=True):
-        shape = graph.shape(label.variable)
-        batch = shape[: len(shape) - support_ndim(label.variable.owner)]  # type: ignore[arg-type]
+        batch = _batch_shape(label.variable, graph)
         chosen.setdefault(label.variable, np.zeros(batch, dtype=int))[label.index] = state
-    out: dict[Variable, Variable] = {}
+    out: dict[Variable, Any] = {}
     for variable, states in chosen.items():
-        node = variable.owner
-        if isinstance(node.op, MixtureRV):  # type: ignore[union-attr]
+        if isinstance(variable.owner.op, MixtureRV):
             out[variable] = pt.specify_shape(_select_component(variable, states, graph=graph), graph.shape(variable))
         else:
             lowest = _lowest_state(variable, graph)
-            out[variable] = pt.constant((states + lowest).astype(variable.type.dtype))  # type: ignore[attr-defined]
+            out[variable] = pt.constant((states + lowest).astype(variable.type.dtype))
     return out
 
 
-def _select_component(variable: Variable, states: np.ndarray, *, graph: Graph) -> Variable:
+def _select_component(variable: Any, states: np.ndarray, *, graph: Graph) -> Any:
     node = variable.owner
-    n_support = support_ndim(node)  # type: ignore[arg-type]
-    _, weights, *components = node.inputs  # type: ignore[union-attr]
-    if mixture_is_stacked(node):  # type: ignore[arg-type]
-        axis = components[0].type.ndim - n_support - 1  # type: ignore[attr-defined]
+    n_support = support_ndim(node)
+    components: list[Any] = node.inputs[2:]
+    if mixture_is_stacked(node):
+        axis = components[0].type.ndim - n_support - 1
         n_states = graph.shape(components[0])[axis]
         components = [pt.take(components[0], k, axis=axis) for k in range(n_states)]
     padded = states.reshape(states.shape + (1,) * n_support)
@@ -140,43 +144,52 @@ def _select_component(variable: Variable, states: np.ndarray, *, graph: Graph) -
 
 def _find_labels(beta: Variable, graph: Graph) -> list[_Label]:
     labels = []
-    for variable in dict.fromkeys(ancestors([beta])):
-        node = variable.owner
-        if node is None or not isinstance(node.op, _LABELS) or variable is not node.outputs[-1]:
+    for variable in drawn_behind([beta]):
+        if variable.owner is None or not isinstance(variable.owner.op, _LABELS):
             continue
-        shape = graph.shape(variable)
-        batch = shape[: len(shape) - support_ndim(node)]
+        batch = _batch_shape(variable, graph)
         probabilities = _state_probabilities(variable, graph)
         table = np.broadcast_to(probabilities, (*batch, probabilities.shape[-1]))
         labels.extend(_Label(variable, index, table[index]) for index in np.ndindex(batch))
     return labels
 
 
-def _state_probabilities(variable: Variable, graph: Graph) -> np.ndarray:
+def _batch_shape(variable: Any, graph: Graph) -> tuple[int, ...]:
+    shape = graph.shape(variable)
+    return shape[: len(shape) - support_ndim(variable.owner)]
+
+
+def _state_probabilities(variable: Any, graph: Graph) -> np.ndarray:
     node = variable.owner
-    op, parts = node.op, [part for part in node.inputs if hasattr(part.type, "shape")]  # type: ignore[union-attr]
-    if isinstance(op, MixtureRV):
-        wanted = [node.inputs[1]]  # type: ignore[union-attr]
-    else:
-        wanted = op.dist_params(node)  # type: ignore[union-attr]
+    wanted = [node.inputs[1]] if isinstance(node.op, MixtureRV) else node.op.dist_params(node)
     if any(graph.is_random(part) for part in wanted):
         raise NotAffineError("label probabilities that are random")
     first = np.asarray(graph.value(wanted[0]), dtype=float)
-    if isinstance(op, BernoulliRV):
-        return np.stack([1.0 - first, first], axis=-1)
-    if isinstance(op, DiscreteUniformRV):
+    if isinstance(node.op, BernoulliRV):
+        return _checked_probabilities(np.stack([1.0 - first, first], axis=-1), variable)
+    if isinstance(node.op, DiscreteUniformRV):
         low, high = np.ravel(first), np.ravel(graph.value(wanted[1]))
         if len(set(low.tolist())) != 1 or len(set(high.tolist())) != 1:
             raise NotAffineError("discrete uniform labels of different ranges")
         n_states = int(high[0] - low[0]) + 1
         return np.full(n_states, 1.0 / n_states)
-    return first
+    return _checked_probabilities(first, variable)
 
 
-def _lowest_state(variable: Variable, graph: Graph) -> int:
+def _checked_probabilities(probabilities: np.ndarray, variable: Variable) -> np.ndarray:
+    total = probabilities.sum(axis=-1)
+    if not ((probabilities >= 0).all() and np.allclose(total, 1.0)):
+        raise BeliefError(
+            f"The probabilities of '{_name_of(variable)}' must be at least 0 and sum to 1, "
+            f"got {np.array2string(probabilities, precision=4, threshold=8)}."
+        )
+    return probabilities
+
+
+def _lowest_state(variable: Any, graph: Graph) -> int:
     node = variable.owner
-    if isinstance(node.op, DiscreteUniformRV):  # type: ignore[union-attr]
-        return int(np.ravel(graph.value(node.op.dist_params(node)[0]))[0])  # type: ignore[union-attr]
+    if isinstance(node.op, DiscreteUniformRV):
+        return int(np.ravel(graph.value(node.op.dist_params(node)[0]))[0])
     return 0
 
 
@@ -189,26 +202,46 @@ def _labels_by_group(
     return [[k for k, mask in enumerate(own) if mask & group] for group in behind]
 
 
-def _read_gaussian(reader: AffineReader, variable: Variable) -> Form:
+def read_gaussian(reader: AffineReader, variable: Any) -> Form:
     """A normal variable as its mean's form plus its scale times fresh standard normals (the leaf)."""
     node = variable.owner
-    op = node.op  # type: ignore[union-attr]
     shape = reader.graph.shape(variable)
-    if isinstance(op, DiracDeltaRV):
-        return reader.form(node.inputs[1]).broadcast(shape)  # type: ignore[union-attr]
-    if not isinstance(op, NormalRV | MvNormalRV):
+    if isinstance(node.op, DiracDeltaRV):
+        return reader.form(node.inputs[1]).broadcast(shape)
+    if not isinstance(node.op, NormalRV | MvNormalRV):
         raise NotAffineError(f"{variable} is not normal")
-    location, spread = op.dist_params(node)
+    location, spread = node.op.dist_params(node)
     if reader.graph.is_random(spread):
         raise NotAffineError(f"the scale of {variable} is random")
     scale = np.asarray(reader.graph.value(spread), dtype=float)
     size = int(np.prod(shape, dtype=int))
-    if isinstance(op, NormalRV):
-        slope = np.diag(np.broadcast_to(scale, shape).reshape(-1))
+    if isinstance(node.op, NormalRV):
+        slope = np.diag(np.broadcast_to(_checked_scale(scale, variable), shape).reshape(-1))
     else:
         d = shape[-1]
-        roots = np.broadcast_to(scale, (*shape[:-1], d, d)).reshape(-1, d, d)
+        covariances = np.broadcast_to(_checked_covariance(scale, variable), (*shape[:-1], d, d)).reshape(-1, d, d)
         slope = np.zeros((size, size))
-        for k, cov in enumerate(roots):
+        for k, cov in enumerate(covariances):
             slope[k * d : (k + 1) * d, k * d : (k + 1) * d] = square_root(cov)
     return reader.form(location).broadcast(shape) + Form(np.zeros(shape), {variable: slope.reshape(*shape, size)})
+
+
+def _checked_scale(scale: np.ndarray, variable: Variable) -> np.ndarray:
+    if not (np.isfinite(scale) & (scale >= 0)).all():
+        raise BeliefError(
+            f"The standard deviation of '{_name_of(variable)}' must be finite and not negative, "
+            f"got {np.array2string(scale, precision=4, threshold=8)}."
+        )
+    return scale
+
+
+def _checked_covariance(covariance: np.ndarray, variable: Variable) -> np.ndarray:
+    if not (np.isfinite(covariance).all() and is_covariance(covariance)):
+        raise BeliefError(
+            f"The covariance of '{_name_of(variable)}' must be finite, symmetric and positive semi-definite."
+        )
+    return covariance
+
+
+def _name_of(variable: Variable) -> str:
+    return variable.name or "a component"

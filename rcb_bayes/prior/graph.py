@@ -9,8 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.mixture import MixtureRV
+from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.truncated import TruncatedRV
+from pymc.exceptions import NotConstantValueError
+from pymc.pytensorf import constant_fold
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
@@ -49,6 +54,7 @@ class Graph:
     def __init__(self) -> None:
         self._random: dict[Variable, bool] = {}
         self._values: dict[Variable, np.ndarray] = {}
+        self._shapes: dict[Variable, tuple[int, ...]] = {}
 
     def is_random(self, variable: Variable) -> bool:
         """Whether any random variable stands among the ancestors of (or is) ``variable``."""
@@ -63,53 +69,56 @@ class Graph:
             self._random[variable] = known
         return known
 
-    def value(self, variable: Variable) -> np.ndarray:
+    def value(self, variable: Any) -> np.ndarray:
         """The value of a variable that is not random, computed by the operations' own Python code."""
-        if variable in self._values:
-            return self._values[variable]
-        if isinstance(variable, Constant):
-            found = variable.data
-        elif variable.owner is None:
-            found = variable.get_value()  # type: ignore[attr-defined]  # a shared variable
-        elif isinstance(variable.owner.op, Shape | Shape_i):
-            shape = np.array(self.shape(variable.owner.inputs[0]), dtype=np.int64)
-            found = shape if isinstance(variable.owner.op, Shape) else shape[variable.owner.op.i]
-        else:
-            node = variable.owner
-            outputs = perform(node, [self.value(part) for part in node.inputs])
-            for output, result in zip(node.outputs, outputs, strict=True):
-                self._values[output] = result
-            found = self._values[variable]
-        self._values[variable] = found
-        return found
+        if variable not in self._values:
+            self._values[variable] = self._compute(variable)
+        return self._values[variable]
 
-    def shape(self, variable: Variable) -> tuple[int, ...]:
+    def _compute(self, variable: Any) -> np.ndarray:
+        node = variable.owner
+        if isinstance(variable, Constant):
+            return variable.data
+        if node is None:
+            return variable.get_value()  # a shared variable
+        if isinstance(node.op, Shape | Shape_i):
+            shape = np.array(self.shape(node.inputs[0]), dtype=np.int64)
+            return shape if isinstance(node.op, Shape) else shape[node.op.i]
+        results = perform(node, [self.value(part) for part in node.inputs])
+        return results[node.outputs.index(variable)]
+
+    def shape(self, variable: Any) -> tuple[int, ...]:
         """The static shape of a variable of the frozen model."""
-        shape = tuple(variable.type.shape)  # type: ignore[attr-defined]
+        shape = tuple(variable.type.shape)
         if None not in shape:
             return shape
+        if variable not in self._shapes:
+            self._shapes[variable] = self._find_shape(variable)
+        return self._shapes[variable]
+
+    def _find_shape(self, variable: Any) -> tuple[int, ...]:
+        node = variable.owner
         if not self.is_random(variable):
             return np.shape(self.value(variable))
-        node = variable.owner
-        if node is not None and isinstance(node.op, MixtureRV):
+        if isinstance(node.op, MixtureRV):
             return self._mixture_shape(node)
-        if node is not None and is_random_op(node):
-            return self._drawn_shape(node)
-        if node is not None and isinstance(node.op, Elemwise):
+        if isinstance(node.op, RandomVariable) and support_ndim(node) == 0:
+            return self._scalar_shape(node)
+        if isinstance(node.op, Elemwise):
             return np.broadcast_shapes(*(self.shape(part) for part in node.inputs))
-        raise UnknownShapeError(str(variable))
+        try:
+            return tuple(int(length) for length in constant_fold(tuple(variable.shape)))  # type: ignore[arg-type]
+        except NotConstantValueError:
+            raise UnknownShapeError(str(variable)) from None
 
-    def _drawn_shape(self, node: Apply) -> tuple[int, ...]:
-        """The shape of a random variable that the type leaves open: its size, or its parameters' broadcast shape."""
-        op: Any = node.op
-        size = op.size_param(node)
-        parts = [(self.shape(part), n_core) for part, n_core in parameters(node)]
-        if op.signature is None or support_ndim(node) > 1:
-            raise UnknownShapeError(str(node))
-        support = next((shape[-1:] for shape, n_core in parts if n_core > 0), ()) if support_ndim(node) else ()
-        if size is not None and not isinstance(size.type, NoneTypeT):
-            return (*(int(length) for length in self.value(size)), *support)
-        return (*np.broadcast_shapes(*(shape[: len(shape) - n_core] for shape, n_core in parts)), *support)
+    def _scalar_shape(self, node: Any) -> tuple[int, ...]:
+        """The shape of a random variable with scalar elements: its size, or its parameters' broadcast shape."""
+        size = node.op.size_param(node)
+        if not isinstance(size.type, NoneTypeT):
+            return tuple(int(length) for length in self.value(size))
+        shapes = [self.shape(part) for part in node.op.dist_params(node)]
+        batches = [s[: len(s) - n_core] for s, n_core in zip(shapes, node.op.ndims_params, strict=True)]
+        return np.broadcast_shapes(*batches)
 
     def _mixture_shape(self, node: Apply) -> tuple[int, ...]:
         """The shape that PyMC's mixture leaves open: its components', without the mixture axis."""
@@ -131,24 +140,59 @@ def freeze(model: Any) -> Any:
 
 
 def is_random_op(node: Apply) -> bool:
-    """Whether a node draws random numbers: a ``RandomVariable`` or one of PyMC's symbolic ones."""
+    """Whether a node draws random numbers: a distribution, or an operation (a loop, say) that is given a generator."""
+    return _is_distribution(node) or any(isinstance(part.type, RandomType) for part in node.inputs)
+
+
+def is_drawn(variable: Variable) -> bool:
+    """Whether a variable is what a random node draws (rather than the generator it leaves behind)."""
+    return variable.owner is not None and is_random_op(variable.owner) and not isinstance(variable.type, RandomType)
+
+
+def drawn_behind(variables: Sequence[Variable]) -> list[Variable]:
+    """The random variables whose values, not only their shapes, stand behind (or among) some variables."""
+    seen: dict[Variable, None] = {}
+    waiting = list(variables)
+    while waiting:
+        variable = waiting.pop()
+        node = variable.owner
+        if variable not in seen and not isinstance(variable.type, RandomType):
+            seen[variable] = None
+            if node is not None and not isinstance(node.op, Shape | Shape_i):
+                waiting.extend(node.inputs)
+    return [variable for variable in seen if is_drawn(variable)]
+
+
+def is_one_piece(node: Apply) -> bool:
+    """Whether a random node may tie all elements of its output together, whatever support it declares.
+
+    PyMC's and PyTensor's distributions keep to their declared support. A user's own code (``pm.CustomDist``,
+    ``pm.Simulator``, another package's distribution, a loop that draws) need not.
+    """
+    op: Any = node.op.base_rv_op if isinstance(node.op, TruncatedRV) else node.op
+    if not _is_distribution(node) or isinstance(op, CustomDistRV | CustomSymbolicDistRV | SimulatorRV):
+        return True
+    return type(op).__module__.partition(".")[0] not in ("pymc", "pytensor")
+
+
+def _is_distribution(node: Apply) -> bool:
     return isinstance(node.op, RandomVariable | SymbolicRandomVariable)
 
 
 def parameters(node: Apply) -> list[tuple[Variable, int]]:
     """A random node's parameters, each with its number of core (non-batch) dimensions.
 
-    For PyMC's mixture the components count as parameters; other symbolic variables without a signature return
-    their inputs with all dimensions as core, so that callers treat them as one piece.
+    For PyMC's mixture the components count as parameters; random nodes that do not tell return their inputs with all
+    dimensions as core, so that callers treat them as one piece.
     """
     op: Any = node.op
     if isinstance(op, MixtureRV):
         _, weights, *components = node.inputs
-        n_core = int(op.ndim_supp) + int(mixture_is_stacked(node))
+        n_core = support_ndim(node) + int(mixture_is_stacked(node))
         return [(weights, 1), *((part, n_core) for part in components)]
-    if isinstance(op, RandomVariable) or op.signature is not None:
+    if not is_one_piece(node) and op.signature is not None:
         return list(zip(op.dist_params(node), op.ndims_params, strict=True))
-    tensors = [part for part in node.inputs if not isinstance(part.type, RandomType)]
+    tensors = [part for part in node.inputs if not isinstance(part.type, RandomType | NoneTypeT)]
     return [(part, getattr(part.type, "ndim", 0)) for part in tensors]
 
 
@@ -159,8 +203,10 @@ def mixture_is_stacked(node: Apply) -> bool:
 
 def support_ndim(node: Apply) -> int:
     """Number of support dimensions of a random node's output; all of them where the op does not tell."""
-    found = getattr(node.op, "ndim_supp", None)
-    return node.outputs[-1].type.ndim if found is None else int(found)  # type: ignore[attr-defined]
+    found: Any = getattr(node.op, "ndim_supp", None)
+    if found is not None and not is_one_piece(node):
+        return int(found)
+    return max(getattr(output.type, "ndim", 0) for output in node.outputs)
 
 
 def perform(node: Apply, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -188,10 +234,10 @@ def is_leading_index(node: Apply) -> bool:
     return isinstance(node.op, AdvancedSubtensor) and len(node.inputs) == 2 and tuple(node.op.idx_list) == (0,)
 
 
-def reduced_axes(node: Apply) -> tuple[int, ...]:
+def reduced_axes(node: Any) -> tuple[int, ...]:
     """The axes that a reduction (a sum, a product) removes."""
-    axis = node.op.axis  # type: ignore[attr-defined]
-    return tuple(range(node.inputs[0].type.ndim)) if axis is None else tuple(axis)  # type: ignore[attr-defined]
+    axis = node.op.axis
+    return tuple(range(node.inputs[0].type.ndim)) if axis is None else tuple(axis)
 
 
 def origins(node: Apply, graph: Graph) -> tuple[np.ndarray, list[Variable]] | None:
@@ -201,8 +247,7 @@ def origins(node: Apply, graph: Graph) -> tuple[np.ndarray, list[Variable]] | No
     inputs; None when an index is itself random, so that the origin is not fixed.
     """
     moved = _moved_inputs(node)
-    narrow = np.dtype(node.outputs[0].type.dtype).itemsize < 4  # type: ignore[attr-defined]  # cannot carry positions
-    if narrow or any(graph.is_random(part) for part in node.inputs if part not in moved):
+    if any(graph.is_random(part) for part in node.inputs if part not in moved):
         return None
     codes, start = {}, 0
     for part in moved:
@@ -211,7 +256,10 @@ def origins(node: Apply, graph: Graph) -> tuple[np.ndarray, list[Variable]] | No
         codes[part] = np.arange(start, start + size, dtype=np.float64).reshape(shape)
         start += size
     (result,) = perform(node, [codes[part] if part in codes else graph.value(part) for part in node.inputs])
-    return np.asarray(result).astype(int), moved
+    positions = np.asarray(result)
+    if positions.dtype.itemsize < 4:  # the operation casts to a type (bool, say) that cannot carry positions
+        return None
+    return positions.astype(int), moved
 
 
 def _moved_inputs(node: Apply) -> list[Variable]:

@@ -5,10 +5,16 @@ element, as bit sets, by what each operation does. Two arms are coupled when som
 are not known are taken to mix everything they see, so an arm is called independent only when the graph proves it.
 """
 
+from typing import Any
+
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
+from pytensor.scalar.basic import Second
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
+from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.sort import SortOp
+from pytensor.tensor.special import Softmax
 
 from rcb_bayes.prior.graph import (
     Graph,
@@ -16,6 +22,7 @@ from rcb_bayes.prior.graph import (
     is_leading_index,
     is_matrix_product,
     is_move,
+    is_one_piece,
     is_random_op,
     origins,
     parameters,
@@ -23,6 +30,8 @@ from rcb_bayes.prior.graph import (
     support_ndim,
 )
 from rcb_bayes.prior.law import connected_groups
+
+_ALONG_AN_AXIS = (CumOp, SortOp, Softmax)
 
 
 class Sources:
@@ -59,30 +68,45 @@ class Sources:
             if is_leading_index(node):
                 return self._index(node, shape)
         elif isinstance(node.op, Elemwise):
-            return _union([np.broadcast_to(self.of(part), shape) for part in node.inputs])
+            parts = node.inputs[1:] if isinstance(node.op.scalar_op, Second) else node.inputs
+            return _union([np.broadcast_to(self.of(part), shape) for part in parts])
+        elif isinstance(node.op, _ALONG_AN_AXIS):
+            return self._along_axis(node, shape)
         elif isinstance(node.op, CAReduce):
             return _reduce(self.of(node.inputs[0]), reduced_axes(node))
         elif is_matrix_product(node):
             return self._product(node, shape)
         elif isinstance(node.op, Blockwise):
-            return self._blockwise(node, shape)
+            return self._blockwise(node, variable, shape)
         return self._mix(node, shape)
 
     def _draw(self, node: Apply, shape: tuple[int, ...]) -> np.ndarray:
         """A random variable: own sources, one a batch element, and those of its parameters at that element."""
         n_support = support_ndim(node)
         batch = shape[: len(shape) - n_support]
-        own = np.empty(batch, dtype=object)
-        for index in np.ndindex(batch):
-            own[index] = 1 << self._count
-            self._count += 1
-        parts = [own]
+        whole = is_one_piece(node)
+        own = self._new_sources(() if whole else batch)
+        parts = [np.broadcast_to(own, batch)]
         for parameter, n_core in parameters(node):
-            masks = self.of(parameter)
-            reduced = _reduce(masks, tuple(range(masks.ndim - n_core, masks.ndim)))
-            parts.append(np.broadcast_to(reduced, batch))
+            parts.append(_at_batch(self.of(parameter), n_core, batch))
         union = _union(parts)
         return np.broadcast_to(union.reshape(batch + (1,) * n_support), shape)
+
+    def _new_sources(self, shape: tuple[int, ...]) -> np.ndarray:
+        own = np.empty(shape, dtype=object)
+        for index in np.ndindex(shape):
+            own[index] = 1 << self._count
+            self._count += 1
+        return own
+
+    def _along_axis(self, node: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """A cumulative sum, a sort or a softmax: elements mix along its axes only."""
+        axis = node.op.axis
+        masks = self.of(node.inputs[0])
+        if axis is None or masks.shape != shape:
+            return self._mix(node, shape)
+        axes = tuple(int(k) % masks.ndim for k in np.atleast_1d(axis))
+        return np.broadcast_to(np.expand_dims(_reduce(masks, axes), axes), shape)
 
     def _product(self, node: Apply, shape: tuple[int, ...]) -> np.ndarray:
         """A matrix product: row sources of the left, column sources of the right, where the other is not zero."""
@@ -96,7 +120,7 @@ class Sources:
                 joint = used_a[m] & used_b[:, p]
                 out[m, p] = union_all(a[m][joint]) | union_all(b[:, p][joint])
             return out
-        return self._mix(node, shape) if a.ndim < 2 or b.ndim < 2 else self._blockwise(node, shape)
+        return self._mix(node, shape) if a.ndim < 2 or b.ndim < 2 else self._blockwise(node, node.outputs[0], shape)
 
     def _index(self, node: Apply, shape: tuple[int, ...]) -> np.ndarray:
         """Rows picked by a random index: the index's own sources, and those of any row it may pick."""
@@ -110,22 +134,30 @@ class Sources:
             return np.ones(self._graph.shape(variable), dtype=bool)
         return np.asarray(self._graph.value(variable)) != 0
 
-    def _blockwise(self, node: Apply, shape: tuple[int, ...]) -> np.ndarray:
-        inputs_sig, outputs_sig = node.op.inputs_sig, node.op.outputs_sig  # type: ignore[attr-defined]
-        n_out = len(outputs_sig[0])
+    def _blockwise(self, node: Any, variable: Variable, shape: tuple[int, ...]) -> np.ndarray:
+        """A batched operation: all that its core mixes, batch element by batch element."""
+        n_out = len(node.op.outputs_sig[node.outputs.index(variable)])
         batch = shape[: len(shape) - n_out]
-        parts = []
-        for part, signature in zip(node.inputs, inputs_sig, strict=True):
-            masks = self.of(part)
-            reduced = _reduce(masks, tuple(range(masks.ndim - len(signature), masks.ndim)))
-            parts.append(np.broadcast_to(reduced, batch))
+        parts = [
+            _at_batch(self.of(part), len(signature), batch)
+            for part, signature in zip(node.inputs, node.op.inputs_sig, strict=True)
+        ]
         return np.broadcast_to(_union(parts).reshape(batch + (1,) * n_out), shape)
 
     def _mix(self, node: Apply, shape: tuple[int, ...]) -> np.ndarray:
-        tensors = [part for part in node.inputs if hasattr(part.type, "shape")]
         out = self._empty(shape)
-        out[...] = union_all(np.array([self.behind(part) for part in tensors], dtype=object))
+        out[...] = self._feeding(node)
         return out
+
+    def _feeding(self, node: Apply) -> int:
+        """All sources behind any input of a node; an input that is no array (a slice) is seen through."""
+        union = 0
+        for part in node.inputs:
+            if hasattr(part.type, "shape"):
+                union |= self.behind(part)
+            elif part.owner is not None:
+                union |= self._feeding(part.owner)
+        return union
 
     @staticmethod
     def _empty(shape: tuple[int, ...]) -> np.ndarray:
@@ -146,6 +178,19 @@ def independent_groups(beta: Variable, *, n_arms: int, sources: Sources) -> tupl
     arms = [union_all(row) for row in masks]
     coupled = np.array([[(first & second) != 0 for second in arms] for first in arms])
     return connected_groups(coupled)
+
+
+def _at_batch(masks: np.ndarray, n_core: int, batch: tuple[int, ...]) -> np.ndarray:
+    """A parameter's sources at each batch element; all of them where its dimensions do not line up with the batch's."""
+    n_batch = masks.ndim - n_core
+    if 0 <= n_batch <= len(batch):
+        reduced = _reduce(masks, tuple(range(n_batch, masks.ndim)))
+        # Lengths must agree to the right: a random walk, for one, keeps its time axis before the batch.
+        if all(own in (1, length) for own, length in zip(reduced.shape[::-1], batch[::-1], strict=False)):
+            return np.broadcast_to(reduced, batch)
+    whole = np.empty((), dtype=object)
+    whole[()] = union_all(masks)
+    return np.broadcast_to(whole, batch)
 
 
 def _union(parts: list[np.ndarray]) -> np.ndarray:

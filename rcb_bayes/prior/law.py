@@ -13,6 +13,7 @@ import numpy as np
 
 from rcb_bayes.schema import FloatArray
 
+SINGULAR = "its covariance is singular: some combination of coefficients is known for certain"
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -156,6 +157,14 @@ def square_root(covariance: FloatArray) -> FloatArray:
     except np.linalg.LinAlgError:
         values, vectors = np.linalg.eigh(covariance)
         return vectors * np.sqrt(np.clip(values, 0.0, None))
+
+
+def is_covariance(matrices: FloatArray) -> bool:
+    """Whether all matrices (..., p, p) are symmetric and positive semi-definite, up to rounding."""
+    if not np.allclose(matrices, np.swapaxes(matrices, -1, -2), rtol=1e-10, atol=1e-12):
+        return False
+    values = np.linalg.eigvalsh(matrices)
+    return bool((values[..., 0] >= -1e-10 * np.maximum(values[..., -1], 1e-300)).all())
 
 
 def is_positive_definite(covariance: FloatArray) -> bool:

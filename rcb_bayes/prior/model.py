@@ -17,13 +17,14 @@ from rcb_bayes.prior.expectation import exact_mean
 from rcb_bayes.prior.gaussian import recognise_law
 from rcb_bayes.prior.graph import Graph, freeze
 from rcb_bayes.prior.independence import Sources, independent_groups
-from rcb_bayes.prior.law import GaussianLaw
+from rcb_bayes.prior.law import SINGULAR, GaussianLaw
 from rcb_bayes.prior.tails import is_improper, tail_index
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
 
 BETA = "beta"
 SIGMA = "sigma"
 _TAIL_DRAWS = 100_000
+_FEW_POINTS = 20  # a heavy tail of whole numbers still has hundreds of different values
 _NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
 
 
@@ -49,17 +50,12 @@ class ModelBelief:
         self._variables = frozen.basic_RVs
         self._graph = Graph()
         self._sources = Sources(self._graph)
-        if is_improper(self._beta, self._graph):
-            raise BeliefError("The belief is improper (a Flat variable): give beta a proper prior, such as pm.Normal.")
+        self._refuse_improper()
         self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
         self.law: GaussianLaw | None = recognise_law(
             self._beta, graph=self._graph, sources=self._sources, groups=self.groups
         )
-        self.tail = (
-            np.inf
-            if self.law is not None
-            else tail_index(self._beta, graph=self._graph, sources=self._sources)
-        )
+        self.tail = np.inf if self.law is not None else tail_index(self._beta, graph=self._graph, sources=self._sources)
         self._check_mean_exists()
 
     @cached_property
@@ -72,8 +68,9 @@ class ModelBelief:
     @cached_property
     def density(self) -> Density:
         """The log density by block of arms, or the reason why there is none."""
-        if self.law is not None and self.law.has_density:
-            return Density(self.law.log_density, "closed form")
+        if self.law is not None:
+            has_density = self.law.has_density
+            return Density(self.law.log_density if has_density else None, "closed form" if has_density else SINGULAR)
         behind = set(ancestors([self._beta]))
         free = [variable for variable in self._variables if variable in behind]
         return find_density(self._beta, free=free, graph=self._graph, sources=self._sources, groups=self.groups)
@@ -82,23 +79,32 @@ class ModelBelief:
         """Joint draws: beta (n, n_arms, n_features) and sigma (n,), None where the belief has none."""
         if self.law is not None and not self.has_sigma:
             return self.law.draw(n, rng=rng), None
-        parts = self._drawer(n, rng)
-        beta = np.asarray(parts[0], dtype=float)
+        try:
+            parts = [np.asarray(part, dtype=float) for part in self._drawer(n, rng)]
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+            reason = str(error).partition("\n")[0]
+            raise BeliefError(f"The belief cannot be drawn from ({reason}): check its parameters.") from error
+        beta, sigma = parts[0], parts[1] if self.has_sigma else None
         if not np.isfinite(beta).all():
             raise BeliefError("Draws of beta are not finite: check the belief's parameters for NaN or overflow.")
-        return beta, np.asarray(parts[1], dtype=float) if self.has_sigma else None
+        if sigma is not None and not (np.isfinite(sigma) & (sigma > 0)).all():
+            raise BeliefError(
+                "Draws of sigma, the noise's standard deviation, are not all positive and finite: "
+                "give it a positive distribution, such as pm.HalfNormal."
+            )
+        return beta, sigma
 
     @cached_property
     def _drawer(self) -> Drawer:
-        outputs = [self._beta, self._sigma] if self.has_sigma else [self._beta]
-        behind = set(ancestors(outputs))
-        used = [variable for variable in self._variables if variable in behind]
-        try:
-            return compile_draws(outputs, random_variables=used, graph=self._graph)
-        except (NotImplementedError, ValueError):  # a variable that PyTensor cannot vectorise: one by one
-            return lambda n, rng: [
-                np.asarray(part) for part in pm.draw(outputs, draws=n, random_seed=int(rng.integers(2**31)))
-            ]
+        return compile_draws([self._beta, self._sigma] if self.has_sigma else [self._beta], graph=self._graph)
+
+    def _refuse_improper(self) -> None:
+        for name, variable in ((BETA, self._beta), (SIGMA, self._sigma)):
+            if variable is not None and is_improper(variable):
+                raise BeliefError(
+                    f"The belief is improper (a Flat variable): give {name} a proper prior, "
+                    f"such as {'pm.Normal' if name == BETA else 'pm.HalfNormal'}."
+                )
 
     def _check_mean_exists(self) -> None:
         if self.law is not None and not np.isfinite(self.law.mean()).all():
@@ -118,7 +124,9 @@ class ModelBelief:
 def _check_beta(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The labels of arms and features, after checking that beta is there with the right dims."""
     if not isinstance(model, pm.Model):
-        raise BeliefError(f"Expected a pm.Model, got {type(model).__name__}. Build one with `with pm.Model(coords=...)`.")
+        raise BeliefError(
+            f"Expected a pm.Model, got {type(model).__name__}. Build one with `with pm.Model(coords=...)`."
+        )
     if BETA not in model.named_vars:
         names = ", ".join(model.named_vars) or "none"
         raise BeliefError(
@@ -132,10 +140,12 @@ def _check_beta(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
             f"The variable 'beta' must have dims ('arm', 'feature'), got {got}. "
             "Pass dims=('arm', 'feature') and coords={'arm': [...], 'feature': [...]}."
         )
-    sizes = {dim: int(model.dim_lengths[dim].eval()) for dim in (ARM, FEATURE)}
+    lengths: dict[str, Any] = model.dim_lengths
+    sizes = {dim: int(lengths[dim].eval()) for dim in (ARM, FEATURE)}
     if sizes[ARM] < 2 or sizes[FEATURE] < 1:
         raise BeliefError(
-            f"A belief needs at least two arms and one feature, got {sizes[ARM]} arm(s) and {sizes[FEATURE]} feature(s)."
+            f"A belief needs at least two arms and one feature, got {sizes[ARM]} arm(s) "
+            f"and {sizes[FEATURE]} feature(s)."
         )
     arms, features = (as_labels(model.coords.get(dim), dim=dim, size=sizes[dim]) for dim in (ARM, FEATURE))
     return arms, features
@@ -169,8 +179,14 @@ def _has_sigma(model: Any) -> bool:
 
 
 def _tail_khat(beta: FloatArray) -> float:
-    """The largest generalised Pareto shape of any coefficient's tails."""
+    """The largest generalised Pareto shape of any coefficient's tails; a tail of a few points only has none."""
     from arviz_stats.base import array_stats
 
-    columns = beta.reshape(len(beta), -1).T  # (K d, n)
-    return float(np.max(array_stats.pareto_khat(columns, chain_axis=None, draw_axis=-1, r_eff=1.0)))
+    n_tail = int(3.0 * np.sqrt(len(beta)))  # as many as the fit looks at
+    shapes = [-np.inf]
+    for column in beta.reshape(len(beta), -1).T:  # (n,)
+        for signed in (column, -column):
+            if len(np.unique(np.sort(signed)[-n_tail:])) > _FEW_POINTS:
+                khat: Any = array_stats.pareto_khat(signed[None], r_eff=1.0, tail="right")
+                shapes.append(float(khat))
+    return float(np.max(shapes))

@@ -1,0 +1,154 @@
+r"""Data sets for the posterior engines, many at a time.
+
+With linear Gaussian rewards a data set enters only through :math:`X'X`, :math:`X'y`, :math:`y'y` and n of each arm, so
+thousands of simulated histories are a few small arrays. Bernoulli rewards need the rows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rcb_bayes.errors import DataError
+from rcb_bayes.schema import FloatArray, as_finite_array
+
+_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Statistics:
+    """Sufficient statistics of M data sets.
+
+    Parameters
+    ----------
+    xtx : (M, K, d, d), sums of x x' over the samples of each arm
+    xty : (M, K, d), sums of x y
+    yty : (M, K), sums of y^2
+    n : (M, K), numbers of samples; 0 is fine (the posterior of an unseen, independent arm is its prior)
+
+    Raises
+    ------
+    DataError
+        Non-finite values, shapes that disagree, X'X not symmetric positive semi-definite, statistics that no n
+        samples can give (data without samples, X'y or y'y that break Cauchy's inequality).
+    """
+
+    xtx: FloatArray
+    xty: FloatArray
+    yty: FloatArray
+    n: FloatArray
+
+    def __post_init__(self) -> None:
+        for name, ndim in (("xtx", 4), ("xty", 3), ("yty", 2), ("n", 2)):
+            object.__setattr__(self, name, as_finite_array(getattr(self, name), name=name, ndim=ndim))
+        m, k, d = self.xty.shape
+        expected = {"xtx": (m, k, d, d), "yty": (m, k), "n": (m, k)}
+        for name, shape in expected.items():
+            if getattr(self, name).shape != shape:
+                raise DataError(f"{name} must have shape {shape} to fit xty, got {getattr(self, name).shape}.")
+        _check_consistent(self)
+
+    @classmethod
+    def from_rows(cls, x: ArrayLike, *, arm: ArrayLike, reward: ArrayLike, n_arms: int) -> "Statistics":
+        """The statistics of one data set given as rows: x (n, d), arm (n,) positions, reward (n,)."""
+        rows = as_finite_array(x, name="x", ndim=2)
+        positions = _as_positions(arm, n=len(rows), n_arms=n_arms)
+        y = as_finite_array(reward, name="reward", ndim=1)
+        if len(y) != len(rows):
+            raise DataError(f"reward must have one entry per row of x ({len(rows)}), got {len(y)}.")
+        of_arm = (positions[None] == np.arange(n_arms)[:, None]).astype(float)  # (K, n)
+        weighted = of_arm[:, :, None] * rows[None]  # (K, n, d)
+        return cls(
+            xtx=(weighted.transpose(0, 2, 1) @ rows)[None],
+            xty=(weighted.transpose(0, 2, 1) @ y)[None],
+            yty=(of_arm @ y**2)[None],
+            n=of_arm.sum(axis=1)[None],
+        )
+
+    @property
+    def n_sets(self) -> int:
+        """M, the number of data sets."""
+        return len(self.n)
+
+    def take(self, index: np.ndarray | slice) -> "Statistics":
+        """Some of the data sets; already checked, so not checked again."""
+        return _unchecked(self.xtx[index], self.xty[index], self.yty[index], self.n[index])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Rows of M data sets, padded to a common length.
+
+    Parameters
+    ----------
+    x : (M, n, d); arm : (M, n) positions, -1 marks padding; reward : (M, n), 0 or 1
+    """
+
+    x: FloatArray
+    arm: np.ndarray
+    reward: FloatArray
+    n_arms: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", as_finite_array(self.x, name="x", ndim=3))
+        object.__setattr__(self, "reward", as_finite_array(self.reward, name="reward", ndim=2))
+        arm = np.asarray(self.arm)
+        if arm.shape != self.x.shape[:2] or self.reward.shape != self.x.shape[:2]:
+            raise DataError(
+                f"arm and reward must have shape {self.x.shape[:2]} to fit x, got {arm.shape} and {self.reward.shape}."
+            )
+        if not np.issubdtype(arm.dtype, np.integer) or arm.size and (arm.min() < -1 or arm.max() >= self.n_arms):
+            raise DataError(f"arm must hold positions 0 to {self.n_arms - 1} (or -1 for padding).")
+        used = self.reward[arm >= 0]
+        if not np.isin(used, (0.0, 1.0)).all():
+            raise DataError("Bernoulli rewards must be 0 or 1; use GaussianNoise for others.")
+        object.__setattr__(self, "arm", arm)
+
+    @property
+    def n_sets(self) -> int:
+        """M, the number of data sets."""
+        return len(self.x)
+
+    @property
+    def n(self) -> FloatArray:
+        """Numbers of samples, (M, K)."""
+        return (self.arm[:, :, None] == np.arange(self.n_arms)).sum(axis=1).astype(float)
+
+    def take(self, index: np.ndarray | slice) -> "Rows":
+        """Some of the data sets."""
+        return Rows(x=self.x[index], arm=self.arm[index], reward=self.reward[index], n_arms=self.n_arms)
+
+
+def _check_consistent(data: Statistics) -> None:
+    if (data.n < 0).any() or (data.n != np.round(data.n)).any():
+        raise DataError("n must hold whole numbers of samples, 0 or more.")
+    scale = np.trace(data.xtx, axis1=2, axis2=3)[..., None]  # (M, K, 1)
+    if not np.allclose(data.xtx, data.xtx.swapaxes(2, 3), rtol=0, atol=_TOLERANCE * max(float(scale.max(initial=0)), 1)):
+        raise DataError("X'X must be symmetric: pass sums of x x'.")
+    if data.xtx.shape[-1] and data.n.size:
+        smallest = np.linalg.eigvalsh(data.xtx)[..., 0]
+        if (smallest < -_TOLERANCE * np.maximum(scale[..., 0], 1e-12)).any():
+            raise DataError(f"X'X must be positive semi-definite, got an eigenvalue of {smallest.min():.3g}.")
+    empty = (data.n == 0) & ((np.abs(data.xtx).sum(axis=(2, 3)) + np.abs(data.xty).sum(axis=2) + data.yty) > 0)
+    if empty.any():
+        where = tuple(int(k) for k in np.argwhere(empty)[0])
+        raise DataError(f"n says that data set {where[0]} has no sample of arm {where[1]}, but its sums are not zero.")
+    bound = np.sqrt(np.maximum(np.diagonal(data.xtx, axis1=2, axis2=3) * data.yty[..., None], 0.0))
+    if (np.abs(data.xty) > bound * (1 + 1e-6) + 1e-9).any():
+        raise DataError("X'y is larger than X'X and y'y allow: the sums are not of the same samples.")
+
+
+def _unchecked(xtx: FloatArray, xty: FloatArray, yty: FloatArray, n: FloatArray) -> Statistics:
+    out = object.__new__(Statistics)
+    for name, value in (("xtx", xtx), ("xty", xty), ("yty", yty), ("n", n)):
+        object.__setattr__(out, name, value)
+    return out
+
+
+def _as_positions(arm: ArrayLike, *, n: int, n_arms: int) -> np.ndarray:
+    positions = np.asarray(arm)
+    if positions.shape != (n,) or not np.issubdtype(positions.dtype, np.integer):
+        raise DataError(f"arm must hold {n} integer positions, got shape {positions.shape}, type {positions.dtype}.")
+    if n and (positions.min() < 0 or positions.max() >= n_arms):
+        raise DataError(f"arm must lie in 0 to {n_arms - 1}, got {positions.min()} to {positions.max()}.")
+    return positions

@@ -1,0 +1,276 @@
+r"""Posterior means of any belief with a density, by importance sampling from a surrogate's posterior.
+
+For draws :math:`b_s = m + L z_s` from a proposal q the weights are :math:`w_s \propto p(b_s) L(b_s) / q(b_s)`, with the
+belief's density p and the Gaussian likelihood L read off X'X and X'y; independent groups of arms are weighted apart. The
+base draws z are scrambled Sobol points, shared by many data sets but replicated, because an error that all data sets
+share does not average out over them.
+
+A group's answer is vouched for when the Pareto k-hat of its weights is below .7 and their effective size at least 200.
+What is not vouched for is tried again with better proposals and more draws, and in the end handed back to the caller.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rcb_bayes.errors import BeliefError
+from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.posterior.exact import block_statistics
+from rcb_bayes.posterior.pareto import pareto_khat
+from rcb_bayes.posterior.proposal import (
+    Proposal,
+    Sites,
+    expectation_propagation,
+    half_and_half,
+    moment_surrogate,
+    scale_surrogate,
+    surrogate_posterior,
+)
+from rcb_bayes.prior import Prior
+from rcb_bayes.prior.law import Block, GaussianLaw
+from rcb_bayes.schema import FloatArray
+
+KHAT_LIMIT = 0.7
+MIN_EFFECTIVE_SIZE = 200.0
+N_REPLICATES = 8
+_CHUNK_VALUES = 4_000_000  # coefficients drawn at a time: about 100 MB with the temporaries
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try: the surrogate that proposes, and the number of draws."""
+
+    surrogate: str
+    n_draws: int
+
+
+LADDER = (
+    Attempt("moments", 256),
+    Attempt("defensive", 1024),
+    Attempt("defensive", 4096),
+    Attempt("defensive", 16384),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Weighted:
+    """Self-normalised estimates of M data sets.
+
+    ``mean`` (M, K, d), ``covariance`` (M, K d, K d) or None, and per data set the worst group's ``khat``, the smallest
+    ``effective_size`` and its ``effective_share`` of the draws.
+    """
+
+    mean: FloatArray
+    covariance: FloatArray | None
+    khat: FloatArray
+    effective_size: FloatArray
+    effective_share: FloatArray
+
+    @property
+    def vouched(self) -> np.ndarray:
+        """Which data sets are vouched for, (M,)."""
+        return (self.khat < KHAT_LIMIT) & (self.effective_size >= MIN_EFFECTIVE_SIZE)
+
+
+class ImportanceSampler:
+    """Importance sampling for one belief: surrogates and base draws are made once and kept."""
+
+    def __init__(self, prior: Prior, *, sigma: float, seed: int = 0) -> None:
+        if not prior.has_density:
+            raise BeliefError(
+                f"The importance engine needs a density of beta, which '{prior.name}' lacks ({prior.density_reason}). "
+                "Use engine='conditional' or engine='nuts', or engine='auto'."
+            )
+        self._prior = prior
+        self._sigma = sigma
+        self._seed = seed
+        self._base: dict[tuple[int, int, int], FloatArray] = {}
+
+    def fit(self, data: Statistics, *, covariance: bool = False) -> Weighted:
+        """Estimates of every data set, each by the first attempt of the ladder that is vouched for."""
+        position = np.arange(data.n_sets)
+        best = self._attempt(data, LADDER[0], position=position, covariance=covariance)
+        for attempt in LADDER[1:]:
+            open_sets = np.flatnonzero(~best.vouched)
+            if not len(open_sets):
+                break
+            found = self._attempt(data.take(open_sets), attempt, position=position[open_sets], covariance=covariance)
+            best = _keep_better(best, found, open_sets)
+        return best
+
+    def _attempt(self, data: Statistics, attempt: Attempt, *, position: np.ndarray, covariance: bool) -> Weighted:
+        size = self._prior.n_arms * self._prior.n_features
+        step = max(1, _CHUNK_VALUES // (attempt.n_draws * size))
+        parts: list[tuple[np.ndarray, Weighted]] = []
+        for replicate in range(min(N_REPLICATES, int(position.max()) + 1)):
+            members = np.flatnonzero(position % N_REPLICATES == replicate)
+            for start in range(0, len(members), step):
+                chunk = members[start : start + step]
+                found = self._weigh(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
+                parts.append((chunk, found))
+        return _gather(parts, n_sets=data.n_sets)
+
+    def _weigh(self, data: Statistics, attempt: Attempt, *, replicate: int, covariance: bool) -> Weighted:
+        """Draw, weigh and average for one chunk of data sets that share base draws."""
+        k, d = self._prior.n_arms, self._prior.n_features
+        n_sets, n_draws = data.n_sets, attempt.n_draws
+        draws = np.empty((n_sets, n_draws, k * d))
+        log_ratio = np.empty((n_sets, n_draws, len(self._prior.groups)))  # log L - log q
+        for groups, blocks in self._group_batches(attempt):
+            proposal = self._propose(blocks, data, attempt)
+            base = self._base_draws(n_draws, proposal.mean.shape[-1] + 1, replicate)
+            values, log_q = _draw(proposal, base)  # (M, B, S, p), (M, B, S)
+            log_likelihood = self._log_likelihood(values, blocks, data)
+            for b, group in enumerate(groups):
+                draws[:, :, self._gaussian.flat_index(blocks[b])] = values[:, b]
+                log_ratio[:, :, group] = log_likelihood[:, b] - log_q[:, b]
+        log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
+        log_weight = np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
+        return self._average(draws, log_weight, data, covariance=covariance)
+
+    def _average(self, draws: FloatArray, log_weight: FloatArray, data: Statistics, *, covariance: bool) -> Weighted:
+        n_sets, n_draws, size = draws.shape
+        k, d = self._prior.n_arms, self._prior.n_features
+        mean = np.empty((n_sets, size))
+        joint = np.zeros((n_sets, size, size)) if covariance else None
+        khat = np.empty((n_sets, len(self._prior.groups)))
+        effective = np.empty_like(khat)
+        for g, block in enumerate(self._gaussian.blocks):
+            index = self._gaussian.flat_index(block)
+            group = np.ascontiguousarray(log_weight[:, :, g])
+            khat[:, g] = pareto_khat(group)
+            weight = _normalised(group)
+            effective[:, g] = 1.0 / np.maximum((weight**2).sum(axis=1), 1.0 / n_draws)
+            part = draws[:, :, index]
+            mean[:, index] = (weight[:, None, :] @ part)[:, 0]
+            if joint is not None:
+                centred = part - mean[:, None, index]
+                joint[:, np.array(index)[:, None], index] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
+            unseen = data.n[:, list(block.arms)].sum(axis=1) == 0
+            self._fill_unseen(unseen, index, mean, joint)
+            khat[unseen, g], effective[unseen, g] = -np.inf, n_draws
+        smallest = effective.min(axis=1)
+        worst = np.where(np.isnan(khat).any(axis=1), np.nan, np.nan_to_num(khat, nan=0.0, neginf=-np.inf).max(axis=1))
+        return Weighted(
+            mean=mean.reshape(n_sets, k, d),
+            covariance=joint,
+            khat=worst,
+            effective_size=smallest,
+            effective_share=smallest / n_draws,
+        )
+
+    def _fill_unseen(self, unseen: np.ndarray, index: list[int], mean: FloatArray, joint: FloatArray | None) -> None:
+        """A group without any sample keeps its prior."""
+        if not unseen.any():
+            return
+        rows = np.flatnonzero(unseen)
+        mean[np.ix_(rows, index)] = self._prior.mean.values.reshape(-1)[index]
+        if joint is not None:
+            size = joint.shape[-1]
+            covariance = self._prior.covariance.values.reshape(size, size)
+            joint[np.ix_(rows, index, index)] = covariance[np.ix_(index, index)]
+
+    def _propose(self, blocks: list[Block], data: Statistics, attempt: Attempt) -> Proposal:
+        d = self._prior.n_features
+        broad = surrogate_posterior(blocks, data, sigma=self._sigma, n_features=d)
+        if attempt.surrogate == "moments":
+            return broad
+        # Sites alone may settle on one of several modes, and k-hat would not notice: keep half the draws broad.
+        sharp = expectation_propagation(self._sites, blocks, data, sigma=self._sigma, n_features=d)
+        return half_and_half(sharp, broad)
+
+    def _log_likelihood(self, values: FloatArray, blocks: list[Block], data: Statistics) -> FloatArray:
+        """b'X'y/s2 - b'X'X b/(2 s2), (M, B, S)."""
+        gram, moment = block_statistics(blocks, data, n_features=self._prior.n_features)
+        pulled = moment[:, :, None] - 0.5 * (values @ gram)
+        return np.einsum("mbsp,mbsp->mbs", values, pulled) / self._sigma**2
+
+    def _group_batches(self, attempt: Attempt) -> Iterator[tuple[list[int], list[Block]]]:
+        """Groups of equal size with their surrogate blocks."""
+        law = self._gaussian if attempt.surrogate == "moments" else self._scaled
+        sizes: dict[int, list[int]] = {}
+        for g, block in enumerate(law.blocks):
+            sizes.setdefault(len(block.arms), []).append(g)
+        for groups in sizes.values():
+            yield groups, [law.blocks[g] for g in groups]
+
+    def _base_draws(self, n_draws: int, dims: int, replicate: int) -> FloatArray:
+        """Scrambled Sobol points: uniform in the first coordinate, standard normal in the others, (S, 1 + p)."""
+        key = n_draws, dims, replicate
+        if key not in self._base:
+            from scipy.special import ndtri
+            from scipy.stats import qmc
+
+            rng = np.random.default_rng([self._seed, replicate, n_draws])
+            points = qmc.Sobol(dims, rng=rng).random(n_draws)
+            points = np.clip(points, 1e-12, 1 - 1e-12)
+            self._base[key] = np.concatenate([points[:, :1], ndtri(points[:, 1:])], axis=1)
+        return self._base[key]
+
+    @cached_property
+    def _gaussian(self) -> GaussianLaw:
+        return moment_surrogate(self._prior)
+
+    @cached_property
+    def _scaled(self) -> GaussianLaw:
+        return scale_surrogate(self._prior, self._gaussian)
+
+    @cached_property
+    def _sites(self) -> Sites:
+        return Sites(self._prior, self._gaussian)
+
+
+def _draw(proposal: Proposal, base: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Draws (M, B, S, p) of the proposals and their log densities (M, B, S), constants dropped."""
+    uniform, normal = base[:, 0], base[:, 1:]
+    log_det = np.log(np.diagonal(proposal.root, axis1=-2, axis2=-1)).sum(axis=-1)  # (M, B, C)
+    moved = normal @ proposal.root.swapaxes(-1, -2)  # (M, B, C, S, p)
+    moved += proposal.mean[..., None, :]
+    if proposal.mean.shape[2] == 1:
+        return moved[:, :, 0], -0.5 * (normal**2).sum(axis=1) - log_det
+    edges = np.cumsum(np.exp(proposal.log_weight), axis=2)  # (M, B, C)
+    label = (uniform > edges[..., :-1, None]).sum(axis=2)  # (M, B, S)
+    values = np.take_along_axis(moved, label[:, :, None, :, None], axis=2)[:, :, 0]
+    n_components = proposal.mean.shape[2]
+    terms = np.empty((n_components, *label.shape))
+    inverse = np.linalg.inv(proposal.root)
+    for c in range(n_components):
+        scaled = (values - proposal.mean[:, :, c, None]) @ inverse[:, :, c].swapaxes(-1, -2)
+        terms[c] = (proposal.log_weight[..., c] - log_det[..., c])[..., None] - 0.5 * (scaled**2).sum(axis=-1)
+    return values, np.logaddexp.reduce(terms, axis=0)
+
+
+def _normalised(log_weight: FloatArray) -> FloatArray:
+    top = log_weight.max(axis=1, keepdims=True)
+    weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
+    total = weight.sum(axis=1, keepdims=True)
+    return np.where(total > 0, weight / np.maximum(total, np.finfo(float).tiny), 1.0 / weight.shape[1])
+
+
+def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighted:
+    """Put the chunks back in the order of the data sets."""
+    order = np.argsort(np.concatenate([index for index, _ in parts]))
+    found = [part for _, part in parts]
+    covariances = [part.covariance for part in found if part.covariance is not None]
+    assert len(order) == n_sets
+    return Weighted(
+        mean=np.concatenate([part.mean for part in found])[order],
+        covariance=np.concatenate(covariances)[order] if covariances else None,
+        khat=np.concatenate([part.khat for part in found])[order],
+        effective_size=np.concatenate([part.effective_size for part in found])[order],
+        effective_share=np.concatenate([part.effective_share for part in found])[order],
+    )
+
+
+def _keep_better(old: Weighted, new: Weighted, index: np.ndarray) -> Weighted:
+    """Replace the data sets at ``index`` where the new attempt is vouched for, or better than what stood there."""
+    before = old.khat[index]
+    wins = new.vouched | ~(before <= new.khat)
+    rows = index[wins]
+    for name in ("mean", "covariance", "khat", "effective_size", "effective_share"):
+        target = getattr(old, name)
+        if target is not None:
+            target[rows] = getattr(new, name)[wins]
+    return old
