@@ -21,6 +21,8 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 
+from rcb_bayes.authoring import labelled_coords, per_coefficient
+
 
 def build_model(
     *,
@@ -35,12 +37,12 @@ def build_model(
     """Belief of correlated effects; ``mean`` is one number, one per arm, or one per arm and feature."""
     if not (0 < scale < np.inf and 0 < eta < np.inf):
         raise ValueError(f"scale and eta must be positive and finite, got {scale} and {eta}.")
-    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
+    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     shape = len(coords["arm"]), len(coords["feature"])
     if shape[1] < 2:
         raise ValueError("Correlated features must be two or more, got one: use gaussian.py.")
     coords["feature_bis"] = coords["feature"]
-    location = _grid("mean", mean, shape)
+    location = per_coefficient(mean, name="mean", coords=coords)
     row, column = np.tril_indices(shape[1], k=-1)
     concentration = eta + (shape[1] - 2 - column) / 2
     with pm.Model(coords=coords) as model:
@@ -52,22 +54,3 @@ def build_model(
         z = pm.Normal("z", 0.0, 1.0, dims=("arm", "feature"))
         pm.Deterministic("beta", location + scale * (z[:, None] * chol).sum(axis=-1), dims=("arm", "feature"))
     return model
-
-
-def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    """The labels given, or ``arm_0, arm_1, ...``."""
-    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
-    return labels
-
-
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
-    """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
-    array = np.asarray(value, dtype=float)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.shape not in ((), (shape[0], 1), shape):
-        raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
-    return np.broadcast_to(array, shape)

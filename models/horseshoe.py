@@ -22,6 +22,8 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
+from rcb_bayes.authoring import labelled_coords, per_coefficient
+
 
 def build_model(
     *,
@@ -39,9 +41,8 @@ def build_model(
         raise ValueError(f"scale and slab_scale must be positive and finite, got {scale} and {slab_scale}.")
     if not 2 < slab_nu < np.inf:
         raise ValueError(f"slab_nu must be finite and exceed 2, for the variance to exist, got {slab_nu}.")
-    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
-    shape = len(coords["arm"]), len(coords["feature"])
-    location = _grid("mean", mean, shape)
+    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
+    location = per_coefficient(mean, name="mean", coords=coords)
     with pm.Model(coords=coords) as model:
         tau = pm.HalfCauchy("tau", float(scale), dims="arm")
         lam = pm.HalfCauchy("lam", 1.0, dims=("arm", "feature"))
@@ -50,22 +51,3 @@ def build_model(
         z = pm.Normal("z", 0.0, 1.0, dims=("arm", "feature"))
         pm.Deterministic("beta", location + spread * z, dims=("arm", "feature"))
     return model
-
-
-def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    """The labels given, or ``arm_0, arm_1, ...``."""
-    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
-    return labels
-
-
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
-    """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
-    array = np.asarray(value, dtype=float)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.shape not in ((), (shape[0], 1), shape):
-        raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
-    return np.broadcast_to(array, shape)

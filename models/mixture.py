@@ -17,6 +17,8 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
+from rcb_bayes.authoring import labelled_coords, per_coefficient
+
 
 def build_model(
     *,
@@ -39,31 +41,12 @@ def build_model(
         raise ValueError(f"weights must be positive and sum to one, got {tuple(weights)}.")
     if not 0 < min(scales) <= max(scales) < np.inf:
         raise ValueError(f"scales must be positive and finite, got {tuple(scales)}.")
-    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
+    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     shape = len(coords["arm"]), len(coords["feature"])
     camps = [
-        pm.MvNormal.dist(_grid("means", mean, shape), chol=float(scale) * np.eye(shape[1]))  # pyright: ignore
+        pm.MvNormal.dist(per_coefficient(mean, name="means", coords=coords), chol=float(scale) * np.eye(shape[1]))  # pyright: ignore
         for mean, scale in zip(means, scales, strict=True)
     ]
     with pm.Model(coords=coords) as model:
         pm.Mixture("beta", w=np.asarray(weights, dtype=float), comp_dists=camps, dims=("arm", "feature"))
     return model
-
-
-def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    """The labels given, or ``arm_0, arm_1, ...``."""
-    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
-    return labels
-
-
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int]) -> np.ndarray:
-    """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
-    array = np.asarray(value, dtype=float)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.shape not in ((), (shape[0], 1), shape):
-        raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite, got {array.min():g} to {array.max():g}.")
-    return np.broadcast_to(array, shape)

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 import pymc as pm
 
+from rcb_bayes.authoring import labelled_coords
+
 
 def build_model(
     *,
@@ -27,15 +29,7 @@ def build_model(
     """The users' prior of Setting 3, with precision ``lam``."""
     if not 0 < lam < np.inf:
         raise ValueError(f"lam must be positive and finite, got {lam}.")
-    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
+    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     with pm.Model(coords=coords) as model:
         pm.Normal("beta", 0.0, float(lam) ** -0.5, dims=("arm", "feature"))
     return model
-
-
-def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    """The labels given, or ``arm_0, arm_1, ...``."""
-    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
-    return labels

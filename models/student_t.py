@@ -7,8 +7,8 @@ sooner than under a Gaussian.
 
 Applicability
 -------------
-Needs nu > 2: the prior mean that users act on exists from nu > 1, the variance that plans are computed with from
-nu > 2. Up to nu = 4 the fourth moment is infinite and Monte Carlo errors of variances mean little.
+Needs nu > 1, for the prior mean that users act on to exist. The variance exists from nu > 2; below that, and with few
+data, posteriors are left to MCMC more often. Up to nu = 4 Monte Carlo errors of variances mean little.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
+
+from rcb_bayes.authoring import labelled_coords, per_coefficient
 
 
 def build_model(
@@ -33,30 +35,11 @@ def build_model(
     ``mean`` and ``scale`` (not the standard deviation: see above) are one number, one per arm, or one per arm and
     feature; ``nu`` is the number of degrees of freedom.
     """
-    if not 2 < nu < np.inf:
-        raise ValueError(f"nu must be finite and exceed 2, for the variance to exist, got {nu}.")
-    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
-    shape = len(coords["arm"]), len(coords["feature"])
-    location, spread = _grid("mean", mean, shape), _grid("scale", scale, shape, positive=True)
+    if not 1 < nu < np.inf:
+        raise ValueError(f"nu must be finite and exceed 1, for the mean to exist, got {nu}.")
+    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
+    location = per_coefficient(mean, name="mean", coords=coords)
+    spread = per_coefficient(scale, name="scale", coords=coords, positive=True)
     with pm.Model(coords=coords) as model:
         pm.StudentT("beta", nu=np.float64(nu), mu=location, sigma=spread, dims=("arm", "feature"))
     return model
-
-
-def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    """The labels given, or ``arm_0, arm_1, ...``."""
-    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
-    return labels
-
-
-def _grid(name: str, value: ArrayLike, shape: tuple[int, int], *, positive: bool = False) -> np.ndarray:
-    """One number, one per arm, or one per arm and feature, as an array (n_arms, n_features)."""
-    array = np.asarray(value, dtype=float)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.shape not in ((), (shape[0], 1), shape):
-        raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
-    if not np.isfinite(array).all() or (positive and array.min() <= 0):
-        raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
-    return np.broadcast_to(array, shape)

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 import pymc as pm
 
+from rcb_bayes.authoring import labelled_coords
+
 
 def build_model(
     *,
@@ -32,17 +34,9 @@ def build_model(
         arms = ["low", "medium", "high"]
     if not n_arms == len(arms) == 3:
         raise ValueError(f"Warfarin has three arms (low, medium, high), got n_arms={n_arms} and arms={list(arms)}.")
-    coords = {"arm": _labels("arm", n_arms, arms), "feature": _labels("feature", n_features, features)}
+    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     mean = np.zeros((3, len(coords["feature"])))
     mean[1] = 0.05
     with pm.Model(coords=coords) as model:
         pm.Normal("beta", mean, float(variance) ** 0.5, dims=("arm", "feature"))
     return model
-
-
-def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    """The labels given, or ``arm_0, arm_1, ...``."""
-    labels = [f"{dim}_{k}" for k in range(size)] if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
-    return labels

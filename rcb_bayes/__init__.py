@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from rcb_bayes.market import Market as Market
     from rcb_bayes.noise import BernoulliLogit as BernoulliLogit
     from rcb_bayes.noise import GaussianNoise as GaussianNoise
+    from rcb_bayes.posterior import Rows as Rows
+    from rcb_bayes.posterior import Statistics as Statistics
+    from rcb_bayes.posterior import fit_posterior as fit_posterior
+    from rcb_bayes.posterior import make_engine as make_engine
+    from rcb_bayes.posterior import posterior_means as posterior_means
+    from rcb_bayes.posterior import summary_means as summary_means
     from rcb_bayes.prior import Prior as Prior
     from rcb_bayes.prior import gallery as gallery
     from rcb_bayes.prior import load_prior as load_prior
@@ -31,10 +37,16 @@ _HOMES = {
     "Market": "market",
     "Prior": "prior",
     "RcbError": "errors",
+    "Rows": "posterior",
     "Sphere": "covariates",
+    "Statistics": "posterior",
     "Uniform": "covariates",
+    "fit_posterior": "posterior",
     "gallery": "prior",
     "load_prior": "prior",
+    "make_engine": "posterior",
+    "posterior_means": "posterior",
+    "summary_means": "posterior",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]  # pyright: ignore[reportUnsupportedDunderAll]

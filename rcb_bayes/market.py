@@ -35,9 +35,10 @@ class Market:
 
     prior: Prior
     covariates: Covariates
-    noise: Noise | None = None
-    platform_prior: Prior | None = None
-    nature: Prior | None = None
+    # None stands for "not given" in the call only: __post_init__ settles all three.
+    noise: Noise = None  # pyright: ignore[reportAssignmentType]
+    platform_prior: Prior = None  # pyright: ignore[reportAssignmentType]
+    nature: Prior = None  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, Prior):
@@ -86,15 +87,14 @@ class Market:
 
     def describe(self) -> str:
         """The market in a few lines."""
-        assert self.noise is not None  # settled on construction
         lines = [
             f"users believe   {self.prior.describe()}",
             f"users           {self.covariates.describe()}",
             f"rewards         {self.noise.describe()}",
         ]
-        if self.platform_prior is not None and self.platform_prior is not self.prior:
+        if self.platform_prior is not self.prior:
             lines.append(f"platform uses   {self.platform_prior.describe()}")
-        if self.nature is not None and self.nature is not self.prior:
+        if self.nature is not self.prior:
             lines.append(f"nature follows  {self.nature.describe()}")
         return "\n".join(lines)
 

@@ -1,1 +1,19 @@
-"""Posterior engines."""
+"""Posterior engines: the posterior mean of any PyMC belief, for thousands of data sets at a time."""
+
+from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.engines import ENGINES, Engine, make_engine, posterior_means
+from rcb_bayes.posterior.results import DiagnosticWarning, PosteriorBatch
+from rcb_bayes.posterior.tree import fit_posterior, summary_means
+
+__all__ = [
+    "ENGINES",
+    "DiagnosticWarning",
+    "Engine",
+    "PosteriorBatch",
+    "Rows",
+    "Statistics",
+    "fit_posterior",
+    "make_engine",
+    "posterior_means",
+    "summary_means",
+]

@@ -97,7 +97,7 @@ class Rows:
             raise DataError(
                 f"arm and reward must have shape {self.x.shape[:2]} to fit x, got {arm.shape} and {self.reward.shape}."
             )
-        if not np.issubdtype(arm.dtype, np.integer) or arm.size and (arm.min() < -1 or arm.max() >= self.n_arms):
+        if not np.issubdtype(arm.dtype, np.integer) or (arm.size and (arm.min() < -1 or arm.max() >= self.n_arms)):
             raise DataError(f"arm must hold positions 0 to {self.n_arms - 1} (or -1 for padding).")
         used = self.reward[arm >= 0]
         if not np.isin(used, (0.0, 1.0)).all():
@@ -123,7 +123,9 @@ def _check_consistent(data: Statistics) -> None:
     if (data.n < 0).any() or (data.n != np.round(data.n)).any():
         raise DataError("n must hold whole numbers of samples, 0 or more.")
     scale = np.trace(data.xtx, axis1=2, axis2=3)[..., None]  # (M, K, 1)
-    if not np.allclose(data.xtx, data.xtx.swapaxes(2, 3), rtol=0, atol=_TOLERANCE * max(float(scale.max(initial=0)), 1)):
+    if not np.allclose(
+        data.xtx, data.xtx.swapaxes(2, 3), rtol=0, atol=_TOLERANCE * max(float(scale.max(initial=0)), 1)
+    ):
         raise DataError("X'X must be symmetric: pass sums of x x'.")
     if data.xtx.shape[-1] and data.n.size:
         smallest = np.linalg.eigvalsh(data.xtx)[..., 0]

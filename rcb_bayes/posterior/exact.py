@@ -11,7 +11,7 @@ For a block of arms with prior component :math:`N(m, RR')` and data precision :m
 Nothing is inverted that can be singular: neither the prior covariance nor X'X.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,63 +25,88 @@ from rcb_bayes.schema import FloatArray
 class ComponentPosterior:
     """Posterior of each component of blocks of equal shape: B blocks, C components, p coefficients.
 
-    ``mean`` (M, B, C, p), ``covariance`` (M, B, C, p, p) and log weights (M, B, C), normalised over C.
+    ``mean`` (M, B, C, p), ``covariance`` (M, B, C, p, p) or None, and log weights (M, B, C), normalised over C.
     """
 
     mean: FloatArray
-    covariance: FloatArray
+    covariance: FloatArray | None
     log_weight: FloatArray
 
     def mixed_mean(self) -> FloatArray:
         """Posterior mean over components, (M, B, p)."""
         if self.mean.shape[2] == 1:
             return self.mean[:, :, 0]
-        return (np.exp(self.log_weight)[..., None] * self.mean).sum(axis=2)
+        return (np.exp(self.log_weight)[..., None, :] @ self.mean)[..., 0, :]
 
     def mixed_covariance(self) -> FloatArray:
         """Posterior covariance over components, (M, B, p, p)."""
+        assert self.covariance is not None  # asked for when fitted
         if self.mean.shape[2] == 1:
             return self.covariance[:, :, 0]
-        weight = np.exp(self.log_weight)[..., None, None]
+        weight = np.exp(self.log_weight)
         centred = self.mean - self.mixed_mean()[:, :, None]
-        spread = centred[..., :, None] * centred[..., None, :]
-        return (weight * (self.covariance + spread)).sum(axis=2)
+        within = np.einsum("mbc,mbcij->mbij", weight, self.covariance)
+        return within + np.einsum("mbc,mbci,mbcj->mbij", weight, centred, centred)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Components:
+    """Prior components of B blocks of equal shape: ``means`` (B, C, p), ``roots`` (B, C, p, p), ``log_weights`` (B, C).
+
+    ``roots`` R have R R' = covariance; they are computed once and serve every data set.
+    """
+
+    arms: np.ndarray
+    means: FloatArray
+    roots: FloatArray
+    log_weights: FloatArray
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> "Components":
+        """Stack blocks with the same number of arms and components."""
+        with np.errstate(divide="ignore"):
+            return cls(
+                arms=np.array([block.arms for block in blocks]),
+                means=np.stack([block.means for block in blocks]),
+                roots=np.stack([square_roots(block.covariances) for block in blocks]),
+                log_weights=np.log(np.stack([block.weights for block in blocks])),
+            )
 
 
 def component_posterior(
-    blocks: list[Block], data: Statistics, *, precision: FloatArray | float, n_features: int
+    prior: Components, data: Statistics, *, precision: FloatArray | float, covariance: bool = True
 ) -> ComponentPosterior:
-    """Posteriors of blocks with the same number of arms and components.
+    """Posteriors of every component, and the components' posterior weights.
 
     Parameters
     ----------
-    blocks : B blocks of equal shape
-    precision : 1/sigma^2, a number or one per component (C,)
+    precision : 1/sigma^2, a number or one per block and component (B, C)
     """
-    means = np.stack([block.means for block in blocks])  # (B, C, p)
-    roots = np.stack([[square_root(cov) for cov in block.covariances] for block in blocks])  # (B, C, p, p)
-    weights = np.stack([block.weights for block in blocks])  # (B, C)
-    gram, moment = block_statistics(blocks, data, n_features=n_features)  # (M, B, p, p), (M, B, p)
-    tau = np.broadcast_to(np.asarray(precision, dtype=float), weights.shape[1:])  # (C,)
-    information = gram[:, :, None] * tau[:, None, None]  # (M, B, C, p, p)
-    inner = roots.swapaxes(-1, -2) @ information @ roots
-    inner += np.eye(inner.shape[-1])
-    chol = np.linalg.cholesky(inner)
-    half = np.linalg.solve(chol, np.broadcast_to(roots.swapaxes(-1, -2), inner.shape))  # chol^-1 R'
-    covariance = half.swapaxes(-1, -2) @ half
-    pull = moment[:, :, None] * tau[:, None] - (information @ means[..., None])[..., 0]  # h, (M, B, C, p)
-    mean = means + (covariance @ pull[..., None])[..., 0]
-    if weights.shape[1] == 1:
-        return ComponentPosterior(mean, covariance, np.zeros(mean.shape[:3]))
-    log_det = 2.0 * np.log(np.diagonal(chol, axis1=-2, axis2=-1)).sum(axis=-1)
-    fit = (means * (moment[:, :, None] * tau[:, None] + pull)).sum(axis=-1)  # 2 m'X'y/s2 - m'Lm
-    quadratic = (pull * (mean - means)).sum(axis=-1)  # h'Ph
-    with np.errstate(divide="ignore"):
-        log_weight = np.log(weights) - 0.5 * log_det + 0.5 * (fit + quadratic)
+    gram, moment = block_statistics(prior.arms, data)  # (M, B, p, p), (M, B, p)
+    n_components = prior.means.shape[1]
+    tau = np.broadcast_to(np.asarray(precision, dtype=float), prior.log_weights.shape)  # (B, C)
+    information = gram[:, :, None] * tau[..., None, None]  # (M, B, C, p, p)
+    adjoint = prior.roots.swapaxes(-1, -2)
+    inner = adjoint @ information @ prior.roots
+    inner[..., range(inner.shape[-1]), range(inner.shape[-1])] += 1.0
+    pull = moment[:, :, None] * tau[..., None] - (information @ prior.means[..., None])[..., 0]  # h, (M, B, C, p)
+    if covariance:
+        half = np.linalg.solve(np.linalg.cholesky(inner), np.broadcast_to(adjoint, inner.shape))  # chol^-1 R'
+        spread = half.swapaxes(-1, -2) @ half
+        shift = (spread @ pull[..., None])[..., 0]
+    else:
+        spread = None
+        shift = (prior.roots @ np.linalg.solve(inner, adjoint @ pull[..., None]))[..., 0]
+    mean = prior.means + shift
+    if n_components == 1:
+        return ComponentPosterior(mean, spread, np.zeros(mean.shape[:3]))
+    log_det = np.linalg.slogdet(inner)[1]
+    fit = (prior.means * (moment[:, :, None] * tau[..., None] + pull)).sum(axis=-1)  # 2 m'X'y/s2 - m'Lm
+    log_weight = prior.log_weights - 0.5 * log_det + 0.5 * (fit + (pull * shift).sum(axis=-1))
     if np.ndim(precision):
-        log_weight = log_weight + _noise_terms(blocks, data, tau)
+        log_weight = log_weight + _noise_terms(prior.arms, data, tau)
     log_weight = log_weight - np.logaddexp.reduce(log_weight, axis=2)[..., None]
-    return ComponentPosterior(mean, covariance, log_weight)
+    return ComponentPosterior(mean, spread, log_weight)
 
 
 def blocks_by_shape(law: GaussianLaw) -> Iterator[list[Block]]:
@@ -100,7 +125,7 @@ def exact_moments(
     mean = np.empty((data.n_sets, k * d))
     joint = np.zeros((data.n_sets, k * d, k * d)) if covariance else None
     for blocks in blocks_by_shape(law):
-        found = component_posterior(blocks, data, precision=1.0 / sigma**2, n_features=d)
+        found = component_posterior(Components.of(blocks), data, precision=1.0 / sigma**2, covariance=covariance)
         mixed = found.mixed_mean()
         spread = found.mixed_covariance() if joint is not None else None
         for b, block in enumerate(blocks):
@@ -111,24 +136,30 @@ def exact_moments(
     return mean.reshape(-1, k, d), joint
 
 
-def block_statistics(
-    blocks: list[Block], data: Statistics, *, n_features: int
-) -> tuple[FloatArray, FloatArray]:
-    """X'X (M, B, p, p), block diagonal over a block's arms, and X'y (M, B, p)."""
-    arms = np.array([block.arms for block in blocks])  # (B, k)
-    moment = data.xty[:, arms].reshape(data.n_sets, len(blocks), -1)
+def block_statistics(arms: np.ndarray, data: Statistics) -> tuple[FloatArray, FloatArray]:
+    """X'X (M, B, p, p), block diagonal over a block's arms, and X'y (M, B, p), for blocks of arms (B, k)."""
+    d = data.xty.shape[-1]
+    moment = data.xty[:, arms].reshape(data.n_sets, len(arms), -1)
     if arms.shape[1] == 1:
         return data.xtx[:, arms[:, 0]], moment
-    p, d = moment.shape[-1], n_features
-    gram = np.zeros((data.n_sets, len(blocks), p, p))
+    p = moment.shape[-1]
+    gram = np.zeros((data.n_sets, len(arms), p, p))
     for k in range(arms.shape[1]):
         gram[:, :, k * d : (k + 1) * d, k * d : (k + 1) * d] = data.xtx[:, arms[:, k]]
     return gram, moment
 
 
-def _noise_terms(blocks: list[Block], data: Statistics, tau: FloatArray) -> FloatArray:
+def square_roots(covariances: FloatArray) -> FloatArray:
+    """Roots of a batch of covariances (..., p, p): Cholesky factors, or eigenvalue roots of singular ones."""
+    try:
+        return np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:
+        flat = covariances.reshape(-1, *covariances.shape[-2:])
+        return np.stack([square_root(cov) for cov in flat]).reshape(covariances.shape)
+
+
+def _noise_terms(arms: np.ndarray, data: Statistics, tau: FloatArray) -> FloatArray:
     """What the log evidence adds when components differ in sigma: (M, B, C)."""
-    arms = np.array([block.arms for block in blocks])
     n = data.n[:, arms].sum(axis=2)[..., None]
     square = data.yty[:, arms].sum(axis=2)[..., None]
     return 0.5 * n * np.log(tau) - 0.5 * square * tau

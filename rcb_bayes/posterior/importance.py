@@ -1,15 +1,14 @@
 r"""Posterior means of any belief with a density, by importance sampling from a surrogate's posterior.
 
 For draws :math:`b_s = m + L z_s` from a proposal q the weights are :math:`w_s \propto p(b_s) L(b_s) / q(b_s)`, with the
-belief's density p and the Gaussian likelihood L read off X'X and X'y; independent groups of arms are weighted apart. The
-base draws z are scrambled Sobol points, shared by many data sets but replicated, because an error that all data sets
-share does not average out over them.
+belief's density p and the Gaussian likelihood L read off X'X and X'y; independent groups of arms are weighted apart.
+The base draws z are scrambled Sobol points, shared by many data sets but replicated, because an error that all data
+sets share does not average out over them.
 
 A group's answer is vouched for when the Pareto k-hat of its weights is below .7 and their effective size at least 200.
 What is not vouched for is tried again with better proposals and more draws, and in the end handed back to the caller.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.data import Statistics
-from rcb_bayes.posterior.exact import block_statistics
+from rcb_bayes.posterior.exact import Components, block_statistics
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.proposal import (
     Proposal,
@@ -29,7 +28,7 @@ from rcb_bayes.posterior.proposal import (
     surrogate_posterior,
 )
 from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block, GaussianLaw
+from rcb_bayes.prior.law import GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 KHAT_LIMIT = 0.7
@@ -118,13 +117,13 @@ class ImportanceSampler:
         n_sets, n_draws = data.n_sets, attempt.n_draws
         draws = np.empty((n_sets, n_draws, k * d))
         log_ratio = np.empty((n_sets, n_draws, len(self._prior.groups)))  # log L - log q
-        for groups, blocks in self._group_batches(attempt):
-            proposal = self._propose(blocks, data, attempt)
+        for groups, surrogate in self._batches[attempt.surrogate]:
+            proposal = self._propose(surrogate, data, attempt)
             base = self._base_draws(n_draws, proposal.mean.shape[-1] + 1, replicate)
             values, log_q = _draw(proposal, base)  # (M, B, S, p), (M, B, S)
-            log_likelihood = self._log_likelihood(values, blocks, data)
+            log_likelihood = self._log_likelihood(values, surrogate.arms, data)
             for b, group in enumerate(groups):
-                draws[:, :, self._gaussian.flat_index(blocks[b])] = values[:, b]
+                draws[:, :, self._gaussian.flat_index(self._gaussian.blocks[group])] = values[:, b]
                 log_ratio[:, :, group] = log_likelihood[:, b] - log_q[:, b]
         log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
         log_weight = np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
@@ -172,29 +171,31 @@ class ImportanceSampler:
             covariance = self._prior.covariance.values.reshape(size, size)
             joint[np.ix_(rows, index, index)] = covariance[np.ix_(index, index)]
 
-    def _propose(self, blocks: list[Block], data: Statistics, attempt: Attempt) -> Proposal:
-        d = self._prior.n_features
-        broad = surrogate_posterior(blocks, data, sigma=self._sigma, n_features=d)
+    def _propose(self, surrogate: Components, data: Statistics, attempt: Attempt) -> Proposal:
+        broad = surrogate_posterior(surrogate, data, sigma=self._sigma)
         if attempt.surrogate == "moments":
             return broad
         # Sites alone may settle on one of several modes, and k-hat would not notice: keep half the draws broad.
-        sharp = expectation_propagation(self._sites, blocks, data, sigma=self._sigma, n_features=d)
+        sharp = expectation_propagation(self._sites, surrogate.arms, data, sigma=self._sigma)
         return half_and_half(sharp, broad)
 
-    def _log_likelihood(self, values: FloatArray, blocks: list[Block], data: Statistics) -> FloatArray:
+    def _log_likelihood(self, values: FloatArray, arms: np.ndarray, data: Statistics) -> FloatArray:
         """b'X'y/s2 - b'X'X b/(2 s2), (M, B, S)."""
-        gram, moment = block_statistics(blocks, data, n_features=self._prior.n_features)
+        gram, moment = block_statistics(arms, data)
         pulled = moment[:, :, None] - 0.5 * (values @ gram)
         return np.einsum("mbsp,mbsp->mbs", values, pulled) / self._sigma**2
 
-    def _group_batches(self, attempt: Attempt) -> Iterator[tuple[list[int], list[Block]]]:
-        """Groups of equal size with their surrogate blocks."""
-        law = self._gaussian if attempt.surrogate == "moments" else self._scaled
+    @cached_property
+    def _batches(self) -> dict[str, list[tuple[list[int], Components]]]:
+        """For each surrogate, the groups of equal size with their components."""
         sizes: dict[int, list[int]] = {}
-        for g, block in enumerate(law.blocks):
+        for g, block in enumerate(self._gaussian.blocks):
             sizes.setdefault(len(block.arms), []).append(g)
-        for groups in sizes.values():
-            yield groups, [law.blocks[g] for g in groups]
+        laws = {"moments": self._gaussian, "defensive": scale_surrogate(self._prior, self._gaussian)}
+        return {
+            name: [(groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()]
+            for name, law in laws.items()
+        }
 
     def _base_draws(self, n_draws: int, dims: int, replicate: int) -> FloatArray:
         """Scrambled Sobol points: uniform in the first coordinate, standard normal in the others, (S, 1 + p)."""
@@ -212,10 +213,6 @@ class ImportanceSampler:
     @cached_property
     def _gaussian(self) -> GaussianLaw:
         return moment_surrogate(self._prior)
-
-    @cached_property
-    def _scaled(self) -> GaussianLaw:
-        return scale_surrogate(self._prior, self._gaussian)
 
     @cached_property
     def _sites(self) -> Sites:

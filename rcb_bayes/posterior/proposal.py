@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.posterior.data import Statistics
-from rcb_bayes.posterior.exact import component_posterior
+from rcb_bayes.posterior.exact import Components, block_statistics, component_posterior, square_roots
 from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block, GaussianLaw, square_root
+from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 _SURROGATE_DRAWS = 8192
@@ -35,10 +35,11 @@ class Proposal:
     log_weight: FloatArray
 
 
-def surrogate_posterior(blocks: list[Block], data: Statistics, *, sigma: float, n_features: int) -> Proposal:
+def surrogate_posterior(surrogate: Components, data: Statistics, *, sigma: float) -> Proposal:
     """The exact posterior of surrogate blocks of equal shape."""
-    found = component_posterior(blocks, data, precision=1.0 / sigma**2, n_features=n_features)
-    return Proposal(found.mean, np.linalg.cholesky(_lifted(found.covariance)), found.log_weight)
+    found = component_posterior(surrogate, data, precision=1.0 / sigma**2)
+    assert found.covariance is not None  # asked for
+    return Proposal(found.mean, square_roots(lifted(found.covariance)), found.log_weight)
 
 
 def half_and_half(first: Proposal, second: Proposal) -> Proposal:
@@ -110,13 +111,13 @@ def _by_group(prior: Prior, mean: FloatArray, covariance: FloatArray) -> Gaussia
                 arms=arms,
                 weights=np.ones(1),
                 means=mean.reshape(1, -1)[:, index],
-                covariances=_lifted(covariance[np.ix_(index, index)])[None],
+                covariances=lifted(covariance[np.ix_(index, index)])[None],
             )
         )
     return GaussianLaw(n_arms=prior.n_arms, n_features=d, blocks=tuple(blocks))
 
 
-def _lifted(covariance: FloatArray) -> FloatArray:
+def lifted(covariance: FloatArray) -> FloatArray:
     """Add a trace of the identity, so that a covariance with a lost digit is still positive definite."""
     diagonal = np.diagonal(covariance, axis1=-2, axis2=-1)
     return covariance + 1e-12 * diagonal.mean(axis=-1)[..., None, None] * np.eye(covariance.shape[-1])
@@ -159,12 +160,15 @@ class Sites:
 
 
 def expectation_propagation(
-    sites: Sites, blocks: list[Block], data: Statistics, *, sigma: float, n_features: int, n_sweeps: int = 6
+    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 6
 ) -> Proposal:
-    """Gaussian proposals whose one-coefficient sites match the belief where the data put each coefficient."""
-    gram, moment = _statistics(blocks, data, sigma=sigma, n_features=n_features)  # (M, B, p, p), (M, B, p)
-    d = n_features
-    index = np.array([[arm * d + k for arm in block.arms for k in range(d)] for block in blocks])  # (B, p)
+    """Gaussian proposals whose one-coefficient sites match the belief where the data put each coefficient.
+
+    ``arms`` (B, k) are the groups; the sites are damped, so that a few parallel sweeps settle.
+    """
+    gram, moment = (part / sigma**2 for part in block_statistics(arms, data))  # (M, B, p, p), (M, B, p)
+    d = data.xty.shape[-1]
+    index = (arms[..., None] * d + np.arange(d)).reshape(len(arms), -1)  # (B, p)
     precision = np.broadcast_to(1.0 / sites.sd[index] ** 2, moment.shape).copy()
     shift = precision * sites.mean[index]
     nodes = np.linspace(-7.0, 7.0, 57)
@@ -182,7 +186,7 @@ def expectation_propagation(
         shift = 0.5 * (shift + new_shift)
     covariance = _inverse(gram, precision)
     mean = (covariance @ (moment + shift)[..., None])[..., 0]
-    root = square_roots(covariance)
+    root = square_roots(lifted(0.5 * (covariance + covariance.swapaxes(-1, -2))))
     return Proposal(mean[:, :, None], root[:, :, None], np.zeros((*mean.shape[:2], 1)))
 
 
@@ -206,22 +210,3 @@ def _tilted(
 def _inverse(gram: FloatArray, precision: FloatArray) -> FloatArray:
     p = gram.shape[-1]
     return np.linalg.inv(gram + precision[..., None] * np.eye(p))
-
-
-def square_roots(covariance: FloatArray) -> FloatArray:
-    """Cholesky factors of a batch of covariances; the rare indefinite one by eigenvalues."""
-    symmetric = _lifted(0.5 * (covariance + covariance.swapaxes(-1, -2)))
-    try:
-        return np.linalg.cholesky(symmetric)
-    except np.linalg.LinAlgError:
-        flat = symmetric.reshape(-1, *symmetric.shape[-2:])
-        return np.stack([square_root(cov) for cov in flat]).reshape(symmetric.shape)
-
-
-def _statistics(
-    blocks: list[Block], data: Statistics, *, sigma: float, n_features: int
-) -> tuple[FloatArray, FloatArray]:
-    from rcb_bayes.posterior.exact import block_statistics
-
-    gram, moment = block_statistics(blocks, data, n_features=n_features)
-    return gram / sigma**2, moment / sigma**2

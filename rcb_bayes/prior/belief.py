@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pymc as pm
     import xarray as xr
 
+    from rcb_bayes.prior.conditional import ConditionalLaw
     from rcb_bayes.prior.model import ModelBelief
 
 _MOMENT_DRAWS = 65_536
@@ -147,6 +148,26 @@ class Prior:
     def is_mixture(self) -> bool:
         """Whether beta is a finite mixture of Gaussians with more than one component."""
         return self.law is not None and not self.law.is_gaussian
+
+    @property
+    def is_conditionally_gaussian(self) -> bool:
+        """Whether beta is Gaussian given a few other variables: scales, correlations, an unknown noise."""
+        if self._source is None:
+            return False
+        conditioners = self._source.conditioners
+        return bool(conditioners) or (conditioners is not None and self.has_sigma)
+
+    def conditional_law(self, n_draws: int) -> "ConditionalLaw":
+        """The belief as an equally weighted mixture over draws of the variables that it is Gaussian given.
+
+        Raises
+        ------
+        BeliefError
+            When the belief is not conditionally Gaussian.
+        """
+        if self._source is None or not self.is_conditionally_gaussian:
+            raise BeliefError(f"The belief '{self.name}' is not Gaussian given a few of its variables.")
+        return self._source.conditional_law(n_draws)
 
     @property
     def has_sigma(self) -> bool:

@@ -77,12 +77,11 @@ def find_density(
     """
     try:
         _refuse_atoms(beta)
+        return Density(_affine_density(beta, free=free, graph=graph, sources=sources, groups=groups), "affine image")
     except _NoDensityError as error:
         return Density(None, str(error))
-    try:
-        return Density(_affine_density(beta, free=free, graph=graph, sources=sources, groups=groups), "affine image")
     except (NotAffineError, UnknownShapeError, NotImplementedError) as error:
-        reason = str(error)
+        reason = f"beta is no affine image of the model's free variables ({error})"
     try:
         return Density(_derived_density(beta, graph=graph, sources=sources, groups=groups), "derived by PyMC")
     except (_NoDensityError, UnknownShapeError, NotImplementedError, ValueError, TypeError, RuntimeError):
@@ -105,7 +104,7 @@ def _affine_density(
     form = AffineReader(graph, _read_free).form(beta)
     leaves = [variable for variable in free if variable in form.slopes]
     if len(leaves) < len(form.slopes):
-        raise NotAffineError("beta depends on a random variable that the model does not name")
+        raise NotAffineError("one random variable has no name")
     slope = _slope_matrix(form, leaves, hidden=[str(v.name) for v in free if v not in form.slopes])
     size = len(slope)
     log_det = float(np.linalg.slogdet(slope)[1])
@@ -138,12 +137,12 @@ def _slope_matrix(form: Form, leaves: Sequence[Variable], *, hidden: Sequence[st
     n_free = sum(form.slopes[leaf].shape[-1] for leaf in leaves)
     if hidden or n_free > size:
         more = ", ".join(hidden) or f"{n_free} elements"
-        raise NotAffineError(f"beta has {size} coefficients but the model has more free variables ({more})")
+        raise _NoDensityError(f"beta has {size} coefficients but the model has more free variables ({more})")
     if n_free == size:
         slope = np.concatenate([form.slopes[leaf].reshape(size, -1) for leaf in leaves], axis=1)
         if np.linalg.matrix_rank(slope) == size:
             return slope
-    raise NotAffineError("beta is a singular image of the free variables")
+    raise _NoDensityError("beta is a singular image of the free variables")
 
 
 def _log_det_shares(slope: np.ndarray, log_det: float, *, beta_shape: tuple[int, ...], groups: Groups) -> np.ndarray:

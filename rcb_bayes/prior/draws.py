@@ -17,7 +17,9 @@ from pymc.distributions.mixture import _BaseMixtureRV
 from pymc.distributions.multivariate import _LKJCholeskyCovRV
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
+from pymc.distributions.truncated import TruncatedRV
 from pymc.pytensorf import collect_default_updates, reseed_rngs
+from pytensor.compile.mode import get_mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.random.op import RandomVariable
@@ -68,7 +70,7 @@ def _compile_batch(outputs: Sequence[Variable], *, graph: Graph) -> Drawer:
     if set(drawn) & set(drawn_behind(results)):  # drawn once, and shared by all n draws
         raise _NotBatchedError
     updates = collect_default_updates(results, inputs=[count])
-    run: Any = pytensor.function([count], results, updates=list(updates.items()), mode="FAST_COMPILE")
+    run: Any = pytensor.function([count], results, updates=list(updates.items()), mode=_light_mode())
 
     def draw(n: int, rng: np.random.Generator) -> list[np.ndarray]:
         _reseed(updates, rng)
@@ -79,13 +81,18 @@ def _compile_batch(outputs: Sequence[Variable], *, graph: Graph) -> Drawer:
 
 def _compile_loop(outputs: Sequence[Variable]) -> Drawer:
     updates = collect_default_updates(list(outputs))
-    run: Any = pytensor.function([], list(outputs), updates=list(updates.items()), mode="FAST_COMPILE")
+    run: Any = pytensor.function([], list(outputs), updates=list(updates.items()), mode=_light_mode())
 
     def draw(n: int, rng: np.random.Generator) -> list[np.ndarray]:
         _reseed(updates, rng)
         return [np.array(part) for part in zip(*(run() for _ in range(n)), strict=True)]
 
     return draw
+
+
+def _light_mode() -> Any:
+    """Few rewrites, and none that merges more terms into one sum or product than Python's ufuncs take (32)."""
+    return get_mode("FAST_COMPILE").excluding("local_add_canonizer", "local_mul_canonizer")
 
 
 def _reseed(updates: dict[Any, Any], rng: np.random.Generator) -> None:
@@ -105,19 +112,28 @@ def _batch(variable: Any, batched: dict[Any, Any], *, count: Any, graph: Graph) 
     for parent in drawn_behind(node.inputs):
         _batch(parent, batched, count=count, graph=graph)
     batch = graph.shape(variable)[: variable.type.ndim - support_ndim(node)]
-    arguments = vectorize_graph(_aligned(node, n_batch=len(batch), graph=graph), replace=batched)
-    if isinstance(node.op, _RECOMPOSED):
-        batched[variable] = node.op.rv_op(*arguments)
-        return
     # The size is given in full, so that every element is drawn anew, also where the parameters are shared.
     size = pt.stack([count, *batch])
-    if isinstance(node.op, RandomVariable):
-        rng = pytensor.shared(np.random.default_rng(), name=f"{variable.name}_rng")
-        batched[variable] = node.op.make_node(rng, size, *arguments).outputs[1]
-    elif node.op.signature is not None and node.op.size_param(node) is not None:
-        batched[variable] = node.op.rebuild_rv(*arguments, size=size)
-    else:
-        raise _NotBatchedError
+    batched[variable] = _rebuilt(node, _aligned(node, batched, n_batch=len(batch), graph=graph), size=size)
+
+
+def _rebuilt(node: Any, arguments: list[Any], *, size: Any) -> Any:
+    """A random node's output anew, from batched parameters."""
+    op = node.op
+    if isinstance(op, RandomVariable):
+        return _drawn_by(op, arguments, size=size)
+    if isinstance(op, _RECOMPOSED):
+        return op.rv_op(*arguments)
+    if isinstance(op, TruncatedRV) and isinstance(op.base_rv_op, RandomVariable):
+        *base, lower, upper = arguments
+        return op.rv_op(_drawn_by(op.base_rv_op, base, size=size), lower, upper, op.max_n_steps)
+    if op.signature is not None and op.size_param(node) is not None:
+        return op.rebuild_rv(*arguments, size=size)
+    raise _NotBatchedError
+
+
+def _drawn_by(op: Any, arguments: list[Any], *, size: Any) -> Any:
+    return op.make_node(pytensor.shared(np.random.default_rng()), size, *arguments).outputs[1]
 
 
 def _is_root(variable: Any) -> bool:
@@ -129,10 +145,13 @@ def _is_root(variable: Any) -> bool:
     )
 
 
-def _aligned(node: Any, *, n_batch: int, graph: Graph) -> list[Any]:
-    """A random node's parameters, the random ones with as many batch dimensions as the node's output."""
-    out = []
-    for parameter, n_core in parameters(node):
-        missing = n_batch + n_core - parameter.type.ndim if graph.is_random(parameter) else 0
-        out.append(pt.shape_padleft(parameter, missing) if missing > 0 else parameter)
-    return out
+def _aligned(node: Any, batched: dict[Any, Any], *, n_batch: int, graph: Graph) -> list[Any]:
+    """A random node's batched parameters, the random ones with as many batch dimensions as the node's output."""
+    parts = parameters(node)
+    if isinstance(node.op, TruncatedRV):  # its inputs are the generator, the size, the base's parameters, the bounds
+        parts = [(part, 0) for part in node.inputs[2:]]
+    aligned: list[Any] = []
+    for parameter, n_core in parts:
+        missing = n_batch + n_core - parameter.type.ndim if graph.is_random(parameter) else 0  # type: ignore[attr-defined]
+        aligned.append(pt.shape_padleft(parameter, missing) if missing > 0 else parameter)
+    return vectorize_graph(aligned, replace=batched)

@@ -128,9 +128,9 @@ class _Expectation:
         seen = np.zeros(shape, dtype=object)
         for part, means in zip(node.inputs, parts, strict=True):
             masks = np.broadcast_to(self._sources.of(part), shape)
-            overlap = (seen & masks) != 0
+            overlap = np.asarray((seen & masks) != 0, dtype=bool)
             known = np.where((known == 0) | (means == 0), 0.0, known * means)
-            known = np.where(overlap.astype(bool), np.nan, known)
+            known = np.where(overlap, np.nan, known)
             seen = seen | masks
         return known
 

@@ -5,7 +5,7 @@ the analyses share: is this variable random, what is the value of a constant one
 rearranges elements (a reshape, a stack, an index) move them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,11 +49,14 @@ class UnknownShapeError(Exception):
 
 
 class Graph:
-    """A memo of what is random and what constants are worth, over the graphs of one frozen model."""
+    """A memo of what is random and what constants are worth, over the graphs of one frozen model.
 
-    def __init__(self) -> None:
-        self._random: dict[Variable, bool] = {}
-        self._values: dict[Variable, np.ndarray] = {}
+    Variables whose values are ``known`` are constants, so that a model can be read given some of its variables.
+    """
+
+    def __init__(self, known: Mapping[Variable, np.ndarray] | None = None) -> None:
+        self._values: dict[Variable, np.ndarray] = dict(known or {})
+        self._random: dict[Variable, bool] = dict.fromkeys(self._values, False)
         self._shapes: dict[Variable, tuple[int, ...]] = {}
 
     def is_random(self, variable: Variable) -> bool:
@@ -249,11 +252,13 @@ def origins(node: Apply, graph: Graph) -> tuple[np.ndarray, list[Variable]] | No
     moved = _moved_inputs(node)
     if any(graph.is_random(part) for part in node.inputs if part not in moved):
         return None
-    codes, start = {}, 0
+    codes: dict[Variable, np.ndarray] = {}
+    start = 0
     for part in moved:
         shape = graph.shape(part)
         size = int(np.prod(shape, dtype=int))
-        codes[part] = np.arange(start, start + size, dtype=np.float64).reshape(shape)
+        whole = np.dtype(part.type.dtype).kind in "iu"
+        codes[part] = np.arange(start, start + size, dtype=np.int64 if whole else np.float64).reshape(shape)
         start += size
     (result,) = perform(node, [codes[part] if part in codes else graph.value(part) for part in node.inputs])
     positions = np.asarray(result)
@@ -262,7 +267,7 @@ def origins(node: Apply, graph: Graph) -> tuple[np.ndarray, list[Variable]] | No
     return positions.astype(int), moved
 
 
-def _moved_inputs(node: Apply) -> list[Variable]:
+def _moved_inputs(node: Apply) -> list[Any]:
     op = node.op
     if isinstance(op, _ASSIGNMENTS):
         return list(dict.fromkeys(node.inputs[:2]))

@@ -11,6 +11,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from rcb_bayes.errors import BeliefError
+from rcb_bayes.prior.conditional import ConditionalLaw, conditional_law, find_conditioners
 from rcb_bayes.prior.density import Density, find_density
 from rcb_bayes.prior.draws import Drawer, compile_draws
 from rcb_bayes.prior.expectation import exact_mean
@@ -50,6 +51,7 @@ class ModelBelief:
         self._variables = frozen.basic_RVs
         self._graph = Graph()
         self._sources = Sources(self._graph)
+        self._conditional_laws: dict[int, ConditionalLaw] = {}
         self._refuse_improper()
         self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
         self.law: GaussianLaw | None = recognise_law(
@@ -74,6 +76,27 @@ class ModelBelief:
         behind = set(ancestors([self._beta]))
         free = [variable for variable in self._variables if variable in behind]
         return find_density(self._beta, free=free, graph=self._graph, sources=self._sources, groups=self.groups)
+
+    @cached_property
+    def conditioners(self) -> list[Any] | None:
+        """The variables given which beta is Gaussian: none ([]) for a Gaussian belief, None where there are no such."""
+        if self.law is not None:
+            return [] if self.law.is_gaussian else None
+        return find_conditioners(self._beta, graph=self._graph)
+
+    def conditional_law(self, n_draws: int) -> ConditionalLaw:
+        """The belief as a mixture over draws of its conditioners (and of sigma, where it has one)."""
+        if n_draws not in self._conditional_laws:
+            assert self.conditioners is not None  # callers ask first
+            self._conditional_laws[n_draws] = conditional_law(
+                self._beta,
+                self._sigma,
+                conditioners=self.conditioners,
+                groups=self.groups,
+                n_draws=n_draws,
+                graph=self._graph,
+            )
+        return self._conditional_laws[n_draws]
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
         """Joint draws: beta (n, n_arms, n_features) and sigma (n,), None where the belief has none."""

@@ -1,0 +1,217 @@
+"""Which engine answers for a belief, and what happens to the data sets it does not vouch for.
+
+| engine        | belief                                                  | rewards           |
+|---------------|---------------------------------------------------------|-------------------|
+| `exact`       | Gaussian, or a finite mixture of Gaussians              | Gaussian          |
+| `importance`  | any with a density of beta                              | Gaussian          |
+| `conditional` | Gaussian given scales, correlations or the noise's sd   | Gaussian          |
+| `laplace`     | any with a density of beta                              | Bernoulli         |
+| `nuts`        | any                                                     | any               |
+"""
+
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from rcb_bayes.errors import BeliefError, DataError, RcbError
+from rcb_bayes.noise import GaussianNoise, Noise
+from rcb_bayes.posterior.conditional import ConditionalEngine
+from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.exact import exact_moments
+from rcb_bayes.posterior.importance import ImportanceSampler
+from rcb_bayes.posterior.laplace import LaplaceEngine
+from rcb_bayes.posterior.nuts import NutsEngine
+from rcb_bayes.posterior.results import PosteriorBatch, merged, warn_if_not_vouched
+from rcb_bayes.prior import Prior
+from rcb_bayes.schema import FloatArray, suggestion
+
+ENGINES: tuple[str, ...] = ("auto", "exact", "importance", "conditional", "laplace", "nuts")
+
+
+class Engine(Protocol):
+    """Posterior moments for batches of data sets under one belief and one reward model."""
+
+    prior: Prior
+    name: str
+    reason: str
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        """Posterior means of every data set; covariances, and mean rewards of users (U, d), on request."""
+        ...
+
+
+class ExactEngine:
+    """Closed-form posteriors of Gaussian beliefs and finite mixtures of them."""
+
+    name = "exact"
+
+    def __init__(self, prior: Prior, noise: GaussianNoise) -> None:
+        if prior.law is None or noise.sigma is None:
+            raise BeliefError(
+                f"The exact engine needs a Gaussian (mixture) belief and a known sigma, '{prior.name}' is not that. "
+                "Use engine='auto'."
+            )
+        self.prior = prior
+        self.reason = "exact: the belief is " + ("Gaussian" if prior.is_gaussian else "a finite mixture of Gaussians")
+        self._law = prior.law
+        self._sigma = noise.sigma
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        """Posterior moments of every data set, in chunks that bound the memory."""
+        data = _statistics(data)
+        size = self.prior.n_arms * self.prior.n_features
+        step = max(1, 20_000_000 // (size * size * max(block.n_components for block in self._law.blocks)))
+        parts = [
+            exact_moments(self._law, data.take(slice(start, start + step)), sigma=self._sigma, covariance=covariance)
+            for start in range(0, max(data.n_sets, 1), step)
+        ]
+        mean = np.concatenate([part[0] for part in parts])
+        return PosteriorBatch(
+            mean=mean,
+            covariance=np.concatenate([part[1] for part in parts if part[1] is not None]) if covariance else None,
+            vouched=np.ones(len(mean), dtype=bool),
+            engine=np.full(len(mean), self.name, dtype=object),
+            diagnostics={},
+            reason=self.reason,
+            reward=_linear_rewards(mean, users),
+        )
+
+
+class ImportanceEngine:
+    """Importance sampling from surrogate posteriors; see ``rcb_bayes.posterior.importance``."""
+
+    name = "importance"
+
+    def __init__(self, prior: Prior, noise: GaussianNoise, *, seed: int = 0) -> None:
+        if noise.sigma is None:
+            raise BeliefError("The importance engine needs a known sigma. Use engine='conditional' or engine='nuts'.")
+        self.prior = prior
+        self.reason = "importance: the belief has a density"
+        self._sampler = ImportanceSampler(prior, sigma=noise.sigma, seed=seed)
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        """Posterior moments of every data set with k-hat and effective size."""
+        found = self._sampler.fit(_statistics(data), covariance=covariance)
+        return PosteriorBatch(
+            mean=found.mean,
+            covariance=found.covariance,
+            vouched=found.vouched,
+            engine=np.full(len(found.mean), self.name, dtype=object),
+            diagnostics={
+                "khat": found.khat,
+                "effective_size": found.effective_size,
+                "effective_share": found.effective_share,
+            },
+            reason=self.reason,
+            reward=_linear_rewards(found.mean, users),
+        )
+
+
+class CheckedEngine:
+    """A fast engine whose unvouched data sets are sent on to NUTS."""
+
+    def __init__(self, first: Engine, noise: Noise, *, seed: int = 0) -> None:
+        self.prior = first.prior
+        self.name = first.name
+        self.reason = f"{first.reason}; what it does not vouch for goes to nuts"
+        self._first = first
+        self._nuts = NutsEngine(first.prior, noise, seed=seed)
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        """Posterior moments of every data set; ``n_sent`` of the result counts those that NUTS answered."""
+        batch = self._first.fit(data, covariance=covariance, users=users)
+        sent = np.flatnonzero(~batch.vouched)
+        if not len(sent):
+            return batch
+        answered = self._nuts.fit(data.take(sent), covariance=covariance, users=users)
+        return replace(merged(batch, answered, sent), n_sent=len(sent), reason=self.reason)
+
+
+def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = 0) -> Engine:
+    """The engine for a belief and a reward model; its ``reason`` says which it is and why.
+
+    Raises
+    ------
+    RcbError
+        An unknown name, or an engine that cannot serve this belief or these rewards.
+    """
+    if engine not in ENGINES:
+        raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use one of {', '.join(ENGINES)}.")
+    if not isinstance(noise, GaussianNoise):
+        return _for_bernoulli(prior, noise, engine=engine, seed=seed)
+    if engine == "auto":
+        engine = _choose(prior, noise)
+    if engine == "laplace":
+        raise RcbError("The laplace engine is for Bernoulli rewards. Use engine='auto'.")
+    if engine == "exact":
+        return ExactEngine(prior, noise)
+    if engine == "importance":
+        return CheckedEngine(ImportanceEngine(prior, noise, seed=seed), noise, seed=seed)
+    if engine == "conditional":
+        return CheckedEngine(ConditionalEngine(prior, noise), noise, seed=seed)
+    return NutsEngine(prior, noise, seed=seed)
+
+
+def posterior_means(
+    prior: Prior,
+    noise: Noise,
+    data: Statistics | Rows,
+    *,
+    engine: str = "auto",
+    covariance: bool = False,
+    seed: int = 0,
+) -> PosteriorBatch:
+    """Posterior means of beta for a batch of data sets; warns where some are not vouched for.
+
+    Making an engine compiles what it needs, so for more than one batch keep ``make_engine(...)`` and call its ``fit``.
+    """
+    check_data(prior, noise, data)
+    return warn_if_not_vouched(make_engine(prior, noise, engine=engine, seed=seed).fit(data, covariance=covariance))
+
+
+def _choose(prior: Prior, noise: GaussianNoise) -> str:
+    if noise.sigma is not None and prior.law is not None:
+        return "exact"
+    if noise.sigma is not None and prior.has_density:
+        return "importance"
+    return "conditional" if prior.is_conditionally_gaussian else "nuts"
+
+
+def _for_bernoulli(prior: Prior, noise: Noise, *, engine: str, seed: int) -> Engine:
+    if engine in ("exact", "importance", "conditional"):
+        raise RcbError(f"The {engine} engine is for Gaussian rewards. Use engine='laplace', 'nuts' or 'auto'.")
+    if engine == "nuts" or (engine == "auto" and not prior.has_density):
+        return NutsEngine(prior, noise, seed=seed)
+    return CheckedEngine(LaplaceEngine(prior, seed=seed), noise, seed=seed)
+
+
+def check_data(prior: Prior, noise: Noise, data: Statistics | Rows, *, n_sets: int | None = None) -> None:
+    """Raise where data do not fit the belief, the reward model or the number of data sets wanted."""
+    if n_sets is not None and data.n_sets != n_sets:
+        raise DataError(f"Expected {n_sets} data set(s), got {data.n_sets}. Use posterior_means for a batch.")
+    k, d = data.xty.shape[1:] if isinstance(data, Statistics) else (data.n_arms, data.x.shape[2])
+    if (k, d) != (prior.n_arms, prior.n_features):
+        raise DataError(f"The data have {k} arms and {d} features, the belief {prior.n_arms} and {prior.n_features}.")
+    if noise.is_gaussian and isinstance(data, Rows):
+        raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
+    if not noise.is_gaussian and isinstance(data, Statistics):
+        raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
+
+
+def _statistics(data: Statistics | Rows) -> Statistics:
+    if not isinstance(data, Statistics):
+        raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
+    return data
+
+
+def _linear_rewards(mean: FloatArray, users: FloatArray | None) -> FloatArray | None:
+    return None if users is None else np.einsum("ud,mkd->muk", users, mean)

@@ -1,0 +1,279 @@
+r"""Posteriors under Bernoulli rewards: Laplace's approximation, corrected by importance sampling.
+
+For each group of arms and each Gaussian component of the belief (its closed form, or a Gaussian surrogate) Newton's
+method finds the mode of :math:`\log N(b; m, V) + \sum_i \log \mathrm{logistic}(\pm x_i'b)`; multivariate Student-t
+draws around the modes, with the curvature there, are then weighted by the true belief and likelihood. Every component
+keeps its share of the draws, so that no mode is lost. The mean reward of a user is the average of logistic(x'b) over
+the posterior, not logistic of the mean.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rcb_bayes.errors import BeliefError, DataError
+from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES
+from rcb_bayes.posterior.pareto import pareto_khat
+from rcb_bayes.posterior.proposal import lifted, moment_surrogate
+from rcb_bayes.posterior.results import PosteriorBatch
+from rcb_bayes.prior import Prior
+from rcb_bayes.prior.law import Block, GaussianLaw
+from rcb_bayes.schema import FloatArray
+
+_LADDER = (512, 2048, 8192)
+_DEGREES = 8.0
+_NEWTON_STEPS = 40
+_CHUNK_VALUES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """One group's rows for M data sets: signed designs ``z`` (M, n, p), zero where a row is not of this group."""
+
+    block: Block
+    index: list[int]
+    z: FloatArray
+
+
+class LaplaceEngine:
+    """Laplace proposals with importance weights, for one belief."""
+
+    name = "laplace"
+
+    def __init__(self, prior: Prior, *, seed: int = 0) -> None:
+        if not prior.has_density:
+            raise BeliefError(
+                f"The laplace engine needs a density of beta, which '{prior.name}' lacks ({prior.density_reason}). "
+                "Use engine='nuts' or engine='auto'."
+            )
+        self.prior = prior
+        self.reason = "laplace: Bernoulli rewards and a belief with a density"
+        self._seed = seed
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        """Posterior moments of every data set and, on request, mean rewards of users (M, U, K)."""
+        if not isinstance(data, Rows):
+            raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
+        found = _Estimates.empty(data.n_sets, self.prior, n_users=0 if users is None else len(users))
+        open_sets = np.arange(data.n_sets)
+        for n_draws in _LADDER:
+            size = self.prior.n_arms * self.prior.n_features
+            step = max(1, _CHUNK_VALUES // (n_draws * size))
+            for replicate in range(N_REPLICATES):
+                members = open_sets[open_sets % N_REPLICATES == replicate]
+                for start in range(0, len(members), step):
+                    chunk = members[start : start + step]
+                    self._weigh(data.take(chunk), chunk, found, n_draws=n_draws, replicate=replicate, users=users)
+            open_sets = np.flatnonzero(~found.vouched)
+            if not len(open_sets):
+                break
+        return PosteriorBatch(
+            mean=found.mean.reshape(data.n_sets, self.prior.n_arms, self.prior.n_features),
+            covariance=found.covariance if covariance else None,
+            vouched=found.vouched,
+            engine=np.full(data.n_sets, self.name, dtype=object),
+            diagnostics={
+                "khat": found.khat,
+                "effective_size": found.effective_size,
+                "effective_share": found.effective_share,
+            },
+            reason=self.reason,
+            reward=found.reward if users is not None else None,
+        )
+
+    def _weigh(
+        self,
+        data: Rows,
+        chunk: np.ndarray,
+        found: "_Estimates",
+        *,
+        n_draws: int,
+        replicate: int,
+        users: FloatArray | None,
+    ) -> None:
+        """Draw, weigh and average one chunk of data sets, and write the results to their places."""
+        n_sets, size = data.n_sets, self.prior.n_arms * self.prior.n_features
+        draws = np.empty((n_sets, n_draws, size))
+        log_weight = np.empty((n_sets, n_draws, len(self._surrogate.blocks)))
+        for g, block in enumerate(self._surrogate.blocks):
+            group = _Group(block, self._surrogate.flat_index(block), _signed_design(data, block.arms))
+            values, log_q = self._propose(group, n_draws=n_draws, replicate=replicate)
+            draws[:, :, group.index] = values
+            log_weight[:, :, g] = _log_likelihood(values, group.z) - log_q
+        shaped = draws.reshape(-1, self.prior.n_arms, self.prior.n_features)
+        log_prior = self.prior.group_log_density(shaped).reshape(log_weight.shape)
+        log_weight = np.where(np.isfinite(log_prior), log_weight + log_prior, -np.inf)
+        self._average(draws, log_weight, chunk, found, users=users)
+
+    def _average(
+        self,
+        draws: FloatArray,
+        log_weight: FloatArray,
+        chunk: np.ndarray,
+        found: "_Estimates",
+        *,
+        users: FloatArray | None,
+    ) -> None:
+        n_draws, d = draws.shape[1], self.prior.n_features
+        khat = np.empty((len(chunk), len(self._surrogate.blocks)))
+        effective = np.empty_like(khat)
+        for g, block in enumerate(self._surrogate.blocks):
+            index = self._surrogate.flat_index(block)
+            group = np.ascontiguousarray(log_weight[:, :, g])
+            khat[:, g] = pareto_khat(group)
+            weight = np.exp(group - group.max(axis=1, keepdims=True))
+            weight /= weight.sum(axis=1, keepdims=True)
+            effective[:, g] = 1.0 / (weight**2).sum(axis=1)
+            part = draws[:, :, index]
+            mean = (weight[:, None, :] @ part)[:, 0]
+            centred = part - mean[:, None]
+            found.mean[np.ix_(chunk, index)] = mean
+            found.covariance[np.ix_(chunk, index, index)] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
+            if users is not None:
+                for k, arm in enumerate(block.arms):
+                    eta = part[:, :, k * d : (k + 1) * d] @ users.T  # (M, S, U)
+                    found.reward[chunk, :, arm] = np.einsum("ms,msu->mu", weight, _logistic(eta))
+        found.khat[chunk] = np.where(np.isnan(khat).any(axis=1), np.nan, khat.max(axis=1))
+        found.effective_size[chunk] = effective.min(axis=1)
+        found.effective_share[chunk] = effective.min(axis=1) / n_draws
+
+    def _propose(self, group: _Group, *, n_draws: int, replicate: int) -> tuple[FloatArray, FloatArray]:
+        """Student-t draws around each component's mode, (M, S, p), and their log density (M, S)."""
+        block = group.block
+        p = block.means.shape[1]
+        modes, roots = _modes(group)  # (M, C, p), (M, C, p, p)
+        base = _student_base(n_draws, p, seed=[self._seed, replicate, n_draws, block.arms[0]])
+        label = np.arange(n_draws) % block.n_components  # components in turn
+        values = np.empty((len(modes), n_draws, p))
+        for c in range(block.n_components):
+            rows = label == c
+            values[:, rows] = modes[:, c, None] + base[rows] @ roots[:, c].swapaxes(-1, -2)
+        terms = np.empty((block.n_components, len(modes), n_draws))
+        inverse = np.linalg.inv(roots)
+        for c in range(block.n_components):
+            scaled = (values - modes[:, c, None]) @ inverse[:, c].swapaxes(-1, -2)
+            log_det = np.log(np.diagonal(roots[:, c], axis1=-2, axis2=-1)).sum(axis=-1)
+            terms[c] = -0.5 * (_DEGREES + p) * np.log1p((scaled**2).sum(axis=-1) / _DEGREES) - log_det[:, None]
+        return values, np.logaddexp.reduce(terms, axis=0)
+
+    @cached_property
+    def _surrogate(self) -> GaussianLaw:
+        """The belief's closed form, or a Gaussian with its moments."""
+        return self.prior.law if self.prior.law is not None else moment_surrogate(self.prior)
+
+
+@dataclass(slots=True, eq=False)
+class _Estimates:
+    """Results being filled in, one row a data set."""
+
+    mean: FloatArray
+    covariance: FloatArray
+    reward: FloatArray
+    khat: FloatArray
+    effective_size: FloatArray
+    effective_share: FloatArray
+
+    @classmethod
+    def empty(cls, n_sets: int, prior: Prior, *, n_users: int) -> "_Estimates":
+        size = prior.n_arms * prior.n_features
+        return cls(
+            mean=np.empty((n_sets, size)),
+            covariance=np.zeros((n_sets, size, size)),
+            reward=np.empty((n_sets, n_users, prior.n_arms)),
+            khat=np.full(n_sets, np.nan),
+            effective_size=np.zeros(n_sets),
+            effective_share=np.zeros(n_sets),
+        )
+
+    @property
+    def vouched(self) -> np.ndarray:
+        return (self.khat < KHAT_LIMIT) & (self.effective_size >= MIN_EFFECTIVE_SIZE)
+
+
+def _signed_design(data: Rows, arms: tuple[int, ...]) -> FloatArray:
+    """The group's rows times the sign of their outcome, in the columns of their arm: (M, n of the group, p)."""
+    d = data.x.shape[2]
+    used = np.isin(data.arm, arms)
+    first = np.argsort(~used, axis=1, kind="stable")[:, : int(used.sum(axis=1).max(initial=0))]  # the group's rows
+    arm = np.take_along_axis(data.arm, first, axis=1)
+    sign = 2.0 * np.take_along_axis(data.reward, first, axis=1) - 1.0
+    signed = np.take_along_axis(data.x, first[..., None], axis=1) * sign[..., None]
+    out = np.zeros((*first.shape, len(arms) * d))
+    for k, label in enumerate(arms):
+        out[..., k * d : (k + 1) * d] = np.where((arm == label)[..., None], signed, 0.0)
+    return out
+
+
+def _log_likelihood(values: FloatArray, z: FloatArray) -> FloatArray:
+    """Sum over rows of log logistic(z'b), (M, S); rows outside the group add the constant log 2, dropped."""
+    used = (z != 0).any(axis=2)  # (M, n)
+    eta = values @ z.swapaxes(-1, -2)  # (M, S, n)
+    return -np.einsum("msn,mn->ms", _softplus(-eta), used.astype(float))
+
+
+def _modes(group: _Group) -> tuple[FloatArray, FloatArray]:
+    """Modes (M, C, p) of log posterior under each component, and roots of the inverse curvature there."""
+    block, z = group.block, group.z
+    modes, roots = [], []
+    for mean, covariance in zip(block.means, block.covariances, strict=True):
+        precision = np.linalg.inv(lifted(covariance))
+        mode = _newton(z, mean, precision)
+        curvature = _curvature(z, mode, precision)
+        modes.append(mode)
+        roots.append(np.linalg.cholesky(lifted(np.linalg.inv(curvature))))
+    return np.stack(modes, axis=1), np.stack(roots, axis=1)
+
+
+def _newton(z: FloatArray, mean: FloatArray, precision: FloatArray) -> FloatArray:
+    """Newton's method for all data sets at once; a step that does not climb is halved."""
+    b = np.broadcast_to(mean, (len(z), len(mean))).copy()
+    value = _objective(z, b, mean, precision)
+    for _ in range(_NEWTON_STEPS):
+        miss = _logistic(-(z @ b[..., None])[..., 0])  # (M, n)
+        gradient = (miss[:, None, :] @ z)[:, 0] - (b - mean) @ precision
+        step = np.linalg.solve(_curvature(z, b, precision), gradient[..., None])[..., 0]
+        length = np.ones((len(z), 1))
+        new = _objective(z, b + step, mean, precision)
+        for _ in range(8):
+            worse = new < value - 1e-12
+            if not worse.any():
+                break
+            length[worse] *= 0.5
+            new = _objective(z, b + length * step, mean, precision)
+        b, value = b + length * step, new
+        if (np.abs(gradient * step).sum(axis=1) < 1e-10).all():
+            break
+    return b
+
+
+def _objective(z: FloatArray, b: FloatArray, mean: FloatArray, precision: FloatArray) -> FloatArray:
+    centred = b - mean
+    fit = _softplus(-(z @ b[..., None])[..., 0]).sum(axis=1)
+    return -fit - 0.5 * np.einsum("mi,ij,mj->m", centred, precision, centred)
+
+
+def _curvature(z: FloatArray, b: FloatArray, precision: FloatArray) -> FloatArray:
+    share = _logistic((z @ b[..., None])[..., 0])
+    return (z * (share * (1.0 - share))[..., None]).swapaxes(-1, -2) @ z + precision
+
+
+def _student_base(n_draws: int, p: int, *, seed: list[int]) -> FloatArray:
+    """Scrambled Sobol points as multivariate Student-t draws with identity scale, (S, p)."""
+    from scipy.special import ndtri
+    from scipy.stats import chi2, qmc
+
+    points = np.clip(qmc.Sobol(p + 1, rng=np.random.default_rng(seed)).random(n_draws), 1e-12, 1 - 1e-12)
+    return ndtri(points[:, 1:]) * np.sqrt(_DEGREES / chi2.ppf(points[:, :1], _DEGREES))
+
+
+def _logistic(eta: FloatArray) -> FloatArray:
+    return 0.5 * (1.0 + np.tanh(0.5 * eta))
+
+
+def _softplus(eta: FloatArray) -> FloatArray:
+    """log(1 + exp(eta)), without overflow and faster than logaddexp."""
+    return np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))

@@ -1,0 +1,130 @@
+"""What an engine returns for a batch of data sets: means, covariances on request, and a diagnostic for each."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rcb_bayes.schema import ARM, FEATURE, BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+RHAT_LIMIT = 1.01
+MIN_BULK_ESS = 200.0
+
+
+class DiagnosticWarning(UserWarning):
+    """Some posteriors are not vouched for; every result built on them says so too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PosteriorBatch:
+    """Posterior moments of M data sets.
+
+    Attributes
+    ----------
+    mean : E[beta | S], (M, K, d)
+    covariance : joint covariance of the stacked beta, (M, K d, K d), or None where it was not asked for
+    vouched : whether the diagnostics of each data set are good, (M,)
+    engine : the engine that answered for each data set, (M,)
+    diagnostics : per data set (M,), NaN where a diagnostic does not belong to the engine: ``khat``,
+        ``effective_size``, ``effective_share`` (importance sampling); ``rhat``, ``ess_bulk``, ``divergences`` (NUTS)
+    n_sent : how many data sets the first engine did not vouch for and sent on
+    reason : which engine was chosen, and why
+    reward : E[mean reward of user u by arm k | S], (M, U, K), or None where no users were given
+    """
+
+    mean: FloatArray
+    covariance: FloatArray | None
+    vouched: BoolArray
+    engine: np.ndarray
+    diagnostics: Mapping[str, FloatArray]
+    n_sent: int = 0
+    reason: str = ""
+    reward: FloatArray | None = None
+
+    @property
+    def n_sets(self) -> int:
+        """M, the number of data sets."""
+        return len(self.mean)
+
+    def to_dataset(self, *, arms: tuple[str, ...], features: tuple[str, ...]) -> "xr.Dataset":
+        """The batch with labels: dims (world, arm, feature)."""
+        import xarray as xr
+
+        variables: dict[str, tuple] = {
+            "mean": (("world", ARM, FEATURE), self.mean),
+            "vouched": (("world",), self.vouched),
+            "engine": (("world",), self.engine.astype(str)),
+        }
+        variables.update({name: (("world",), values) for name, values in self.diagnostics.items()})
+        if self.covariance is not None:
+            k, d = len(arms), len(features)
+            dims = ("world", ARM, FEATURE, f"{ARM}_2", f"{FEATURE}_2")
+            variables["covariance"] = (dims, self.covariance.reshape(-1, k, d, k, d))
+        coords = {ARM: list(arms), FEATURE: list(features)}
+        if self.covariance is not None:
+            coords |= {f"{ARM}_2": list(arms), f"{FEATURE}_2": list(features)}
+        attrs = {"n_sent": self.n_sent, "n_not_vouched": int((~self.vouched).sum()), "reason": self.reason}
+        return xr.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def merged(first: PosteriorBatch, second: PosteriorBatch, index: np.ndarray) -> PosteriorBatch:
+    """The first batch with the data sets at ``index`` replaced by the second's."""
+    names = dict.fromkeys([*first.diagnostics, *second.diagnostics])
+    diagnostics = {}
+    for name in names:
+        values = first.diagnostics.get(name, np.full(first.n_sets, np.nan)).copy()
+        values[index] = second.diagnostics.get(name, np.full(len(index), np.nan))
+        diagnostics[name] = values
+    return PosteriorBatch(
+        mean=_replaced(first.mean, second.mean, index),
+        covariance=None
+        if first.covariance is None or second.covariance is None
+        else _replaced(first.covariance, second.covariance, index),
+        vouched=_replaced(first.vouched, second.vouched, index),
+        engine=_replaced(first.engine, second.engine, index),
+        diagnostics=diagnostics,
+        n_sent=first.n_sent,
+        reason=first.reason,
+        reward=None if first.reward is None or second.reward is None else _replaced(first.reward, second.reward, index),
+    )
+
+
+def _replaced(old: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:
+    out = old.copy()
+    out[index] = new
+    return out
+
+
+def warn_if_not_vouched(batch: PosteriorBatch) -> PosteriorBatch:
+    """Say, once per batch, how many posteriors are not vouched for and what to do about it."""
+    bad = int((~batch.vouched).sum())
+    if bad:
+        warnings.warn(
+            f"{bad} of {batch.n_sets} posteriors are not vouched for ({_symptoms(batch)}). "
+            "Use more draws, a non-centred form of the belief, or lighter tails; results built on them are marked.",
+            DiagnosticWarning,
+            stacklevel=3,
+        )
+    return batch
+
+
+def _symptoms(batch: PosteriorBatch) -> str:
+    bad = ~batch.vouched
+    found = []
+    for name, label in (("rhat", "r-hat up to"), ("khat", "k-hat up to")):
+        values = batch.diagnostics.get(name)
+        if values is not None and np.isfinite(values[bad]).any():
+            found.append(f"{label} {np.nanmax(values[bad]):.2f}")
+    for name, label in (("ess_bulk", "effective size down to"), ("effective_size", "effective size down to")):
+        values = batch.diagnostics.get(name)
+        if values is not None and np.isfinite(values[bad]).any():
+            found.append(f"{label} {np.nanmin(values[bad]):.0f}")
+    divergences = batch.diagnostics.get("divergences")
+    if divergences is not None and np.nansum(divergences[bad]) > 0:
+        found.append(f"{int(np.nansum(divergences[bad]))} divergences")
+    return ", ".join(found) or "weights collapsed"

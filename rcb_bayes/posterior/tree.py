@@ -1,0 +1,119 @@
+"""One posterior as an ArviZ DataTree, and the means that the exploitation stage reads from its summary."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.noise import Noise
+from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.engines import Engine, check_data, make_engine
+from rcb_bayes.posterior.exact import square_roots
+from rcb_bayes.posterior.nuts import NutsEngine
+from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
+from rcb_bayes.prior import Prior
+from rcb_bayes.schema import ARM, FEATURE, FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_CHAINS, _DRAWS = 2, 1000
+
+
+def fit_posterior(
+    prior: Prior, noise: Noise, data: Statistics | Rows, *, engine: str = "auto", seed: int = 0
+) -> "xr.DataTree":
+    """The posterior of one data set, as ArviZ knows it.
+
+    Groups: ``posterior`` (beta with dims chain, draw, arm, feature), ``sample_stats`` (the engine's diagnostics) and
+    ``observed_data``. NUTS draws are its own; the other engines give means and covariances, of which normal draws are
+    made whose sample mean and covariance equal them, so that a summary of the tree repeats the engine's means to the
+    last digit.
+
+    Applicability: for the shape of a posterior that is far from normal ask for ``engine="nuts"``.
+    """
+    check_data(prior, noise, data, n_sets=1)
+    chosen = make_engine(prior, noise, engine=engine, seed=seed)
+    if isinstance(chosen, NutsEngine):
+        return _from_nuts(chosen, data)
+    return _from_moments(chosen, warn_if_not_vouched(chosen.fit(data, covariance=True)), data, seed=seed)
+
+
+def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
+    """Posterior means (arm, feature), read from ``az.summary(kind="stats", round_to="none")``."""
+    import arviz as az
+    import xarray as xr
+
+    beta = tree["posterior"]["beta"]
+    table = az.summary(tree, var_names=["beta"], kind="stats", round_to="none")
+    values = np.asarray(table["mean"], dtype=float).reshape(beta.sizes[ARM], beta.sizes[FEATURE])
+    coords = {dim: list(beta.coords[dim].values) for dim in (ARM, FEATURE)}
+    return xr.DataArray(values, dims=(ARM, FEATURE), coords=coords, name="mean")
+
+
+def _from_moments(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> "xr.DataTree":
+    assert batch.covariance is not None  # asked for
+    prior = engine.prior
+    draws = _matching_draws(batch.mean[0].reshape(-1), batch.covariance[0], rng=np.random.default_rng(seed))
+    shape = (_CHAINS, _DRAWS)
+    stats: dict[str, Any] = {name: np.full(shape, values[0]) for name, values in batch.diagnostics.items()}
+    stats["diverging"] = np.zeros(shape, dtype=bool)
+    stats["vouched"] = np.full(shape, bool(batch.vouched[0]))
+    return _tree(prior, draws.reshape(*shape, prior.n_arms, prior.n_features), stats, data, reason=batch.reason)
+
+
+def _from_nuts(engine: NutsEngine, data: Statistics | Rows) -> "xr.DataTree":
+    from rcb_bayes.posterior.nuts import diagnose, is_good
+
+    sampled = engine.sample(data)
+    draws = sampled["posterior"]["beta"].values
+    stats = {name: values.values for name, values in sampled["sample_stats"].data_vars.items() if values.ndim == 2}
+    found = diagnose(sampled)
+    stats |= {name: np.full(draws.shape[:2], value) for name, value in found.items()}
+    stats["vouched"] = np.full(draws.shape[:2], is_good(found))
+    warn_if_not_vouched(
+        PosteriorBatch(
+            mean=draws.mean(axis=(0, 1))[None],
+            covariance=None,
+            vouched=np.array([is_good(found)]),
+            engine=np.array([engine.name], dtype=object),
+            diagnostics={name: np.array([value]) for name, value in found.items()},
+        )
+    )
+    return _tree(engine.prior, draws, stats, data, reason=engine.reason)
+
+
+def _tree(
+    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Statistics | Rows, *, reason: str
+) -> "xr.DataTree":
+    import arviz as az
+
+    tree = az.from_dict(
+        {
+            "posterior": {"beta": draws},
+            "sample_stats": stats,
+            "observed_data": _observed(data),
+        },
+        coords={ARM: list(prior.arms), FEATURE: list(prior.features)},
+        dims={"beta": [ARM, FEATURE]},
+    )
+    tree.attrs.update({"engine": reason, "belief": prior.name})
+    return tree
+
+
+def _observed(data: Statistics | Rows) -> dict[str, np.ndarray]:
+    if isinstance(data, Statistics):
+        return {"xtx": data.xtx[0], "xty": data.xty[0], "yty": data.yty[0], "n": data.n[0]}
+    used = data.arm[0] >= 0
+    return {"x": data.x[0][used], "arm_position": data.arm[0][used], "reward": data.reward[0][used]}
+
+
+def _matching_draws(mean: FloatArray, covariance: FloatArray, *, rng: np.random.Generator) -> FloatArray:
+    """Normal draws (chains * draws, P) with exactly this sample mean and covariance."""
+    n, size = _CHAINS * _DRAWS, len(mean)
+    normal = rng.standard_normal((n, size))
+    normal -= normal.mean(axis=0)
+    if n > size + 1:
+        normal = np.linalg.solve(np.linalg.cholesky(np.cov(normal, rowvar=False).reshape(size, size)), normal.T).T
+    symmetric = 0.5 * (covariance + covariance.T)
+    drawn = normal @ square_roots(symmetric).T
+    return drawn - drawn.mean(axis=0) + mean
