@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from rcb_bayes.errors import BeliefError, DataError
+from rcb_bayes.errors import BeliefError
 from rcb_bayes.noise import GaussianNoise
-from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior
+from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
+from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, Weighted
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.results import PosteriorBatch, merged
@@ -44,8 +44,7 @@ class ConditionalEngine:
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set, with k-hat and effective size of the scales' weights."""
-        if not isinstance(data, Statistics):
-            raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
+        data = as_statistics(data)
         batch = self._attempt(data, LADDER[0], covariance=covariance)
         for n_draws in LADDER[1:]:
             open_sets = np.flatnonzero(~batch.vouched)
@@ -56,6 +55,17 @@ class ConditionalEngine:
         if users is None:
             return batch
         return replace(batch, reward=np.einsum("ud,mkd->muk", users, batch.mean))
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Posterior draws, (M, n, K, d): a draw of the scales by its weight, then the rest exactly."""
+        data = as_statistics(data)
+        out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
+        for m in range(data.n_sets):
+            one = data.take(slice(m, m + 1))
+            n_draws = next((k for k in LADDER if self._attempt(one, k, covariance=False).vouched[0]), LADDER[-1])
+            law = self.prior.conditional_law(n_draws).law
+            out[m] = exact_draws(law, one, precision=self._precision(n_draws), n=n, rng=rng)[0]
+        return out
 
     def _attempt(self, data: Statistics, n_draws: int, *, covariance: bool) -> PosteriorBatch:
         law = self.prior.conditional_law(n_draws).law

@@ -119,6 +119,20 @@ class Rows:
         return Rows(x=self.x[index], arm=self.arm[index], reward=self.reward[index], n_arms=self.n_arms)
 
 
+def as_statistics(data: "Statistics | Rows") -> Statistics:
+    """The data as statistics, which Gaussian rewards are given as."""
+    if not isinstance(data, Statistics):
+        raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
+    return data
+
+
+def as_rows(data: "Statistics | Rows") -> Rows:
+    """The data as rows, which Bernoulli rewards are given as."""
+    if not isinstance(data, Rows):
+        raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
+    return data
+
+
 def _check_consistent(data: Statistics) -> None:
     if (data.n < 0).any() or (data.n != np.round(data.n)).any():
         raise DataError("n must hold whole numbers of samples, 0 or more.")

@@ -17,8 +17,8 @@ import numpy as np
 from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
-from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.exact import exact_moments
+from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
+from rcb_bayes.posterior.exact import exact_draws, exact_moments
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
@@ -42,6 +42,10 @@ class Engine(Protocol):
         """Posterior means of every data set; covariances, and mean rewards of users (U, d), on request."""
         ...
 
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """n posterior draws of beta for every data set, (M, n, K, d)."""
+        ...
+
 
 class ExactEngine:
     """Closed-form posteriors of Gaussian beliefs and finite mixtures of them."""
@@ -63,7 +67,7 @@ class ExactEngine:
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set, in chunks that bound the memory."""
-        data = _statistics(data)
+        data = as_statistics(data)
         size = self.prior.n_arms * self.prior.n_features
         step = max(1, 20_000_000 // (size * size * max(block.n_components for block in self._law.blocks)))
         parts = [
@@ -80,6 +84,10 @@ class ExactEngine:
             reason=self.reason,
             reward=_linear_rewards(mean, users),
         )
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Independent draws of the posterior, (M, n, K, d)."""
+        return exact_draws(self._law, as_statistics(data), precision=1.0 / self._sigma**2, n=n, rng=rng)
 
 
 class ImportanceEngine:
@@ -98,7 +106,7 @@ class ImportanceEngine:
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set with k-hat and effective size."""
-        found = self._sampler.fit(_statistics(data), covariance=covariance)
+        found = self._sampler.fit(as_statistics(data), covariance=covariance)
         return PosteriorBatch(
             mean=found.mean,
             covariance=found.covariance,
@@ -112,6 +120,10 @@ class ImportanceEngine:
             reason=self.reason,
             reward=_linear_rewards(found.mean, users),
         )
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draws of the posterior, resampled from the weighted ones, (M, n, K, d)."""
+        return self._sampler.draw(as_statistics(data), n, rng=rng)
 
 
 class CheckedEngine:
@@ -134,6 +146,14 @@ class CheckedEngine:
             return batch
         answered = self._nuts.fit(data.take(sent), covariance=covariance, users=users)
         return replace(merged(batch, answered, sent), n_sent=len(sent), reason=self.reason)
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Posterior draws, (M, n, K, d), by NUTS where the first engine does not vouch for its own."""
+        sent = np.flatnonzero(~self._first.fit(data).vouched)
+        draws = self._first.draw(data, n, rng=rng)
+        if len(sent):
+            draws[sent] = self._nuts.draw(data.take(sent), n, rng=rng)
+        return draws
 
 
 def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = 0) -> Engine:
@@ -201,16 +221,7 @@ def check_data(prior: Prior, noise: Noise, data: Statistics | Rows, *, n_sets: i
     k, d = data.xty.shape[1:] if isinstance(data, Statistics) else (data.n_arms, data.x.shape[2])
     if (k, d) != (prior.n_arms, prior.n_features):
         raise DataError(f"The data have {k} arms and {d} features, the belief {prior.n_arms} and {prior.n_features}.")
-    if noise.is_gaussian and isinstance(data, Rows):
-        raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
-    if not noise.is_gaussian and isinstance(data, Statistics):
-        raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
-
-
-def _statistics(data: Statistics | Rows) -> Statistics:
-    if not isinstance(data, Statistics):
-        raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
-    return data
+    as_statistics(data) if noise.is_gaussian else as_rows(data)
 
 
 def _linear_rewards(mean: FloatArray, users: FloatArray | None) -> FloatArray | None:

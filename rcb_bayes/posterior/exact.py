@@ -48,6 +48,21 @@ class ComponentPosterior:
         within = np.einsum("mbc,mbcij->mbij", weight, self.covariance)
         return within + np.einsum("mbc,mbci,mbcj->mbij", weight, centred, centred)
 
+    def draw(self, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draws of every block's coefficients, (M, B, n, p)."""
+        assert self.covariance is not None  # asked for when fitted
+        n_sets, n_blocks, _, p = self.mean.shape
+        edges = np.cumsum(np.exp(self.log_weight), axis=2)
+        label = (rng.uniform(size=(n_sets, n_blocks, n, 1)) > edges[:, :, None, :-1]).sum(axis=3)  # (M, B, n)
+        normal = rng.standard_normal((n_sets, n_blocks, n, p, 1))
+        out = np.empty((n_sets, n_blocks, n, p))
+        for m in range(n_sets):  # one data set at a time: a root for every component that is drawn
+            for b in range(n_blocks):
+                used, position = np.unique(label[m, b], return_inverse=True)
+                roots = square_roots(self.covariance[m, b, used])
+                out[m, b] = self.mean[m, b, label[m, b]] + (roots[position] @ normal[m, b])[..., 0]
+        return out
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Components:
@@ -134,6 +149,19 @@ def exact_moments(
             if joint is not None and spread is not None:
                 joint[:, np.array(index)[:, None], index] = spread[:, b]
     return mean.reshape(-1, k, d), joint
+
+
+def exact_draws(
+    law: GaussianLaw, data: Statistics, *, precision: FloatArray | float, n: int, rng: np.random.Generator
+) -> FloatArray:
+    """Posterior draws, (M, n, K, d)."""
+    k, d = law.n_arms, law.n_features
+    out = np.empty((data.n_sets, n, k * d))
+    for blocks in blocks_by_shape(law):
+        drawn = component_posterior(Components.of(blocks), data, precision=precision).draw(n, rng=rng)
+        for b, block in enumerate(blocks):
+            out[:, :, law.flat_index(block)] = drawn[:, b]
+    return out.reshape(data.n_sets, n, k, d)
 
 
 def block_statistics(arms: np.ndarray, data: Statistics) -> tuple[FloatArray, FloatArray]:

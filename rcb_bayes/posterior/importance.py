@@ -111,8 +111,27 @@ class ImportanceSampler:
                 parts.append((chunk, found))
         return _gather(parts, n_sets=data.n_sets)
 
+    def draw(self, data: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Posterior draws by resampling the weighted ones of the first attempt that is vouched for, (M, n, K, d)."""
+        out = np.empty((data.n_sets, n, self._prior.n_arms, self._prior.n_features))
+        first, *more = [attempt for attempt in LADDER if attempt.n_draws >= 4 * n] or [LADDER[-1]]
+        for m in range(data.n_sets):
+            one = data.take(slice(m, m + 1))
+            draws, log_weight = self._weighted_draws(one, first, replicate=m % N_REPLICATES)
+            for attempt in more:
+                if self._average(draws, log_weight, one, covariance=False).vouched[0]:
+                    break
+                draws, log_weight = self._weighted_draws(one, attempt, replicate=m % N_REPLICATES)
+            out[m] = resample(draws[0], log_weight[0], law=self._gaussian, n=n, rng=rng)
+        return out
+
     def _weigh(self, data: Statistics, attempt: Attempt, *, replicate: int, covariance: bool) -> Weighted:
         """Draw, weigh and average for one chunk of data sets that share base draws."""
+        draws, log_weight = self._weighted_draws(data, attempt, replicate=replicate)
+        return self._average(draws, log_weight, data, covariance=covariance)
+
+    def _weighted_draws(self, data: Statistics, attempt: Attempt, *, replicate: int) -> tuple[FloatArray, FloatArray]:
+        """Draws (M, S, K d) and the log weights of each group (M, S, G)."""
         k, d = self._prior.n_arms, self._prior.n_features
         n_sets, n_draws = data.n_sets, attempt.n_draws
         draws = np.empty((n_sets, n_draws, k * d))
@@ -126,8 +145,7 @@ class ImportanceSampler:
                 draws[:, :, self._gaussian.flat_index(self._gaussian.blocks[group])] = values[:, b]
                 log_ratio[:, :, group] = log_likelihood[:, b] - log_q[:, b]
         log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
-        log_weight = np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
-        return self._average(draws, log_weight, data, covariance=covariance)
+        return draws, np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
 
     def _average(self, draws: FloatArray, log_weight: FloatArray, data: Statistics, *, covariance: bool) -> Weighted:
         n_sets, n_draws, size = draws.shape
@@ -217,6 +235,20 @@ class ImportanceSampler:
     @cached_property
     def _sites(self) -> Sites:
         return Sites(self._prior, self._gaussian)
+
+
+def resample(
+    draws: FloatArray, log_weight: FloatArray, *, law: GaussianLaw, n: int, rng: np.random.Generator
+) -> FloatArray:
+    """n draws (n, K, d) out of weighted ones (S, K d), each group of arms by its own weights (S, G)."""
+    out = np.empty((n, draws.shape[1]))
+    for g, block in enumerate(law.blocks):
+        index = law.flat_index(block)
+        weight = _normalised(log_weight[None, :, g])[0]
+        # Systematic resampling: as few ties as the weights allow; then in random order.
+        chosen = np.searchsorted(np.cumsum(weight), (np.arange(n) + rng.uniform()) / n)
+        out[:, index] = draws[np.ix_(rng.permutation(np.minimum(chosen, len(weight) - 1)), index)]
+    return out.reshape(n, law.n_arms, law.n_features)
 
 
 def _draw(proposal: Proposal, base: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
-from rcb_bayes.errors import BeliefError, DataError
-from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES
+from rcb_bayes.errors import BeliefError
+from rcb_bayes.posterior.data import Rows, Statistics, as_rows
+from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES, resample
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.proposal import lifted, moment_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch
@@ -56,8 +56,7 @@ class LaplaceEngine:
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set and, on request, mean rewards of users (M, U, K)."""
-        if not isinstance(data, Rows):
-            raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
+        data = as_rows(data)
         found = _Estimates.empty(data.n_sets, self.prior, n_users=0 if users is None else len(users))
         open_sets = np.arange(data.n_sets)
         for n_draws in _LADDER:
@@ -96,6 +95,28 @@ class LaplaceEngine:
         users: FloatArray | None,
     ) -> None:
         """Draw, weigh and average one chunk of data sets, and write the results to their places."""
+        draws, log_weight = self._weighted_draws(data, n_draws=n_draws, replicate=replicate)
+        self._average(draws, log_weight, chunk, found, users=users)
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Posterior draws by resampling the weighted ones, (M, n, K, d)."""
+        data = as_rows(data)
+        out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
+        first, *more = [n_draws for n_draws in _LADDER if n_draws >= 4 * n] or [_LADDER[-1]]
+        found = _Estimates.empty(1, self.prior, n_users=0)
+        for m in range(data.n_sets):
+            one = data.take(slice(m, m + 1))
+            draws, log_weight = self._weighted_draws(one, n_draws=first, replicate=m % N_REPLICATES)
+            for n_draws in more:
+                self._average(draws, log_weight, np.zeros(1, dtype=int), found, users=None)
+                if found.vouched[0]:
+                    break
+                draws, log_weight = self._weighted_draws(one, n_draws=n_draws, replicate=m % N_REPLICATES)
+            out[m] = resample(draws[0], log_weight[0], law=self._surrogate, n=n, rng=rng)
+        return out
+
+    def _weighted_draws(self, data: Rows, *, n_draws: int, replicate: int) -> tuple[FloatArray, FloatArray]:
+        """Draws (M, S, K d) and the log weights of each group (M, S, G)."""
         n_sets, size = data.n_sets, self.prior.n_arms * self.prior.n_features
         draws = np.empty((n_sets, n_draws, size))
         log_weight = np.empty((n_sets, n_draws, len(self._surrogate.blocks)))
@@ -106,8 +127,7 @@ class LaplaceEngine:
             log_weight[:, :, g] = _log_likelihood(values, group.z) - log_q
         shaped = draws.reshape(-1, self.prior.n_arms, self.prior.n_features)
         log_prior = self.prior.group_log_density(shaped).reshape(log_weight.shape)
-        log_weight = np.where(np.isfinite(log_prior), log_weight + log_prior, -np.inf)
-        self._average(draws, log_weight, chunk, found, users=users)
+        return draws, np.where(np.isfinite(log_prior), log_weight + log_prior, -np.inf)
 
     def _average(
         self,

@@ -81,6 +81,17 @@ class NutsEngine:
             reward=reward,
         )
 
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """n posterior draws of every data set, thinned evenly from its chains, (M, n, K, d)."""
+        shape = (self.prior.n_arms, self.prior.n_features)
+        out = np.empty((data.n_sets, n, *shape))
+        for m in range(data.n_sets):
+            position = int(rng.integers(2**31))
+            draws = self.sample(data.take(slice(m, m + 1)), position=position)["posterior"]["beta"].values
+            flat = draws.reshape(-1, *shape)
+            out[m] = flat[np.linspace(0, len(flat) - 1, n).round().astype(int)]
+        return out
+
     def sample(self, data: Statistics | Rows, *, position: int = 0) -> Any:
         """The DataTree of one data set, run again with more draws where its diagnostics are poor."""
         tree = self._run(data, position=position, factor=1)

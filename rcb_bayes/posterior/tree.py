@@ -7,8 +7,7 @@ import numpy as np
 from rcb_bayes.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.engines import Engine, check_data, make_engine
-from rcb_bayes.posterior.exact import square_roots
-from rcb_bayes.posterior.nuts import NutsEngine
+from rcb_bayes.posterior.nuts import NutsEngine, diagnose, is_good
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import ARM, FEATURE, FloatArray
@@ -25,17 +24,14 @@ def fit_posterior(
     """The posterior of one data set, as ArviZ knows it.
 
     Groups: ``posterior`` (beta with dims chain, draw, arm, feature), ``sample_stats`` (the engine's diagnostics) and
-    ``observed_data``. NUTS draws are its own; the other engines give means and covariances, of which normal draws are
-    made whose sample mean and covariance equal them, so that a summary of the tree repeats the engine's means to the
-    last digit.
-
-    Applicability: for the shape of a posterior that is far from normal ask for ``engine="nuts"``.
+    ``observed_data``. The draws are shifted, by less than their Monte Carlo error, so that their mean is the engine's
+    own, which is exact or nearly so: a summary of the tree repeats it to the last digit.
     """
     check_data(prior, noise, data, n_sets=1)
     chosen = make_engine(prior, noise, engine=engine, seed=seed)
     if isinstance(chosen, NutsEngine):
         return _from_nuts(chosen, data)
-    return _from_moments(chosen, warn_if_not_vouched(chosen.fit(data, covariance=True)), data, seed=seed)
+    return _from_draws(chosen, warn_if_not_vouched(chosen.fit(data)), data, seed=seed)
 
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
@@ -50,11 +46,10 @@ def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
     return xr.DataArray(values, dims=(ARM, FEATURE), coords=coords, name="mean")
 
 
-def _from_moments(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> "xr.DataTree":
-    assert batch.covariance is not None  # asked for
-    prior = engine.prior
-    draws = _matching_draws(batch.mean[0].reshape(-1), batch.covariance[0], rng=np.random.default_rng(seed))
-    shape = (_CHAINS, _DRAWS)
+def _from_draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> "xr.DataTree":
+    prior, shape = engine.prior, (_CHAINS, _DRAWS)
+    draws = engine.draw(data, _CHAINS * _DRAWS, rng=np.random.default_rng(seed))[0]
+    draws = draws - draws.mean(axis=0) + batch.mean[0]
     stats: dict[str, Any] = {name: np.full(shape, values[0]) for name, values in batch.diagnostics.items()}
     stats["diverging"] = np.zeros(shape, dtype=bool)
     stats["vouched"] = np.full(shape, bool(batch.vouched[0]))
@@ -62,8 +57,6 @@ def _from_moments(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows
 
 
 def _from_nuts(engine: NutsEngine, data: Statistics | Rows) -> "xr.DataTree":
-    from rcb_bayes.posterior.nuts import diagnose, is_good
-
     sampled = engine.sample(data)
     draws = sampled["posterior"]["beta"].values
     stats = {name: values.values for name, values in sampled["sample_stats"].data_vars.items() if values.ndim == 2}
@@ -105,15 +98,3 @@ def _observed(data: Statistics | Rows) -> dict[str, np.ndarray]:
         return {"xtx": data.xtx[0], "xty": data.xty[0], "yty": data.yty[0], "n": data.n[0]}
     used = data.arm[0] >= 0
     return {"x": data.x[0][used], "arm_position": data.arm[0][used], "reward": data.reward[0][used]}
-
-
-def _matching_draws(mean: FloatArray, covariance: FloatArray, *, rng: np.random.Generator) -> FloatArray:
-    """Normal draws (chains * draws, P) with exactly this sample mean and covariance."""
-    n, size = _CHAINS * _DRAWS, len(mean)
-    normal = rng.standard_normal((n, size))
-    normal -= normal.mean(axis=0)
-    if n > size + 1:
-        normal = np.linalg.solve(np.linalg.cholesky(np.cov(normal, rowvar=False).reshape(size, size)), normal.T).T
-    symmetric = 0.5 * (covariance + covariance.T)
-    drawn = normal @ square_roots(symmetric).T
-    return drawn - drawn.mean(axis=0) + mean

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import stats
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.prior.belief import Prior
@@ -301,8 +301,8 @@ TOGETHER: list[tuple[zoo.Definition, list[Component]]] = [
 
 
 def reference_density(values: np.ndarray, components: list[Component]) -> np.ndarray:
-    terms = [np.log(w) + stats.multivariate_normal(m, v).logpdf(values) for w, m, v in components]
-    return special.logsumexp(terms, axis=0)
+    terms = [np.log(w) + stats.multivariate_normal.logpdf(values, m, v) for w, m, v in components]
+    return np.logaddexp.reduce(terms, axis=0)
 
 
 @pytest.mark.parametrize(("define", "blocks"), PER_ARM, ids=[case[0].__name__ for case in PER_ARM])
@@ -369,7 +369,8 @@ def test_a_mixture_of_mixtures_is_right_or_unread():
 
     prior = Prior.from_pymc(zoo.build(define))
     assert prior.law is None
-    np.testing.assert_allclose(prior.mean, 5.5)
+    assert prior._source is not None
+    np.testing.assert_allclose(np.asarray(prior._source.exact_mean), 5.5)
 
 
 @pytest.mark.parametrize("order", [[2, 0, 1], [1, 0, 2]])
