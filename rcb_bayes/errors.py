@@ -23,3 +23,7 @@ class DataError(RcbError):
 
 class MarketError(RcbError):
     """Parts of a market (beliefs, covariates, noise) that do not fit together."""
+
+
+class BeliefWarning(UserWarning):
+    """A belief that can be used, but is not quite what it says."""
