@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 from rcb_bayes._version import __version__
 
 if TYPE_CHECKING:
+    from rcb_bayes.assumptions import Check as Check
+    from rcb_bayes.assumptions import check_assumptions as check_assumptions
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
     from rcb_bayes.covariates import Gaussian as Gaussian
     from rcb_bayes.covariates import Sphere as Sphere
     from rcb_bayes.covariates import Uniform as Uniform
     from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.gaps import estimate_gaps as estimate_gaps
+    from rcb_bayes.gaps import estimate_separation as estimate_separation
+    from rcb_bayes.gaps import gap_curve as gap_curve
     from rcb_bayes.market import Market as Market
     from rcb_bayes.noise import BernoulliLogit as BernoulliLogit
     from rcb_bayes.noise import GaussianNoise as GaussianNoise
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Ball": "covariates",
     "BernoulliLogit": "noise",
+    "Check": "assumptions",
     "Empirical": "covariates",
     "Gaussian": "covariates",
     "GaussianNoise": "noise",
@@ -41,8 +47,12 @@ _HOMES = {
     "Sphere": "covariates",
     "Statistics": "posterior",
     "Uniform": "covariates",
+    "check_assumptions": "assumptions",
+    "estimate_gaps": "gaps",
+    "estimate_separation": "gaps",
     "fit_posterior": "posterior",
     "gallery": "prior",
+    "gap_curve": "gaps",
     "load_prior": "prior",
     "make_engine": "posterior",
     "posterior_means": "posterior",

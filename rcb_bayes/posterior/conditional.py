@@ -15,7 +15,7 @@ from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, Weighted
 from rcb_bayes.posterior.pareto import pareto_khat
-from rcb_bayes.posterior.results import PosteriorBatch, merged
+from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block
 from rcb_bayes.schema import FloatArray
@@ -52,9 +52,7 @@ class ConditionalEngine:
                 break
             found = self._attempt(data.take(open_sets), n_draws, covariance=covariance)
             batch = merged(batch, found, open_sets)
-        if users is None:
-            return batch
-        return replace(batch, reward=np.einsum("ud,mkd->muk", users, batch.mean))
+        return replace(batch, reward=linear_rewards(batch.mean, users))
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws, (M, n, K, d): a draw of the scales by its weight, then the rest exactly."""

@@ -22,7 +22,7 @@ from rcb_bayes.posterior.exact import exact_draws, exact_moments
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
-from rcb_bayes.posterior.results import PosteriorBatch, merged, warn_if_not_vouched
+from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray, suggestion
 
@@ -39,7 +39,10 @@ class Engine(Protocol):
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
-        """Posterior means of every data set; covariances, and mean rewards of users (U, d), on request."""
+        """Posterior means of every data set; covariances, and mean rewards of users, on request.
+
+        ``users`` are (U, d), the same for all data sets, or (M, U, d), each data set's own.
+        """
         ...
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -82,7 +85,7 @@ class ExactEngine:
             engine=np.full(len(mean), self.name, dtype=object),
             diagnostics={},
             reason=self.reason,
-            reward=_linear_rewards(mean, users),
+            reward=linear_rewards(mean, users),
         )
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -118,7 +121,7 @@ class ImportanceEngine:
                 "effective_share": found.effective_share,
             },
             reason=self.reason,
-            reward=_linear_rewards(found.mean, users),
+            reward=linear_rewards(found.mean, users),
         )
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -144,7 +147,7 @@ class CheckedEngine:
         sent = np.flatnonzero(~batch.vouched)
         if not len(sent):
             return batch
-        answered = self._nuts.fit(data.take(sent), covariance=covariance, users=users)
+        answered = self._nuts.fit(data.take(sent), covariance=covariance, users=users_of(users, sent))
         return replace(merged(batch, answered, sent), n_sent=len(sent), reason=self.reason)
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -222,7 +225,3 @@ def check_data(prior: Prior, noise: Noise, data: Statistics | Rows, *, n_sets: i
     if (k, d) != (prior.n_arms, prior.n_features):
         raise DataError(f"The data have {k} arms and {d} features, the belief {prior.n_arms} and {prior.n_features}.")
     as_statistics(data) if noise.is_gaussian else as_rows(data)
-
-
-def _linear_rewards(mean: FloatArray, users: FloatArray | None) -> FloatArray | None:
-    return None if users is None else np.einsum("ud,mkd->muk", users, mean)

@@ -17,7 +17,7 @@ from rcb_bayes.posterior.data import Rows, Statistics, as_rows
 from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES, resample
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.proposal import lifted, moment_surrogate
-from rcb_bayes.posterior.results import PosteriorBatch
+from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
@@ -57,7 +57,7 @@ class LaplaceEngine:
     ) -> PosteriorBatch:
         """Posterior moments of every data set and, on request, mean rewards of users (M, U, K)."""
         data = as_rows(data)
-        found = _Estimates.empty(data.n_sets, self.prior, n_users=0 if users is None else len(users))
+        found = _Estimates.empty(data.n_sets, self.prior, n_users=0 if users is None else users.shape[-2])
         open_sets = np.arange(data.n_sets)
         for n_draws in _LADDER:
             size = self.prior.n_arms * self.prior.n_features
@@ -66,7 +66,14 @@ class LaplaceEngine:
                 members = open_sets[open_sets % N_REPLICATES == replicate]
                 for start in range(0, len(members), step):
                     chunk = members[start : start + step]
-                    self._weigh(data.take(chunk), chunk, found, n_draws=n_draws, replicate=replicate, users=users)
+                    self._weigh(
+                        data.take(chunk),
+                        chunk,
+                        found,
+                        n_draws=n_draws,
+                        replicate=replicate,
+                        users=users_of(users, chunk),
+                    )
             open_sets = np.flatnonzero(~found.vouched)
             if not len(open_sets):
                 break
@@ -155,7 +162,7 @@ class LaplaceEngine:
             found.covariance[np.ix_(chunk, index, index)] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
             if users is not None:
                 for k, arm in enumerate(block.arms):
-                    eta = part[:, :, k * d : (k + 1) * d] @ users.T  # (M, S, U)
+                    eta = part[:, :, k * d : (k + 1) * d] @ users.swapaxes(-1, -2)  # (M, S, U)
                     found.reward[chunk, :, arm] = np.einsum("ms,msu->mu", weight, _logistic(eta))
         found.khat[chunk] = np.where(np.isnan(khat).any(axis=1), np.nan, khat.max(axis=1))
         found.effective_size[chunk] = effective.min(axis=1)

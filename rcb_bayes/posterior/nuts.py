@@ -57,7 +57,7 @@ class NutsEngine:
         joint = np.empty((data.n_sets, size, size)) if covariance else None
         diagnostics = {name: np.full(data.n_sets, np.nan) for name in ("rhat", "ess_bulk", "divergences")}
         vouched = np.zeros(data.n_sets, dtype=bool)
-        reward = None if users is None else np.empty((data.n_sets, len(users), self.prior.n_arms))
+        reward = None if users is None else np.empty((data.n_sets, users.shape[-2], self.prior.n_arms))
         for m in track(range(data.n_sets), description="NUTS, one data set after another"):
             tree = self.sample(data.take(slice(m, m + 1)), position=m)
             draws = tree["posterior"]["beta"].values.reshape(-1, size)
@@ -66,7 +66,9 @@ class NutsEngine:
                 joint[m] = np.cov(draws, rowvar=False).reshape(size, size)
             if reward is not None and users is not None:
                 shaped = draws.reshape(-1, *mean.shape[1:])
-                reward[m] = self.noise.mean_reward(np.einsum("ud,skd->suk", users, shaped)).mean(axis=0)
+                reward[m] = self.noise.mean_reward(
+                    np.einsum("ud,skd->suk", users if users.ndim == 2 else users[m], shaped)
+                ).mean(axis=0)
             found = diagnose(tree)
             for name, value in found.items():
                 diagnostics[name][m] = value

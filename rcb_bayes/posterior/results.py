@@ -72,6 +72,18 @@ class PosteriorBatch:
         return xr.Dataset(variables, coords=coords, attrs=attrs)
 
 
+def users_of(users: FloatArray | None, index: np.ndarray) -> FloatArray | None:
+    """The users of some data sets, where each data set has users of its own."""
+    return users if users is None or users.ndim == 2 else users[index]
+
+
+def linear_rewards(mean: FloatArray, users: FloatArray | None) -> FloatArray | None:
+    """x'E[beta | S] of users (U, d), or of each data set's own users (M, U, d): (M, U, K)."""
+    if users is None:
+        return None
+    return np.broadcast_to(users, (len(mean), *users.shape[-2:])) @ mean.swapaxes(1, 2)
+
+
 def merged(first: PosteriorBatch, second: PosteriorBatch, index: np.ndarray) -> PosteriorBatch:
     """The first batch with the data sets at ``index`` replaced by the second's."""
     names = dict.fromkeys([*first.diagnostics, *second.diagnostics])
