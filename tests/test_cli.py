@@ -383,7 +383,7 @@ def test_demo_writes_the_figures_it_prints(rcb: Run, tmp_path: Path) -> None:
     assert f"N = {result['n_per_arm']:,} " in printed.out
     for arm, willing in result["willing"].items():
         line = next(line for line in printed.out.splitlines() if line.startswith(arm))
-        assert line.split()[2:] == [f"{willing['share']:.3f}", f"{willing['mcse']:.3f}"]
+        assert line.split()[2:] == [f"{willing['share']:.3f}", "±", f"{willing['mcse']:.3f}"]
 
 
 def test_demo_shares_are_those_of_the_sphere(rcb: Run) -> None:

@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rcb_bayes.cli.check import print_checks
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
 
 if TYPE_CHECKING:
@@ -13,21 +14,31 @@ if TYPE_CHECKING:
 
 _EPSILON, _TAU, _RHO, _SIGMA, _HORIZON = 0.05, 0.01, 0.95, 0.05, 50_000
 _N_USERS = 20_000
+_N_WORLDS = 1000
 
 
 def command(seed: SeedOption = 1, json_file: JsonOption = None) -> None:
     """Check a strong belief against its users, and see what the paper's theorem would ask for."""
+    from rcb_bayes.assumptions import check_assumptions
     from rcb_bayes.covariates import Sphere
     from rcb_bayes.market import Market
     from rcb_bayes.noise import GaussianNoise
     from rcb_bayes.prior import load_prior
 
     market = Market(prior=load_prior("setting_4"), covariates=Sphere(5), noise=GaussianNoise(_SIGMA))
-    result = {"willing": _willing(market, seed=seed), **_theorem_plan(market), "seed": seed}
+    checks = check_assumptions(market, n_worlds=_N_WORLDS, seed=seed)
+    result = {
+        "willing": _willing(market, seed=seed),
+        "checks": [check.to_dict() for check in checks],
+        **_theorem_plan(market),
+        "seed": seed,
+    }
     if json_file is not None:
         write_json(result, json_file)
     if not is_stdout(json_file):
         _print_users(market, result)
+        typer.echo("\nThe paper's assumptions, by sampling the belief (± one Monte Carlo error):\n")
+        print_checks(checks)
         _print_plan(result)
 
 
@@ -68,15 +79,15 @@ def _print_users(market: "Market", result: dict[str, Any]) -> None:
     console = Console(soft_wrap=True)
     console.print("[bold]A market in which everybody expects the first arm to be good[/bold] (the paper's Setting 4)\n")
     typer.echo(market.describe())
-    typer.echo(f"phi0            {result['phi0']:.3g}, the smallest eigenvalue of E[xx']: every direction is visited\n")
+    typer.echo("\nHalf of the users have features that sum to less than zero: they expect to be better off elsewhere.")
     typer.echo("Who would follow a recommendation unasked? Those who, by their own belief, lose at most")
-    typer.echo(f"epsilon = {_EPSILON} by it:\n")
+    typer.echo(f"epsilon = {_EPSILON} by it (± one Monte Carlo error):\n")
     table = Table(box=None, pad_edge=False)
-    for title in ("arm", "prior mean of beta", "share of users", "+/-"):
+    for title in ("arm", "mean coefficient", "share of users"):
         table.add_column(title, justify="left" if title == "arm" else "right")
     for arm, mean in zip(market.arms, market.prior.mean.values.mean(axis=1), strict=True):
         willing = result["willing"][arm]
-        table.add_row(arm, f"{mean:.2f}", f"{willing['share']:.3f}", f"{willing['mcse']:.3f}")
+        table.add_row(arm, f"{mean:.2f}", f"{willing['share']:.3f} ± {willing['mcse']:.3f}")
     console.print(table)
 
 
@@ -88,6 +99,7 @@ def _print_plan(result: dict[str, Any]) -> None:
     )
     typer.echo(
         f"  expected cold start {length:,.0f} rounds, where the paper's horizon is {_HORIZON:,}: "
-        + ("it never ends." if length > _HORIZON else "it fits.")
+        + ("the run ends before it does." if length > _HORIZON else "it fits.")
     )
-    typer.echo("\nNext: `rcb models` lists the beliefs you can start from; the README shows the same in Python.")
+    typer.echo("\nNext: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks one of them;")
+    typer.echo("the README shows the same in Python.")

@@ -158,7 +158,7 @@ class ImportanceSampler:
             index = self._gaussian.flat_index(block)
             group = np.ascontiguousarray(log_weight[:, :, g])
             khat[:, g] = pareto_khat(group)
-            weight = _normalised(group)
+            weight = normalised(group)
             effective[:, g] = 1.0 / np.maximum((weight**2).sum(axis=1), 1.0 / n_draws)
             part = draws[:, :, index]
             mean[:, index] = (weight[:, None, :] @ part)[:, 0]
@@ -244,7 +244,7 @@ def resample(
     out = np.empty((n, draws.shape[1]))
     for g, block in enumerate(law.blocks):
         index = law.flat_index(block)
-        weight = _normalised(log_weight[None, :, g])[0]
+        weight = normalised(log_weight[None, :, g])[0]
         # Systematic resampling: as few ties as the weights allow; then in random order.
         chosen = np.searchsorted(np.cumsum(weight), (np.arange(n) + rng.uniform()) / n)
         out[:, index] = draws[np.ix_(rng.permutation(np.minimum(chosen, len(weight) - 1)), index)]
@@ -271,7 +271,8 @@ def _draw(proposal: Proposal, base: FloatArray) -> tuple[FloatArray, FloatArray]
     return values, np.logaddexp.reduce(terms, axis=0)
 
 
-def _normalised(log_weight: FloatArray) -> FloatArray:
+def normalised(log_weight: FloatArray) -> FloatArray:
+    """Weights that sum to one over the draws, (M, S); all alike where every one of them has collapsed."""
     top = log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
     total = weight.sum(axis=1, keepdims=True)

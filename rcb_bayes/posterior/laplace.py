@@ -3,29 +3,30 @@ r"""Posteriors under Bernoulli rewards: Laplace's approximation, corrected by im
 For each group of arms and each Gaussian component of the belief (its closed form, or a Gaussian surrogate) Newton's
 method finds the mode of :math:`\log N(b; m, V) + \sum_i \log \mathrm{logistic}(\pm x_i'b)`; multivariate Student-t
 draws around the modes, with the curvature there, are then weighted by the true belief and likelihood. Every component
-keeps its share of the draws, so that no mode is lost. The mean reward of a user is the average of logistic(x'b) over
-the posterior, not logistic of the mean.
+keeps its share of the draws, so that no mode is lost, and half of the draws have tails of two degrees of freedom:
+outcomes that are all alike bound the coefficients on one side only, and on the other the belief's own tail remains.
+The mean reward of a user is the average of logistic(x'b) over the posterior, not logistic of the mean.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows
-from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES, resample
+from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES, normalised, resample
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.proposal import lifted, moment_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _LADDER = (512, 2048, 8192)
-_DEGREES = 8.0
+_DEGREES = np.array([8.0, 2.0])  # of freedom, half of the draws each
 _NEWTON_STEPS = 40
-_CHUNK_VALUES = 2_000_000
+_CHUNK_VALUES = 2_000_000  # numbers held at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +58,8 @@ class LaplaceEngine:
     ) -> PosteriorBatch:
         """Posterior moments of every data set and, on request, mean rewards of users (M, U, K)."""
         data = as_rows(data)
-        found = _Estimates.empty(data.n_sets, self.prior, n_users=0 if users is None else users.shape[-2])
+        n_users = 0 if users is None else users.shape[-2]
+        found = _Estimates.empty(data.n_sets, self.prior, n_users=n_users, covariance=covariance)
         open_sets = np.arange(data.n_sets)
         for n_draws in _LADDER:
             size = self.prior.n_arms * self.prior.n_features
@@ -66,20 +68,15 @@ class LaplaceEngine:
                 members = open_sets[open_sets % N_REPLICATES == replicate]
                 for start in range(0, len(members), step):
                     chunk = members[start : start + step]
-                    self._weigh(
-                        data.take(chunk),
-                        chunk,
-                        found,
-                        n_draws=n_draws,
-                        replicate=replicate,
-                        users=users_of(users, chunk),
-                    )
+                    part, own = data.take(chunk), users_of(users, chunk)
+                    draws, log_weight = self._weighted_draws(part, n_draws=n_draws, replicate=replicate)
+                    self._average(draws, log_weight, chunk, found, unseen=part.n == 0, users=own)
             open_sets = np.flatnonzero(~found.vouched)
             if not len(open_sets):
                 break
         return PosteriorBatch(
             mean=found.mean.reshape(data.n_sets, self.prior.n_arms, self.prior.n_features),
-            covariance=found.covariance if covariance else None,
+            covariance=found.covariance,
             vouched=found.vouched,
             engine=np.full(data.n_sets, self.name, dtype=object),
             diagnostics={
@@ -91,31 +88,17 @@ class LaplaceEngine:
             reward=found.reward if users is not None else None,
         )
 
-    def _weigh(
-        self,
-        data: Rows,
-        chunk: np.ndarray,
-        found: "_Estimates",
-        *,
-        n_draws: int,
-        replicate: int,
-        users: FloatArray | None,
-    ) -> None:
-        """Draw, weigh and average one chunk of data sets, and write the results to their places."""
-        draws, log_weight = self._weighted_draws(data, n_draws=n_draws, replicate=replicate)
-        self._average(draws, log_weight, chunk, found, users=users)
-
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws by resampling the weighted ones, (M, n, K, d)."""
         data = as_rows(data)
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
         first, *more = [n_draws for n_draws in _LADDER if n_draws >= 4 * n] or [_LADDER[-1]]
-        found = _Estimates.empty(1, self.prior, n_users=0)
+        found = _Estimates.empty(1, self.prior, n_users=0, covariance=False)
         for m in range(data.n_sets):
             one = data.take(slice(m, m + 1))
             draws, log_weight = self._weighted_draws(one, n_draws=first, replicate=m % N_REPLICATES)
             for n_draws in more:
-                self._average(draws, log_weight, np.zeros(1, dtype=int), found, users=None)
+                self._average(draws, log_weight, np.zeros(1, dtype=int), found, unseen=one.n == 0, users=None)
                 if found.vouched[0]:
                     break
                 draws, log_weight = self._weighted_draws(one, n_draws=n_draws, replicate=m % N_REPLICATES)
@@ -143,8 +126,10 @@ class LaplaceEngine:
         chunk: np.ndarray,
         found: "_Estimates",
         *,
+        unseen: BoolArray,
         users: FloatArray | None,
     ) -> None:
+        """Average one chunk of data sets and write the results to their places; ``unseen`` (M, K) arms have no row."""
         n_draws, d = draws.shape[1], self.prior.n_features
         khat = np.empty((len(chunk), len(self._surrogate.blocks)))
         effective = np.empty_like(khat)
@@ -152,40 +137,50 @@ class LaplaceEngine:
             index = self._surrogate.flat_index(block)
             group = np.ascontiguousarray(log_weight[:, :, g])
             khat[:, g] = pareto_khat(group)
-            weight = np.exp(group - group.max(axis=1, keepdims=True))
-            weight /= weight.sum(axis=1, keepdims=True)
+            weight = normalised(group)
             effective[:, g] = 1.0 / (weight**2).sum(axis=1)
             part = draws[:, :, index]
             mean = (weight[:, None, :] @ part)[:, 0]
-            centred = part - mean[:, None]
             found.mean[np.ix_(chunk, index)] = mean
-            found.covariance[np.ix_(chunk, index, index)] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
+            if found.covariance is not None:
+                centred = part - mean[:, None]
+                found.covariance[np.ix_(chunk, index, index)] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
             if users is not None:
                 for k, arm in enumerate(block.arms):
                     eta = part[:, :, k * d : (k + 1) * d] @ users.swapaxes(-1, -2)  # (M, S, U)
                     found.reward[chunk, :, arm] = np.einsum("ms,msu->mu", weight, _logistic(eta))
+            self._fill_unseen(chunk[unseen[:, list(block.arms)].all(axis=1)], index, found)
         found.khat[chunk] = np.where(np.isnan(khat).any(axis=1), np.nan, khat.max(axis=1))
         found.effective_size[chunk] = effective.min(axis=1)
         found.effective_share[chunk] = effective.min(axis=1) / n_draws
 
+    def _fill_unseen(self, rows: np.ndarray, index: list[int], found: "_Estimates") -> None:
+        """A group without any sample keeps its prior moments."""
+        if not len(rows):
+            return
+        found.mean[np.ix_(rows, index)] = self.prior.mean.values.reshape(-1)[index]
+        if found.covariance is not None:
+            covariance = self.prior.covariance.values.reshape(found.covariance.shape[1:])
+            found.covariance[np.ix_(rows, index, index)] = covariance[np.ix_(index, index)]
+
     def _propose(self, group: _Group, *, n_draws: int, replicate: int) -> tuple[FloatArray, FloatArray]:
-        """Student-t draws around each component's mode, (M, S, p), and their log density (M, S)."""
+        """Student-t draws around each component's mode, (M, S, p), and their log density (M, S), constants dropped."""
         block = group.block
         p = block.means.shape[1]
         modes, roots = _modes(group)  # (M, C, p), (M, C, p, p)
-        base = _student_base(n_draws, p, seed=[self._seed, replicate, n_draws, block.arms[0]])
-        label = np.arange(n_draws) % block.n_components  # components in turn
+        seed = (self._seed, replicate, n_draws, block.arms[0])
+        component, base = _student_base(n_draws, p, n_components=block.n_components, seed=seed)
         values = np.empty((len(modes), n_draws, p))
         for c in range(block.n_components):
-            rows = label == c
+            rows = component == c
             values[:, rows] = modes[:, c, None] + base[rows] @ roots[:, c].swapaxes(-1, -2)
-        terms = np.empty((block.n_components, len(modes), n_draws))
+        log_q = np.full(values.shape[:2], -np.inf)
         inverse = np.linalg.inv(roots)
         for c in range(block.n_components):
             scaled = (values - modes[:, c, None]) @ inverse[:, c].swapaxes(-1, -2)
             log_det = np.log(np.diagonal(roots[:, c], axis1=-2, axis2=-1)).sum(axis=-1)
-            terms[c] = -0.5 * (_DEGREES + p) * np.log1p((scaled**2).sum(axis=-1) / _DEGREES) - log_det[:, None]
-        return values, np.logaddexp.reduce(terms, axis=0)
+            log_q = np.logaddexp(log_q, _student_log_density((scaled**2).sum(axis=-1), p) - log_det[:, None])
+        return values, log_q
 
     @cached_property
     def _surrogate(self) -> GaussianLaw:
@@ -198,18 +193,18 @@ class _Estimates:
     """Results being filled in, one row a data set."""
 
     mean: FloatArray
-    covariance: FloatArray
+    covariance: FloatArray | None
     reward: FloatArray
     khat: FloatArray
     effective_size: FloatArray
     effective_share: FloatArray
 
     @classmethod
-    def empty(cls, n_sets: int, prior: Prior, *, n_users: int) -> "_Estimates":
+    def empty(cls, n_sets: int, prior: Prior, *, n_users: int, covariance: bool) -> "_Estimates":
         size = prior.n_arms * prior.n_features
         return cls(
             mean=np.empty((n_sets, size)),
-            covariance=np.zeros((n_sets, size, size)),
+            covariance=np.zeros((n_sets, size, size)) if covariance else None,
             reward=np.empty((n_sets, n_users, prior.n_arms)),
             khat=np.full(n_sets, np.nan),
             effective_size=np.zeros(n_sets),
@@ -236,10 +231,15 @@ def _signed_design(data: Rows, arms: tuple[int, ...]) -> FloatArray:
 
 
 def _log_likelihood(values: FloatArray, z: FloatArray) -> FloatArray:
-    """Sum over rows of log logistic(z'b), (M, S); rows outside the group add the constant log 2, dropped."""
+    """Sum over rows of log logistic(z'b), (M, S); rows of padding would add the constant log 2, and add nothing."""
     used = (z != 0).any(axis=2)  # (M, n)
-    eta = values @ z.swapaxes(-1, -2)  # (M, S, n)
-    return -np.einsum("msn,mn->ms", _softplus(-eta), used.astype(float))
+    out = np.zeros(values.shape[:2])
+    step = max(1, _CHUNK_VALUES // max(out.size, 1))
+    for start in range(0, z.shape[1], step):
+        rows = slice(start, start + step)
+        eta = values @ z[:, rows].swapaxes(-1, -2)  # (M, S, rows)
+        out -= (_softplus(-eta) @ used[:, rows, None].astype(float))[..., 0]
+    return out
 
 
 def _modes(group: _Group) -> tuple[FloatArray, FloatArray]:
@@ -288,13 +288,29 @@ def _curvature(z: FloatArray, b: FloatArray, precision: FloatArray) -> FloatArra
     return (z * (share * (1.0 - share))[..., None]).swapaxes(-1, -2) @ z + precision
 
 
-def _student_base(n_draws: int, p: int, *, seed: list[int]) -> FloatArray:
-    """Scrambled Sobol points as multivariate Student-t draws with identity scale, (S, p)."""
+@cache
+def _student_base(n_draws: int, p: int, *, n_components: int, seed: tuple[int, ...]) -> tuple[np.ndarray, FloatArray]:
+    """Scrambled Sobol points as component labels (S,) and Student-t draws with identity scale (S, p)."""
     from scipy.special import ndtri
     from scipy.stats import chi2, qmc
 
-    points = np.clip(qmc.Sobol(p + 1, rng=np.random.default_rng(seed)).random(n_draws), 1e-12, 1 - 1e-12)
-    return ndtri(points[:, 1:]) * np.sqrt(_DEGREES / chi2.ppf(points[:, :1], _DEGREES))
+    points = np.clip(qmc.Sobol(p + 2, rng=np.random.default_rng(seed)).random(n_draws), 1e-12, 1 - 1e-12)
+    # The label has a coordinate of its own: labels by turns would give each component a biased half of the points.
+    component, kind = np.divmod((points[:, 0] * n_components * len(_DEGREES)).astype(int), len(_DEGREES))
+    degrees = _DEGREES[kind]
+    scale = np.sqrt(degrees / chi2.ppf(points[:, 1], degrees))
+    return component, ndtri(points[:, 2:]) * scale[:, None]
+
+
+def _student_log_density(square: FloatArray, p: int) -> FloatArray:
+    """Log density of the equal mixture of Student-t's at a squared radius, up to what does not depend on it."""
+    from scipy.special import gammaln
+
+    terms = [
+        gammaln(0.5 * (nu + p)) - gammaln(0.5 * nu) - 0.5 * p * np.log(nu) - 0.5 * (nu + p) * np.log1p(square / nu)
+        for nu in _DEGREES
+    ]
+    return np.logaddexp.reduce(terms, axis=0)
 
 
 def _logistic(eta: FloatArray) -> FloatArray:

@@ -184,7 +184,7 @@ def _compile_terms(leaves: Sequence[Variable]) -> Callable[..., list[np.ndarray]
 def _derived_density(beta: Any, *, graph: Graph, sources: Sources, groups: Groups) -> LogDensity:
     _refuse_cuts(beta, graph)
     value = beta.type("value")
-    logp = pm.logp(beta, value)
+    logp = pm.logp(beta, value, warn_rvs=False)
     _refuse_shared(sources.of(beta), n_terms=logp.type.ndim)
     batch = pt.tensor("batch", shape=(None, *beta.type.shape), dtype=beta.type.dtype)
     (output,) = vectorize_graph([logp], replace={value: batch})

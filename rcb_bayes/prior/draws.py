@@ -36,8 +36,14 @@ from rcb_bayes.prior.graph import (
 
 Drawer = Callable[[int, np.random.Generator], list[np.ndarray]]
 
-# Variables made of other, unnamed ones: resizing the whole resizes its parts.
-_COMPOSITES = (_BaseMixtureRV, CensoredRV, RandomWalkRV, AutoRegressiveRV, _LKJCholeskyCovRV)
+# Variables made of other, unnamed ones, and where these stand among the inputs: resizing the whole resizes its parts.
+_PARTS = {
+    _BaseMixtureRV: slice(2, None),
+    CensoredRV: slice(0, 1),
+    RandomWalkRV: slice(0, 2),
+    AutoRegressiveRV: slice(2, 3),
+    _LKJCholeskyCovRV: slice(3, 4),
+}
 # Those that can be made anew of batched parts.
 _RECOMPOSED = (_BaseMixtureRV, CensoredRV, _LKJCholeskyCovRV)
 
@@ -138,11 +144,10 @@ def _drawn_by(op: Any, arguments: list[Any], *, size: Any) -> Any:
 
 def _is_root(variable: Any) -> bool:
     """Whether a variable depends on no other random variable than the parts that it is made of."""
-    composite = isinstance(variable.owner.op, _COMPOSITES)
-    random = [part for part in variable.owner.inputs if drawn_behind([part])]
-    return not random or (
-        composite and all(is_drawn(part) and not is_one_piece(part.owner) and _is_root(part) for part in random)
-    )
+    inputs = variable.owner.inputs
+    where = next((where for kind, where in _PARTS.items() if isinstance(variable.owner.op, kind)), slice(0))
+    parts = [part for part in inputs[where] if is_drawn(part) and not is_one_piece(part.owner) and _is_root(part)]
+    return not drawn_behind([part for part in inputs if part not in parts])
 
 
 def _aligned(node: Any, batched: dict[Any, Any], *, n_batch: int, graph: Graph) -> list[Any]:

@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 import pytensor
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
+from scipy import stats as scipy_stats
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.prior.belief import Prior
 from tests.prior import zoo
-from tests.prior.zoo import CORRELATED, DIMS, LOWER, D, K, normal, pm, pt
+from tests.prior.zoo import CORRELATED, LOWER, D, K, normal, pm, pt
 
+stats: Any = scipy_stats  # its annotations take every frozen distribution for a discrete one
 SHAPE = (K, D)
 GRID = np.arange(6.0).reshape(SHAPE)
 ANY = np.random.default_rng(0).standard_normal((7, K, D))
 POSITIVE = np.abs(ANY) + 0.1
-# PyTensor computes with constants in the smallest type that holds them: terms without the value are of single precision.
+# PyTensor keeps constants in the smallest type that holds them: terms without the value are of single precision.
 PRECISION = 2e-6
 
 Reference = Callable[[np.ndarray], Any]  # (n, K, d) -> (n, n_groups)
@@ -210,16 +212,15 @@ def test_densities_are_scipys(define: zoo.Definition, reference: Reference, valu
     assert not np.allclose(prior.log_density(1.01 * values), expected.sum(axis=1), rtol=PRECISION, atol=PRECISION)
 
 
-def heavy_pair(first: Any, second: Any) -> zoo.Definition:
-    return lambda: pt.stack([first("a"), second("b")])
-
-
 @pytest.mark.parametrize(
     "define",
     [
         lambda: np.array([[1.0, 0.8], [0.0, 0.6]]) @ pm.Laplace("z", 0.3, 0.5, shape=(2, 1)),
-        lambda: pm.Mixture(
-            "z", w=[0.4, 0.6], comp_dists=[pm.Laplace.dist(-1.0, 0.3), pm.Logistic.dist(1.0, 0.3)], shape=(2, 1)
+        pytest.param(
+            lambda: pm.Mixture(
+                "z", w=[0.4, 0.6], comp_dists=[pm.Laplace.dist(-1.0, 0.5), pm.Laplace.dist(1.0, 1.0)], shape=(2, 1)
+            ),
+            marks=pytest.mark.slow,  # quick once compiled only
         ),
         lambda: pm.MvStudentT("z", nu=6.0, mu=np.zeros(2), scale=0.3 * CORRELATED, shape=(1, 2)).T,
         lambda: pm.Mixture(
@@ -229,7 +230,7 @@ def heavy_pair(first: Any, second: Any) -> zoo.Definition:
 )
 def test_densities_integrate_to_one(define: zoo.Definition):
     prior = Prior.from_pymc(zoo.build(define, arms=["a", "b"], features=["x"]))
-    edges = np.linspace(-12.0, 12.0, 1601)
+    edges = np.linspace(-10.0, 10.0, 301)
     grid = np.stack(np.meshgrid(edges, edges, indexing="ij"), axis=-1)[..., None]  # (m, m, 2, 1)
     density = np.exp(prior.log_density(grid))
     total = integrate.simpson(integrate.simpson(density, x=edges), x=edges)
@@ -321,7 +322,3 @@ def test_the_compiled_density_is_the_same(name: str):
     define, reference, values = next(case[1:] for case in DENSITIES if case[0] == name)
     prior = Prior.from_pymc(zoo.build(define))
     np.testing.assert_allclose(prior.group_log_density(values), reference(values), rtol=PRECISION, atol=PRECISION)
-
-
-def test_dims_are_those_of_the_model():
-    assert DIMS == ("arm", "feature")

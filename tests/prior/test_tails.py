@@ -75,6 +75,10 @@ def lkj_with_heavy_scales() -> Any:
     return pm.MvNormal("z", np.zeros(D), chol=chol, shape=SHAPE)
 
 
+def cauchy_of_size(centre: Any, size: Any) -> Any:
+    return pm.Cauchy.dist(centre, 1.0, size=size)
+
+
 INDICES: list[tuple[str, zoo.Definition, float | None]] = [
     ("normal", normal, INF),
     ("Student", lambda: student(3.0), 3.0),
@@ -134,7 +138,7 @@ INDICES: list[tuple[str, zoo.Definition, float | None]] = [
         3.0,
     ),
     ("random degrees of freedom", lambda: student(2.0 + pm.Gamma("nu", 2.0, 1.0)), None),
-    ("own distribution", lambda: pm.CustomDist("z", 0.0, dist=lambda m, size: pm.Cauchy.dist(m, 1.0, size=size)), None),
+    ("own distribution", lambda: pm.CustomDist("z", 0.0, dist=cauchy_of_size, shape=SHAPE), None),
     ("horseshoe", horseshoe_of_scales, 1.0),
     ("horseshoe of a chain", horseshoe_of_a_chain, 1.0),
     ("horseshoe, non-centred", horseshoe_non_centred, 1.0),

@@ -1,0 +1,129 @@
+"""``rcb check``: the four assumptions on a belief, and how good a chance its least liked arms have."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_json
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from rcb_bayes.assumptions import Check
+
+_CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
+_STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+
+
+def command(
+    prior: PriorArgument,
+    settings: SetOption = None,
+    covariates: CovariatesOption = "sphere",
+    noise: NoiseOption = None,
+    n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm.")] = 50,
+    tau: Annotated[float, typer.Option("--tau", help="The gap that Assumptions 1 and 2 ask for.")] = 0.01,
+    rho: Annotated[float, typer.Option("--rho", help="The probability that they ask for.")] = 0.01,
+    inflation: Annotated[
+        str | None,
+        typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
+    ] = None,
+    worlds: Annotated[int, typer.Option("--worlds", min=2, help="Simulated worlds behind each figure.")] = 2000,
+    seed: SeedOption = 1,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+) -> None:
+    """Check the paper's assumptions on a belief: exit 0 pass, 1 fail, 3 inconclusive.
+
+    The verdict is that of Assumptions 1 to 3; the fourth is about users' behaviour over time, and declared.
+    """
+    from rcb_bayes.assumptions import check_assumptions, combine
+    from rcb_bayes.gaps import estimate_gaps
+    from rcb_bayes.saturation import saturated_sets
+
+    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    checks = check_assumptions(
+        market, n_per_arm=n_per_arm, tau=tau, rho=rho, inflation=inflation, n_worlds=worlds, seed=seed
+    )
+    first = next(iter(saturated_sets(market, n_per_arm=n_per_arm, seed=seed)))
+    labels = [market.arms[k] for k in first]
+    gaps = estimate_gaps(market, saturated=labels, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)
+    verdict = combine([check.verdict for check in checks[:3]])
+    if json_file is not None:
+        write_json(_as_json(checks, gaps, verdict=verdict, seed=seed), json_file)
+    if not is_stdout(json_file):
+        typer.echo(market.describe() + "\n")
+        print_checks(checks)
+        _print_gaps(gaps, labels, n_per_arm=n_per_arm)
+        Console().print(f"\nVerdict: [{_STYLES[verdict]}]{verdict}[/]")
+    if out is not None:
+        _save_figure(gaps, out, quiet=is_stdout(json_file))
+    raise typer.Exit(_CODES[verdict])
+
+
+def print_checks(checks: "list[Check]") -> None:
+    """Every check with its verdict and figure, and below it what that means and what to do."""
+    console = Console(highlight=False)
+    for check in checks:
+        figure = f"{check.estimate:.3g}" + (f" ± {check.mcse:.1g}" if check.mcse > 0 else "")
+        needed = f", needed {check.threshold:g}" if check.threshold > 0 else ""
+        console.print(f"[bold]{check.name}[/]: [{_STYLES[check.verdict]}]{check.verdict}[/]  {figure}{needed}")
+        console.print(Padding(escape(f"{check.meaning} {check.remedy}".strip()), (0, 0, 0, 3)))
+
+
+def _print_gaps(gaps: "xr.Dataset", labels: list[str], *, n_per_arm: int) -> None:
+    typer.echo(f"\nGaps over {', '.join(labels)} with {n_per_arm} samples (± one Monte Carlo error):")
+    table = Table(box=None, pad_edge=False)
+    for title in ("arm", "rho+ = Pr(G > 0)", "A = E[max(G, 0)]", "best tau", "rho(best tau)"):
+        table.add_column(escape(title), justify="left" if title == "arm" else "right")
+    for arm in gaps["arm"].values:
+        row = gaps.sel(arm=arm)
+        table.add_row(
+            str(arm),
+            f"{row['prob_positive'].item():.3f} ± {row['prob_positive_mcse'].item():.3f}",
+            f"{row['expected_gain'].item():.4f} ± {row['expected_gain_mcse'].item():.4f}",
+            f"{row['best_tau'].item():.3f}",
+            f"{row['best_rho'].item():.3f} ± {row['best_rho_mcse'].item():.3f}",
+        )
+    Console().print(table)
+
+
+def _as_json(checks: "list[Check]", gaps: "xr.Dataset", *, verdict: str, seed: int) -> dict[str, Any]:
+    names = ("prob_positive", "expected_gain", "best_rho")
+    return {
+        "verdict": verdict,
+        "checks": [check.to_dict() for check in checks],
+        "gaps": {
+            str(arm): {
+                "best_tau": float(gaps["best_tau"].sel(arm=arm).item()),
+                **{
+                    name + suffix: float(gaps[name + suffix].sel(arm=arm).item())
+                    for name in names
+                    for suffix in ("", "_mcse")
+                },
+            }
+            for arm in gaps["arm"].values
+        },
+        "attrs": {name: value for name, value in gaps.attrs.items()},
+        "seed": seed,
+    }
+
+
+def _save_figure(gaps: "xr.Dataset", out: Path, *, quiet: bool) -> None:
+    from rcb_bayes.errors import RcbError
+    from rcb_bayes.plots import plot_frontier
+
+    axes = plot_frontier(gaps)
+    target = out / "frontier.png"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        axes.figure.savefig(target, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
+    except OSError as error:
+        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    if not quiet:
+        typer.echo(f"Figure: {target}")
