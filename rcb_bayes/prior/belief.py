@@ -157,8 +157,10 @@ class Prior:
         conditioners = self._source.conditioners
         return bool(conditioners) or (conditioners is not None and self.has_sigma)
 
-    def conditional_law(self, n_draws: int) -> "ConditionalLaw":
+    def conditional_law(self, n_draws: int, *, replicate: int = 0) -> "ConditionalLaw":
         """The belief as an equally weighted mixture over draws of the variables that it is Gaussian given.
+
+        Every ``replicate`` is a fresh set of draws; the same one is the same set.
 
         Raises
         ------
@@ -167,7 +169,7 @@ class Prior:
         """
         if self._source is None or not self.is_conditionally_gaussian:
             raise BeliefError(f"The belief '{self.name}' is not Gaussian given a few of its variables.")
-        return self._source.conditional_law(n_draws)
+        return self._source.conditional_law(n_draws, replicate=replicate)
 
     @property
     def has_sigma(self) -> bool:

@@ -123,7 +123,7 @@ def _affine_density(
         ]
         out = np.zeros((len(values), len(groups))) - shares
         for logp, owner in zip(terms(*shaped), owners, strict=True):
-            flat = logp.reshape(len(values), -1)
+            flat = logp.reshape(len(values), len(owner))
             for block in range(len(groups)):
                 out[:, block] += flat[:, owner == block].sum(axis=1)
         return out

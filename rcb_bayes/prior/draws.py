@@ -32,6 +32,7 @@ from rcb_bayes.prior.graph import (
     is_one_piece,
     parameters,
     support_ndim,
+    without_compiler,
 )
 
 Drawer = Callable[[int, np.random.Generator], list[np.ndarray]]
@@ -57,10 +58,17 @@ _FAILURES = (_NotBatchedError, UnknownShapeError, NotImplementedError, TypeError
 
 def compile_draws(outputs: Sequence[Variable], *, graph: Graph) -> Drawer:
     """A function ``(n, rng) -> [array (n, ...), ...]`` of joint independent draws of a frozen model's variables."""
-    try:
-        return _compile_batch(outputs, graph=graph)
-    except _FAILURES:
-        return _compile_loop(outputs)
+    with without_compiler():
+        try:
+            draw = _compile_batch(outputs, graph=graph)
+        except _FAILURES:
+            draw = _compile_loop(outputs)
+
+    def run(n: int, rng: np.random.Generator) -> list[np.ndarray]:
+        with without_compiler():
+            return draw(n, rng)
+
+    return run
 
 
 def _compile_batch(outputs: Sequence[Variable], *, graph: Graph) -> Drawer:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytensor
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.mixture import MixtureRV
@@ -212,10 +213,19 @@ def support_ndim(node: Apply) -> int:
     return max(getattr(output.type, "ndim", 0) for output in node.outputs)
 
 
+def without_compiler() -> Any:
+    """A context in which PyTensor runs Python code only: a C compiler takes (cold, half a minute) more than it saves.
+
+    Operations that are graphs themselves (a Kronecker product, a loop) compile what is in them when they first run.
+    """
+    return pytensor.config.change_flags(cxx="", mode="FAST_COMPILE")
+
+
 def perform(node: Apply, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Run one operation's Python implementation on arrays."""
     storage: list[list[Any]] = [[None] for _ in node.outputs]
-    node.op.perform(node, list(inputs), storage)
+    with without_compiler():
+        node.op.perform(node, list(inputs), storage)
     return [cell[0] for cell in storage]
 
 

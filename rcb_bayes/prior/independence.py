@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Variable
-from pytensor.scalar.basic import Second
+from pytensor.scalar.basic import Mul, Second, Switch
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, Elemwise
 from pytensor.tensor.extra_ops import CumOp
@@ -68,8 +68,7 @@ class Sources:
             if is_leading_index(node):
                 return self._index(node, shape)
         elif isinstance(node.op, Elemwise):
-            parts = node.inputs[1:] if isinstance(node.op.scalar_op, Second) else node.inputs
-            return _union([np.broadcast_to(self.of(part), shape) for part in parts])
+            return self._elementwise(node, shape)
         elif isinstance(node.op, _ALONG_AN_AXIS):
             return self._along_axis(node, shape)
         elif isinstance(node.op, CAReduce):
@@ -98,6 +97,19 @@ class Sources:
             own[index] = 1 << self._count
             self._count += 1
         return own
+
+    def _elementwise(self, node: Any, shape: tuple[int, ...]) -> np.ndarray:
+        """An operation element by element, less what a constant leaves out: a factor of zero, the branch not taken."""
+        op, parts = node.op.scalar_op, node.inputs
+        if isinstance(op, Switch) and not self._graph.is_random(parts[0]):
+            chosen = np.asarray(self._graph.value(parts[0]), dtype=bool)
+            yes, no = (self.of(part) for part in parts[1:])
+            return np.broadcast_to(np.where(chosen, yes, no), shape)
+        masks = [np.broadcast_to(self.of(part), shape) for part in (parts[1:] if isinstance(op, Second) else parts)]
+        if isinstance(op, Mul):
+            kept = np.all([np.broadcast_to(self._nonzero(part), shape) for part in parts], axis=0)
+            return np.where(kept, _union(masks), self._empty(()))
+        return _union(masks)
 
     def _along_axis(self, node: Any, shape: tuple[int, ...]) -> np.ndarray:
         """A cumulative sum, a sort or a softmax: elements mix along its axes only."""

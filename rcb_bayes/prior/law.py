@@ -92,7 +92,7 @@ class GaussianLaw:
 
     def log_density(self, beta: FloatArray) -> FloatArray:
         """Log density of each block at ``beta`` (n, n_arms, n_features): (n, n_blocks)."""
-        flat = beta.reshape(len(beta), -1)
+        flat = beta.reshape(len(beta), self.n_arms * self.n_features)
         return np.stack([_block_log_density(block, flat[:, self.flat_index(block)]) for block in self.blocks], axis=1)
 
     def flat_index(self, block: Block) -> list[int]:

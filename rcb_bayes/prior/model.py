@@ -12,7 +12,7 @@ import pymc as pm
 from pytensor.graph.traversal import ancestors
 
 from rcb_bayes.errors import BeliefError, BeliefWarning
-from rcb_bayes.prior.conditional import ConditionalLaw, conditional_law, find_conditioners
+from rcb_bayes.prior.conditional import ConditionalLaw, conditional_law, find_conditioners, shares_randomness
 from rcb_bayes.prior.density import Density, find_density
 from rcb_bayes.prior.draws import Drawer, compile_draws
 from rcb_bayes.prior.expectation import exact_mean
@@ -53,7 +53,7 @@ class ModelBelief:
         self._variables = frozen.basic_RVs
         self._graph = Graph()
         self._sources = Sources(self._graph)
-        self._conditional_laws: dict[int, ConditionalLaw] = {}
+        self._conditional_laws: dict[tuple[int, int], ConditionalLaw] = {}
         self._refuse_improper()
         _warn_about_lkj(self._beta)
         self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
@@ -83,23 +83,26 @@ class ModelBelief:
     @cached_property
     def conditioners(self) -> list[Any] | None:
         """The variables given which beta is Gaussian: none ([]) for a Gaussian belief, None where there are no such."""
-        if self.law is not None:
+        coupled = self._sigma is not None and shares_randomness(self._beta, self._sigma)
+        if self.law is not None and not coupled:
             return [] if self.law.is_gaussian else None
-        return find_conditioners(self._beta, graph=self._graph)
+        return find_conditioners(self._beta, sigma=self._sigma, graph=self._graph)
 
-    def conditional_law(self, n_draws: int) -> ConditionalLaw:
+    def conditional_law(self, n_draws: int, *, replicate: int = 0) -> ConditionalLaw:
         """The belief as a mixture over draws of its conditioners (and of sigma, where it has one)."""
-        if n_draws not in self._conditional_laws:
+        if (n_draws, replicate) not in self._conditional_laws:
             assert self.conditioners is not None  # callers ask first
-            self._conditional_laws[n_draws] = conditional_law(
+            self._conditional_laws[n_draws, replicate] = conditional_law(
                 self._beta,
                 self._sigma,
                 conditioners=self.conditioners,
                 groups=self.groups,
                 n_draws=n_draws,
+                replicate=replicate,
                 graph=self._graph,
             )
-        return self._conditional_laws[n_draws]
+            _check_sigma(self._conditional_laws[n_draws, replicate].sigma)
+        return self._conditional_laws[n_draws, replicate]
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
         """Joint draws: beta (n, n_arms, n_features) and sigma (n,), None where the belief has none."""
@@ -113,11 +116,7 @@ class ModelBelief:
         beta, sigma = parts[0], parts[1] if self.has_sigma else None
         if not np.isfinite(beta).all():
             raise BeliefError("Draws of beta are not finite: check the belief's parameters for NaN or overflow.")
-        if sigma is not None and not (np.isfinite(sigma) & (sigma > 0)).all():
-            raise BeliefError(
-                "Draws of sigma, the noise's standard deviation, are not all positive and finite: "
-                "give it a positive distribution, such as pm.HalfNormal."
-            )
+        _check_sigma(sigma)
         return beta, sigma
 
     @cached_property
@@ -213,6 +212,14 @@ def _has_sigma(model: Any) -> bool:
             f"got {model[SIGMA].type.ndim} dimension(s). Rename it if it means something else."
         )
     return True
+
+
+def _check_sigma(sigma: FloatArray | None) -> None:
+    if sigma is not None and not (np.isfinite(sigma) & (sigma > 0)).all():
+        raise BeliefError(
+            "Draws of sigma, the noise's standard deviation, are not all positive and finite: "
+            "give it a positive distribution, such as pm.HalfNormal."
+        )
 
 
 def _tail_khat(beta: FloatArray) -> float:

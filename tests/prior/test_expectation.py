@@ -11,7 +11,7 @@ from rcb_bayes.prior.independence import Sources
 from tests.prior import zoo
 from tests.prior.zoo import CORRELATED, D, K, normal, pm, pt
 
-N_DRAWS = 40_000
+N_DRAWS = 15_000
 SHAPE = (K, D)
 GRID = np.arange(6.0).reshape(SHAPE)
 

@@ -14,9 +14,16 @@ from tests.prior import zoo
 from tests.prior.zoo import pm, pt, scan
 
 N_DRAWS = 3_000
-N_LOOPED = 600  # models that are drawn one by one
+N_LOOPED = 600
 WORST_Z = 5.0  # about five thousand coefficients are looked at
-LOOPED = ("loop_over_arms", "custom_distribution_with_a_shared_part", "custom_random_function_with_a_shared_part")
+LOOPED = {  # models that are drawn one by one
+    "loop_over_arms",
+    "custom_distribution_with_a_shared_part",
+    "custom_random_function_with_a_shared_part",
+    "shared_label",
+    "shared_label_picks_from_each_arms_table",
+    "random_slice",
+}
 
 
 def groups_of(model: Model, n_arms: int = zoo.K) -> zoo.Groups:

@@ -214,7 +214,7 @@ def test_an_infinite_variance_is_reported_as_such():
 def test_the_fitted_tail_tells_a_mean_from_none():
     rng = np.random.default_rng(0)
     n = _TAIL_DRAWS
-    light, heavy, cauchy = (rng.standard_t(nu, size=(n, 1, 1)) for nu in (30.0, 1.5, 1.0))
+    light, heavy, cauchy = (rng.standard_t(nu, size=(n, K, D)) for nu in (30.0, 1.5, 1.0))
     assert _tail_khat(light) < 0.4
     assert _tail_khat(heavy) == pytest.approx(1 / 1.5, abs=0.2)
     assert _tail_khat(heavy) < _NO_MEAN_KHAT < _tail_khat(cauchy)

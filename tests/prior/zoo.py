@@ -300,6 +300,16 @@ def truncated() -> None:
 
 
 @independent
+def shared_variable_in_one_arm_only() -> Any:
+    return pm.Normal("shared") * np.array([[0.0], [3.0], [0.0]]) + normal()
+
+
+@independent
+def chosen_by_a_constant() -> Any:
+    return pt.switch(np.array([[False], [True], [False]]), pm.Normal("shared"), normal())
+
+
+@independent
 def zeros_like_a_shared_variable() -> Any:
     return pt.zeros_like(pm.Normal("shared")) + normal()
 
@@ -345,6 +355,16 @@ def shared_truncated_scale() -> None:
 @coupled(((0, 1), (2,)))
 def matrix_mixing_two_arms() -> Any:
     return np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]) @ normal()
+
+
+@coupled(((0, 2), (1,)))
+def shared_variable_in_two_arms() -> Any:
+    return pm.Normal("shared") * np.array([[1.0], [0.0], [-2.0]]) + normal()
+
+
+@coupled(((0, 2), (1,)))
+def two_arms_chosen_by_a_constant() -> Any:
+    return pt.switch(np.array([[True], [False], [True]]), pm.Normal("shared"), 0.0) + normal()
 
 
 @coupled(((0, 2), (1,)))
@@ -415,6 +435,12 @@ def mv_student_over_arms() -> Any:
 def random_covariance_shared() -> Any:
     variance = pm.Gamma("variance", 1.0, 1.0)
     return pm.MvNormal("z", np.zeros(D), cov=variance * CORRELATED, shape=(K, D))
+
+
+@coupled()
+def correlations_shared() -> Any:
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=D, eta=2.0, sd_dist=pm.HalfNormal.dist(1.0))
+    return normal() @ chol.T
 
 
 @coupled()
