@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.prior.law import SINGULAR, GaussianLaw, gaussian_law, joint_covariance
+from rcb_bayes.prior.law import SINGULAR, GaussianLaw, gaussian_law, joint_covariance, square_root
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, Seed, as_finite_array, as_labels, as_rng
 
 if TYPE_CHECKING:
@@ -352,18 +352,14 @@ def _as_joint(cov: FloatArray, *, n_arms: int, d: int) -> FloatArray:
 
 
 def _as_pymc(prior: Prior) -> "pm.Model":
-    """A closed-form Gaussian belief as a PyMC model, one multivariate normal per independent group of arms."""
+    """A closed-form Gaussian belief as a PyMC model: standard normals times a root, so that it may be singular."""
     import pymc as pm
-    import pytensor.tensor as pt
 
-    assert prior.law is not None  # only closed forms lack a model
-    coords = {ARM: list(prior.arms), FEATURE: list(prior.features)}
-    with pm.Model(coords=coords) as model:
-        rows: list[Any] = [None] * prior.n_arms
-        for number, block in enumerate(prior.law.blocks):
-            group = pm.MvNormal(f"group_{number}", mu=block.means[0], cov=block.covariances[0])
-            stacked = group.reshape((len(block.arms), prior.n_features))
-            for position, arm in enumerate(block.arms):
-                rows[arm] = stacked[position]
-        pm.Deterministic("beta", pt.stack(rows), dims=(ARM, FEATURE))
+    if not prior.is_gaussian or prior.law is None:
+        raise BeliefError(f"The belief '{prior.name}' is a mixture in closed form: write it as a PyMC model.")
+    root = square_root(prior.law.covariance())
+    with pm.Model(coords={ARM: list(prior.arms), FEATURE: list(prior.features)}) as model:
+        normal: Any = pm.Normal("z", 0.0, 1.0, shape=len(root))
+        beta = prior.law.mean() + (root * normal).sum(axis=1).reshape((prior.n_arms, prior.n_features))
+        pm.Deterministic("beta", beta, dims=(ARM, FEATURE))
     return model

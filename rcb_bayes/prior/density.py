@@ -108,27 +108,40 @@ def _affine_density(
     slope = _slope_matrix(form, leaves, hidden=[str(v.name) for v in free if v not in form.slopes])
     size = len(slope)
     log_det = float(np.linalg.slogdet(slope)[1])
-    inverse = np.linalg.inv(slope)
+    solve = _inverse_map(form.constant.reshape(-1), slope)
     splits = np.cumsum([form.slopes[leaf].shape[-1] for leaf in leaves])[:-1]
     terms = _compile_terms(leaves)
     owners = [_owners(leaf, beta, sources=sources, groups=groups) for leaf in leaves]
     shares = _log_det_shares(slope, log_det, beta_shape=form.constant.shape, groups=groups)
 
     def evaluate(values: np.ndarray) -> np.ndarray:
-        centred = values.reshape(len(values), size) - form.constant.reshape(-1)
-        parts = np.split(centred @ inverse.T, splits, axis=1)
+        parts = np.split(solve(values.reshape(len(values), size)), splits, axis=1)
         shaped = [
-            part.reshape(-1, *graph.shape(leaf)).astype(leaf.type.dtype)  # type: ignore[attr-defined]
+            part.reshape(-1, *graph.shape(leaf)).astype(leaf.type.dtype, copy=False)  # type: ignore[attr-defined]
             for part, leaf in zip(parts, leaves, strict=True)
         ]
         out = np.zeros((len(values), len(groups))) - shares
         for logp, owner in zip(terms(*shaped), owners, strict=True):
-            flat = logp.reshape(len(values), len(owner))
-            for block in range(len(groups)):
-                out[:, block] += flat[:, owner == block].sum(axis=1)
+            _add_by_block(out, logp.reshape(len(values), len(owner)), owner)
         return out
 
     return evaluate
+
+
+def _add_by_block(out: np.ndarray, terms: np.ndarray, owner: np.ndarray) -> None:
+    """Add each block's terms (n, T) to its column of ``out``; runs of one block are summed without copying them."""
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    sums = np.add.reduceat(terms, starts, axis=1)
+    for column, start in enumerate(starts):
+        out[:, owner[start]] += sums[:, column]
+
+
+def _inverse_map(constant: np.ndarray, slope: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """beta (n, P) -> z = A^-1 (beta - c); nothing is computed where beta is the free variable itself."""
+    if not constant.any() and np.array_equal(slope, np.eye(len(slope))):
+        return lambda beta: beta
+    inverse = np.linalg.inv(slope)
+    return lambda beta: (beta - constant) @ inverse.T
 
 
 def _slope_matrix(form: Form, leaves: Sequence[Variable], *, hidden: Sequence[str]) -> np.ndarray:
