@@ -7,11 +7,11 @@ import numpy as np
 
 from rcb_bayes.covariates import Empirical
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps import estimate_gaps, estimate_separation
+from rcb_bayes.gaps import gap_values, probability_error, separation_values
 from rcb_bayes.market import Market
-from rcb_bayes.posterior import make_engine
 from rcb_bayes.saturation import saturated_sets
-from rcb_bayes.schema import as_count, is_number, suggestion
+from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.stages import Stages
 from rcb_bayes.worlds import block_seeds, draw_worlds, simulate_data
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -19,7 +19,7 @@ SCHEDULES = ("none", "log", "sqrt", "linear")
 _Z = 3.0
 _MAX_SETS = 12
 _PANEL = 200
-_FLOOR = 0.01
+_DOUBT_WORLDS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def check_assumptions(
     *,
     n_per_arm: int = 50,
     tau: float = 0.01,
-    rho: float = _FLOOR,
+    rho: float = 0.01,
     inflation: str | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
@@ -68,38 +68,51 @@ def check_assumptions(
     RcbError
         Constants out of range, an unknown schedule.
     """
-    as_count(n_per_arm, name="n_per_arm", least=1)
-    if not (is_number(tau) and tau >= 0 and np.isfinite(tau)):
-        raise RcbError(f"tau must be a finite number of at least 0, got {tau}.")
-    if not (is_number(rho) and 0 < rho <= 1):
-        raise RcbError(f"rho is a probability above 0 and at most 1, got {rho}.")
-    if inflation is not None and inflation not in SCHEDULES:
-        raise RcbError(
-            f"There is no schedule '{inflation}'.{suggestion(inflation, SCHEDULES)} Use one of {', '.join(SCHEDULES)}."
-        )
-    settings: dict[str, Any] = {"n_per_arm": n_per_arm, "n_worlds": n_worlds, "engine": engine, "seed": seed}
+    _check_constants(tau=tau, rho=rho, inflation=inflation)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
+    return check_stages(stages, tau=tau, rho=rho, inflation=inflation)
+
+
+def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | None = None) -> list[Check]:
+    """``check_assumptions`` on simulations that other figures are read from too."""
+    _check_constants(tau=tau, rho=rho, inflation=inflation)
+    separation = _separation(stages, tau=tau, rho=rho)  # first: it fits all arms, and the stages before it need some
     return [
-        _fighting_chance(market, tau=tau, rho=rho, **settings),
-        _separation(market, tau=tau, rho=rho, **settings),
-        _covariates(market, seed=seed),
-        _trust(market, inflation=inflation, **settings),
+        _fighting_chance(stages, tau=tau, rho=rho),
+        separation,
+        _covariates(stages.market, seed=stages.seed),
+        _trust(stages, inflation=inflation),
     ]
 
 
-def _fighting_chance(market: Market, *, tau: float, rho: float, **settings: Any) -> Check:
+def _check_constants(*, tau: float, rho: float, inflation: str | None) -> None:
+    if not (is_number(tau) and tau >= 0):
+        raise RcbError(f"tau must be a finite number of at least 0, got {tau!r}.")
+    if not (is_number(rho) and 0 < rho <= 1):
+        raise RcbError(f"rho is a probability above 0 and at most 1, got {rho!r}.")
+    if inflation is not None and inflation not in SCHEDULES:
+        close = suggestion(str(inflation), SCHEDULES)
+        raise RcbError(f"There is no schedule '{inflation}'.{close} Use one of {', '.join(SCHEDULES)}.")
+
+
+def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
     """Assumption 1, at the saturated sets that cold starts really pass: it must hold for every set and arm."""
-    sets = saturated_sets(market, n_per_arm=settings["n_per_arm"], seed=settings["seed"])
-    cells: list[tuple[float, float, str, list[str]]] = []
-    for arms in list(sets)[:_MAX_SETS]:
-        labels = [market.arms[k] for k in arms]
-        found = estimate_gaps(market, saturated=labels, taus=[tau], **settings)
-        for arm, value, error in zip(
-            found["arm"].values, found["rho"].values[:, 0], found["rho_mcse"].values[:, 0], strict=True
-        ):
-            cells.append((float(value), float(error), str(arm), labels))
+    market = stages.market
+    sets = list(saturated_sets(market, n_per_arm=stages.n_per_arm, seed=stages.seed))
+    looked_at = hardest_sets(sets, n_arms=market.n_arms) if stages.arms_apart else sets[:_MAX_SETS]
+    cells: list[tuple[float, float, int, tuple[int, ...]]] = []
+    for saturated in looked_at:
+        reach = (gap_values(stages, saturated) >= tau).mean(axis=1)  # (W, arms)
+        others = [k for k in range(market.n_arms) if k not in saturated]
+        cells += [
+            (float(value), float(error), arm, saturated)
+            for value, error, arm in zip(reach.mean(axis=0), probability_error(reach), others, strict=True)
+        ]
     verdict = combine([judge(value, error, rho) for value, error, _, _ in cells])
-    value, error, arm, labels = min(cells)
-    share = _share_of_users(market, arm, labels, tau=tau, rho=rho, **settings)
+    value, error, arm, saturated = min(cells)
+    share, share_error = _share_of_users(stages, arm, saturated, tau=tau, rho=rho)
+    names = ", ".join(market.arms[k] for k in saturated)
+    seen = f"{len(looked_at)} of the {len(sets)}" if not stages.arms_apart and len(sets) > _MAX_SETS else f"{len(sets)}"
     return Check(
         name="1 fighting chance",
         verdict=verdict,
@@ -107,9 +120,9 @@ def _fighting_chance(market: Market, *, tau: float, rho: float, **settings: Any)
         mcse=error,
         threshold=rho,
         meaning=(
-            f"{arm} beats the saturated {', '.join(labels)} by {tau:g} with this probability, the least over "
-            f"{min(len(sets), _MAX_SETS)} of the {len(sets)} sets that occur, averaged over users; "
-            f"taken one by one, it holds for {100 * share:.0f} % of {_PANEL} users."
+            f"{market.arms[arm]} beats the saturated {names} by {tau:g} with this probability, the least over "
+            f"{seen} set{'s' if len(sets) > 1 else ''} of saturated arms that occur, averaged over users; taken one "
+            f"by one, it reaches {rho:g} for {100 * share:.0f} ± {100 * share_error:.0f} % of them.{_caveats(stages)}"
         ),
         remedy=""
         if verdict == "pass"
@@ -117,18 +130,35 @@ def _fighting_chance(market: Market, *, tau: float, rho: float, **settings: Any)
     )
 
 
+def hardest_sets(sets: list[tuple[int, ...]], *, n_arms: int) -> list[tuple[int, ...]]:
+    """The sets that decide Assumption 1 when arms are independent.
+
+    A further saturated arm can only lower G in every world, so a set is left out if each arm it leaves unsaturated is
+    also left unsaturated by a larger set.
+    """
+    kept = []
+    for arms in sets:
+        larger = [other for other in sets if set(other) > set(arms)]
+        if any(all(arm in other for other in larger) for arm in range(n_arms) if arm not in arms):
+            kept.append(arms)
+    return kept
+
+
 def _share_of_users(
-    market: Market, arm: str, saturated: list[str], *, tau: float, rho: float, **settings: Any
-) -> float:
-    """The share of a panel of users for whom the arm's own chance is at least rho, by the point estimate."""
-    panel = market.covariates.sample(_PANEL, seed=settings["seed"])
-    found = estimate_gaps(market, saturated=saturated, taus=[tau], users=panel, **settings)
-    return float((found["rho"].sel(arm=arm).values >= rho).mean())
+    stages: Stages, arm: int, saturated: tuple[int, ...], *, tau: float, rho: float
+) -> tuple[float, float]:
+    """The share of users for whom the arm's own chance is at least rho, by the point estimates of a panel."""
+    market = stages.market
+    panel = market.covariates.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
+    column = [k for k in range(market.n_arms) if k not in saturated].index(arm)
+    chance = (gap_values(stages, saturated, users=panel)[:, :, column] >= tau).mean(axis=0)  # (users,)
+    holds = (chance >= rho).astype(float)
+    return float(holds.mean()), float(probability_error(holds))
 
 
-def _separation(market: Market, *, tau: float, rho: float, **settings: Any) -> Check:
-    found = estimate_separation(market, taus=[tau], **settings)
-    value, error = float(found["rho"].item()), float(found["rho_mcse"].item())
+def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
+    reach = (separation_values(stages) >= tau).mean(axis=1)
+    value, error = float(reach.mean()), float(probability_error(reach))
     verdict = judge(value, error, rho)
     return Check(
         name="2 posterior separation",
@@ -136,24 +166,30 @@ def _separation(market: Market, *, tau: float, rho: float, **settings: Any) -> C
         estimate=value,
         mcse=error,
         threshold=rho,
-        meaning=f"After {settings['n_per_arm']} samples of each arm the best leads the second by {tau:g} this often.",
+        meaning=(
+            f"After {stages.n_per_arm} samples of each arm the best leads the second by {tau:g} this often."
+            f"{_caveats(stages)}"
+        ),
         remedy="" if verdict == "pass" else "Take more samples per arm, or ask for a smaller tau.",
     )
 
 
 def _covariates(market: Market, *, seed: int) -> Check:
+    """Assumption 3; a table is exact for its own rows, and a sample of the users to come."""
     users = market.covariates
-    phi0, error, verdict = users.phi0, 0.0, "pass" if users.phi0 > 0 else "fail"
-    if isinstance(users, Empirical) and phi0 > 0:
+    verdict: Verdict = "pass" if users.phi0 > 0 else "fail"
+    error, text = 0.0, ""
+    if isinstance(users, Empirical):
         low, high = users.phi0_interval(seed=seed)
-        error = (high - low) / 3.92
-        verdict = "pass" if low > 0 else "inconclusive"
+        text = f" Where the {users.n_rows:,} rows are a sample, that of all users is in {low:.3g} to {high:.3g} (95 %)."
+        error = max(users.phi0 - low, 0.0) / 1.96  # a normal error with the same lower end: the end that is judged
+        verdict = "inconclusive" if users.phi0 > 0 and low == 0 else verdict
     weak = users.weak_directions()
-    text = f" Weak: {weak.text}." if len(weak.eigenvalues) else ""
+    text += f" Directions hardly or never visited: {weak}." if len(weak) else ""
     return Check(
         name="3 covariates (phi0)",
-        verdict=verdict,  # type: ignore[arg-type]
-        estimate=phi0,
+        verdict=verdict,
+        estimate=users.phi0,
         mcse=error,
         threshold=0.0,
         meaning=f"Smallest eigenvalue of E[xx']: how much every direction of the users varies.{text}",
@@ -162,50 +198,66 @@ def _covariates(market: Market, *, seed: int) -> Check:
     )
 
 
-def _trust(market: Market, *, inflation: str | None, **settings: Any) -> Check:
+def _trust(stages: Stages, *, inflation: str | None) -> Check:
     """Assumption 4 is about behaviour: it is declared, not measured. What N samples leave of the prior is measured."""
-    value, error = remaining_doubt(market, **settings)
+    value, error = remaining_doubt(stages)
     verdict: Verdict = "inconclusive" if inflation is None else "pass" if inflation == "linear" else "fail"
     declared = "not declared" if inflation is None else inflation
-    left = f"{settings['n_per_arm']} samples per arm leave {100 * value:.1f} % of the prior variance."
+    of_what = "the prior variance" if stages.market.prior.has_finite_variance is not False else "an infinite variance"
+    left = f"{stages.n_per_arm} samples per arm leave {100 * value:.2g} % of {of_what} of x'b."
     return Check(
         name="4 evolution of trust",
         verdict=verdict,
         estimate=value,
         mcse=error,
         threshold=0.0,
-        meaning=f"Growth of users' prior variances over time: {declared}; the paper asks for order t. {left}",
+        meaning=(
+            f"Growth of users' prior variances over time: {declared}; the paper asks for order t. "
+            f"{left}{_caveats(stages)}"
+        ),
         remedy=""
         if verdict == "pass"
         else "Declare it (inflation='linear') if users do open up; sampled plans need no such growth, the bound does.",
     )
 
 
-def remaining_doubt(market: Market, *, n_per_arm: int, n_worlds: int, engine: str, seed: int) -> tuple[float, float]:
-    """The share of the prior variance of rewards that n samples per arm leave, averaged over users and arms."""
-    chosen = make_engine(market.prior, market.noise, engine=engine, seed=seed)
+def remaining_doubt(stages: Stages) -> tuple[float, float]:
+    """The share of the prior variance of x'b that n samples of each arm leave, averaged over users and arms.
+
+    Zero, without error, where the prior variance is infinite or there is none.
+    """
+    market = stages.market
+    size = market.n_arms * market.n_features
     moment = market.covariates.second_moment
-    prior = _reward_variance(
-        market.prior.covariance.values.reshape(1, *(2 * [market.n_arms * market.n_features])), moment
-    )
+    prior = float(_reward_variance(market.prior.covariance.values.reshape(1, size, size), moment)[0])
+    if not np.isfinite(prior) or prior == 0:
+        return 0.0, 0.0
+    n = np.full(market.n_arms, float(stages.n_per_arm))
     shares = []
-    for size, rng in block_seeds(min(n_worlds, 500), seed=seed):
-        worlds = draw_worlds(market.prior, size, rng=rng)
-        data = simulate_data(worlds, market, n_per_arm=np.full(market.n_arms, float(n_per_arm)), rng=rng)
-        batch = chosen.fit(data, covariance=True)
+    for count, rng in block_seeds(min(stages.n_worlds, _DOUBT_WORLDS), seed=stages.seed):
+        worlds = draw_worlds(market.prior, count, rng=rng)
+        batch = stages.engine.fit(simulate_data(worlds, market, n_per_arm=n, rng=rng), covariance=True)
         assert batch.covariance is not None  # asked for
         shares.append(_reward_variance(batch.covariance, moment) / prior)
     found = np.concatenate(shares)
     return float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found)))
 
 
-def _reward_variance(covariance: np.ndarray, moment: np.ndarray) -> np.ndarray:
+def _reward_variance(covariance: FloatArray, moment: FloatArray) -> FloatArray:
     """Average over users and arms of Var(x'b), from joint covariances (M, K d, K d)."""
     d = len(moment)
     k = covariance.shape[-1] // d
     tiles = covariance.reshape(-1, k, d, k, d)
     own = np.stack([tiles[:, arm, :, arm] for arm in range(k)], axis=1)
     return np.einsum("mkij,ij->m", own, moment) / k
+
+
+def _caveats(stages: Stages) -> str:
+    """What a reader of the figure must know: whose belief it is where beliefs differ, posteriors that went wrong."""
+    text = " This is under the users' belief; the platform's or nature's differs." * stages.market.is_misspecified
+    if stages.n_not_vouched:
+        text += f" {stages.n_not_vouched:,} of the simulated posteriors are not vouched for."
+    return text
 
 
 def judge(estimate: float, mcse: float, threshold: float) -> Verdict:

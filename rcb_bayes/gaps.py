@@ -10,25 +10,27 @@ with :math:`m_i` the prior mean when arms are independent. Assumption 1 asks for
 Carlo error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes._version import __version__
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.posterior import make_engine
 from rcb_bayes.progress import track
-from rcb_bayes.schema import ARM, FloatArray, as_count, as_finite_array, suggestion
-from rcb_bayes.worlds import block_seeds, draw_worlds, simulate_data
+from rcb_bayes.schema import ARM, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.stages import Stages
 
 if TYPE_CHECKING:
     import xarray as xr
 
-USERS_PER_WORLD = 16
+Rivals = Literal["saturated", "all"]
+RIVALS: tuple[Rivals, ...] = ("saturated", "all")
 _N_TAUS = 25
+_N_BATCHES = 10
+_FEW_EVENTS = 4
+_USERS_AT_A_TIME = 250  # of a panel: what bounds the memory
 
 
 def estimate_gaps(
@@ -39,7 +41,7 @@ def estimate_gaps(
     n_worlds: int = 4000,
     taus: ArrayLike | None = None,
     users: ArrayLike | None = None,
-    rivals: Literal["saturated", "all"] = "saturated",
+    rivals: Rivals = "saturated",
     engine: str = "auto",
     seed: int = 0,
 ) -> "xr.Dataset":
@@ -69,28 +71,9 @@ def estimate_gaps(
     Samples of the saturated arms are taken from the whole population. A mechanism that samples an arm only where it
     was promoted covers fewer directions; rates are computed from the mechanism's own designs.
     """
-    saturated_index = _as_positions(market, saturated)
-    as_count(n_per_arm, name="n_per_arm", least=1)
-    as_count(n_worlds, name="n_worlds", least=2)
-    panel = _as_users(market, users)
-    grid = _as_taus(taus)
-    if rivals not in ("saturated", "all"):
-        raise RcbError(f"rivals must be 'saturated' or 'all', got {rivals!r}.")
-    n = np.zeros(market.n_arms)
-    n[saturated_index] = n_per_arm
-    rewards, attrs = posterior_rewards(market, n_per_arm=n, n_worlds=n_worlds, users=panel, engine=engine, seed=seed)
-    unsaturated = [k for k in range(market.n_arms) if k not in saturated_index]
-    gaps = np.stack(
-        [
-            rewards[:, :, i]
-            - rewards[:, :, saturated_index if rivals == "saturated" else _others(market, i)].max(axis=2)
-            for i in unsaturated
-        ],
-        axis=2,
-    )  # (W, U, arms)
-    labels = [market.arms[k] for k in unsaturated]
-    attrs |= {"saturated": ", ".join(saturated), "n_per_arm": n_per_arm, "rivals": rivals}
-    return _as_dataset(gaps, labels, taus=grid, by_user=users is not None, attrs=attrs)
+    as_positions(market, saturated)  # refused before an engine is made
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
+    return gaps_at(stages, saturated, taus=taus, users=users, rivals=rivals)
 
 
 def estimate_separation(
@@ -107,15 +90,13 @@ def estimate_separation(
 
     Returns a Dataset as ``estimate_gaps`` does, its only arm being ``best``.
     """
-    as_count(n_per_arm, name="n_per_arm", least=1)
-    as_count(n_worlds, name="n_worlds", least=2)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
     panel, grid = _as_users(market, users), _as_taus(taus)
-    n = np.full(market.n_arms, float(n_per_arm))
-    rewards, attrs = posterior_rewards(market, n_per_arm=n, n_worlds=n_worlds, users=panel, engine=engine, seed=seed)
-    top = np.partition(rewards, -2, axis=2)[:, :, -2:]
-    gap = top.max(axis=2) - top.min(axis=2)
-    attrs |= {"n_per_arm": n_per_arm}
-    return _as_dataset(gap[:, :, None], ["best"], taus=grid, by_user=users is not None, attrs=attrs)
+
+    def values(some: FloatArray | None) -> FloatArray:
+        return separation_values(stages, users=some)[:, :, None]
+
+    return _by_chunks(values, panel, ["best"], taus=grid).assign_attrs(stages.attrs())
 
 
 def gap_curve(
@@ -134,12 +115,19 @@ def gap_curve(
     With ``saturated`` the gaps of Assumption 1, without it the separation of Assumption 2. The attribute ``n_from`` is
     the smallest n of the grid from which on every arm's rho, less two Monte Carlo errors, stays above ``floor``; -1 if
     there is none.
+
+    Raises
+    ------
+    RcbError
+        An empty grid, n below 1, a negative or non-finite tau, a floor that is no probability, unknown arms.
     """
     import xarray as xr
 
     sizes = sorted({as_count(n, name="n_grid", least=1) for n in n_grid})
     if not sizes:
         raise RcbError("n_grid is empty: give the numbers of samples to look at, such as [5, 20, 100].")
+    if not (is_number(floor) and 0 < floor <= 1):
+        raise RcbError(f"floor is a probability above 0 and at most 1, got {floor}.")
     parts = []
     for n in track(sizes, description="gaps over n"):
         shared: dict[str, Any] = {"n_per_arm": n, "n_worlds": n_worlds, "taus": [tau], "engine": engine, "seed": seed}
@@ -152,110 +140,79 @@ def gap_curve(
     curve = xr.concat(parts, dim="n").assign_coords(n=sizes)
     above = ((curve["rho"] - 2.0 * curve["rho_mcse"]) >= floor).all(ARM).values
     stays = np.logical_and.accumulate(above[::-1])[::-1]
-    curve.attrs |= {"tau": tau, "floor": floor, "n_from": int(np.array(sizes)[stays][0]) if stays.any() else -1}
+    n_from = int(np.array(sizes)[stays][0]) if stays.any() else -1
+    of_all = {name: sum(part.attrs[name] for part in parts) for name in ("n_not_vouched", "n_sent")}
+    kept = {name: value for name, value in parts[0].attrs.items() if name != "n_per_arm"}
+    curve.attrs = kept | of_all | {"tau": tau, "floor": floor, "n_from": n_from}
     return curve
 
 
-def posterior_rewards(
-    market: Market,
+def gaps_at(
+    stages: Stages,
+    saturated: Sequence[str],
     *,
-    n_per_arm: FloatArray,
-    n_worlds: int,
-    users: FloatArray | None,
-    engine: str,
-    seed: int,
-) -> tuple[FloatArray, dict[str, Any]]:
-    """m_j(x) under the users' belief in every world, (W, U, K), and what is to be said about it.
-
-    ``users`` None draws fresh users for every world, so that errors over worlds cover the users too.
-    """
-    chosen = make_engine(market.prior, market.noise, engine=engine, seed=seed)
-    blocks = list(block_seeds(n_worlds, seed=seed))
-    parts, unvouched, sent = [], 0, 0
-    for size, rng in track(blocks, description="worlds"):
-        worlds = draw_worlds(market.prior, size, rng=rng)
-        data = simulate_data(worlds, market, n_per_arm=n_per_arm, rng=rng)
-        if users is None:
-            panel = market.covariates.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)
-            batch = chosen.fit(data, users=panel)
-        else:
-            batch = chosen.fit(data, users=users)
-        assert batch.reward is not None  # users were given
-        parts.append(batch.reward)
-        unvouched += int((~batch.vouched).sum())
-        sent += batch.n_sent
-    attrs = {
-        "belief": market.prior.name,
-        "engine": chosen.reason,
-        "n_worlds": n_worlds,
-        "n_not_vouched": unvouched,
-        "n_sent": sent,
-        "seed": seed,
-        "version": __version__,
-    }
-    return np.concatenate(parts), attrs
-
-
-def probability_error(values: FloatArray, *, axis: int = 0) -> FloatArray:
-    """Standard error of a mean of indicators (or of averages of them) over worlds; never zero for want of an event."""
-    n = values.shape[axis]
-    p = values.mean(axis=axis)
-    error = values.std(axis=axis, ddof=1) / np.sqrt(n)
-    smoothed = (n * p + 0.5) / (n + 1.0)
-    return np.where(error > 0, error, np.sqrt(smoothed * (1.0 - smoothed) / n))
-
-
-def _as_dataset(
-    gaps: FloatArray, labels: list[str], *, taus: FloatArray | None, by_user: bool, attrs: dict[str, Any]
+    taus: ArrayLike | None = None,
+    users: ArrayLike | None = None,
+    rivals: Rivals = "saturated",
 ) -> "xr.Dataset":
-    """Figures from gaps (W, U, arms); averaged over each world's users unless wanted by user."""
-    import xarray as xr
+    """``estimate_gaps`` at one of several stages that share their simulations."""
+    market = stages.market
+    positions = as_positions(market, saturated)
+    panel, grid = _as_users(market, users), _as_taus(taus)
+    if rivals not in RIVALS:
+        raise RcbError(f"rivals must be 'saturated' or 'all', got {rivals!r}.{suggestion(str(rivals), RIVALS)}")
 
-    grid = _default_taus(gaps) if taus is None else taus
-    reach = (gaps[..., None] >= grid).astype(float)  # (W, U, arms, tau)
-    gain = np.maximum(gaps, 0.0)
-    positive = (gaps > 0.0).astype(float)
-    best = _best(gaps)  # tau by arm
-    at_best = (gaps >= best).astype(float)
-    if not by_user:
-        reach, gain, positive, at_best = (part.mean(axis=1, keepdims=True) for part in (reach, gain, positive, at_best))
-    n = len(gaps)
-    figures = {
-        "rho": ((ARM, "tau"), reach.mean(axis=0), probability_error(reach)),
-        "expected_gain": ((ARM,), gain.mean(axis=0), gain.std(axis=0, ddof=1) / np.sqrt(n)),
-        "prob_positive": ((ARM,), positive.mean(axis=0), probability_error(positive)),
-        "best_rho": ((ARM,), at_best.mean(axis=0), probability_error(at_best)),
-    }
-    variables: dict[str, Any] = {"best_tau": ((ARM,), best)}
-    for name, (dims, value, error) in figures.items():
-        for suffix, part in (("", value), ("_mcse", error)):
-            # (U, arms[, tau]) -> (arms[, tau], U), without the user axis where it was averaged out
-            moved = np.moveaxis(part, 0, -1)
-            variables[name + suffix] = ((*dims, "user"), moved) if by_user else (dims, moved[..., 0])
-    return xr.Dataset(variables, coords={ARM: labels, "tau": grid}, attrs=attrs)
+    def values(some: FloatArray | None) -> FloatArray:
+        return gap_values(stages, positions, users=some, rivals=rivals)
+
+    labels = [market.arms[k] for k in range(market.n_arms) if k not in positions]
+    names = ", ".join(market.arms[k] for k in positions)
+    found = _by_chunks(values, panel, labels, taus=grid)
+    return found.assign_attrs(stages.attrs() | {"saturated": names, "rivals": rivals})
 
 
-def _best(gaps: FloatArray) -> FloatArray:
-    """For each arm the tau that maximises tau Pr(G >= tau), over the observed gaps; 0 where none is positive."""
-    out = np.zeros(gaps.shape[2])
-    for arm in range(gaps.shape[2]):
-        ordered = np.sort(gaps[:, :, arm].reshape(-1))[::-1]
-        share = np.arange(1, len(ordered) + 1) / len(ordered)
-        out[arm] = max(ordered[int(np.argmax(ordered * share))], 0.0)
-    return out
+def gap_values(
+    stages: Stages, saturated: Sequence[int], *, users: FloatArray | None = None, rivals: Rivals = "saturated"
+) -> FloatArray:
+    """G in every world, for every user and unsaturated arm, (W, U, arms)."""
+    rewards = stages.rewards(saturated, users=users)
+    every = range(stages.market.n_arms)
+    gaps = []
+    for arm in (k for k in every if k not in saturated):
+        others = list(saturated) if rivals == "saturated" else [k for k in every if k != arm]
+        gaps.append(rewards[:, :, arm] - rewards[:, :, others].max(axis=2))
+    return np.stack(gaps, axis=2)
 
 
-def _default_taus(gaps: FloatArray) -> FloatArray:
-    """A geometric grid over the bulk of the positive gaps; a scale of the gaps where there are none."""
-    positive = gaps[gaps > 0]
-    if len(positive) < 20:
-        scale = float(np.median(np.abs(gaps))) or 1.0
-        return np.geomspace(0.01 * scale, scale, _N_TAUS)
-    low, high = np.quantile(positive, [0.02, 0.98])
-    return np.geomspace(max(low, 1e-3 * high), high, _N_TAUS)
+def separation_values(stages: Stages, *, users: FloatArray | None = None) -> FloatArray:
+    """Lead of the best posterior mean over the second once all arms are saturated, (W, U)."""
+    rewards = stages.rewards(range(stages.market.n_arms), users=users)
+    top = np.partition(rewards, -2, axis=2)[:, :, -2:]
+    return top[:, :, 1] - top[:, :, 0]
 
 
-def _as_positions(market: Market, saturated: Sequence[str]) -> list[int]:
+def mean_error(values: FloatArray, *, scale: FloatArray | float) -> FloatArray:
+    """Standard error of the mean of non-negative values over worlds, the first axis; never zero for want of events.
+
+    With fewer than four worlds in which the value is not zero the sample's own spread says little. The error is then
+    that of four such worlds: 2/n times the root mean square of those there are, or times ``scale`` if there are none
+    (three such errors are a 99.8 % upper bound if nothing was seen).
+    """
+    n = len(values)
+    error = values.std(axis=0, ddof=1) / np.sqrt(n)
+    n_events = (values != 0).sum(axis=0)
+    size = np.sqrt((values**2).sum(axis=0) / np.maximum(n_events, 1))
+    floor = 2.0 / n * np.where(n_events > 0, size, scale)
+    return np.where(n_events < _FEW_EVENTS, np.maximum(error, floor), error)
+
+
+def probability_error(values: FloatArray) -> FloatArray:
+    """Standard error of a mean of indicators, or of each world's share of them; never zero for want of an event."""
+    return np.maximum(mean_error(values, scale=1.0), mean_error(1.0 - values, scale=1.0))
+
+
+def as_positions(market: Market, saturated: Sequence[str]) -> list[int]:
+    """Positions of the saturated arms; refuses none, all, and arms that do not exist."""
     names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
     for name in names:
         if name not in market.arms:
@@ -269,6 +226,88 @@ def _as_positions(market: Market, saturated: Sequence[str]) -> list[int]:
     return [market.arms.index(name) for name in dict.fromkeys(names)]
 
 
+def _by_chunks(
+    values: Callable[[FloatArray | None], FloatArray],
+    panel: FloatArray | None,
+    labels: list[str],
+    *,
+    taus: FloatArray | None,
+) -> "xr.Dataset":
+    """Figures of a panel's gaps, some users at a time; the grid of tau, unless given, is that of the first ones."""
+    import xarray as xr
+
+    if panel is None:
+        gaps = values(None)
+        return _as_dataset(gaps, labels, taus=_default_taus(gaps) if taus is None else taus, by_user=False)
+    parts: list[xr.Dataset] = []
+    for start in range(0, len(panel), _USERS_AT_A_TIME):
+        gaps = values(panel[start : start + _USERS_AT_A_TIME])
+        taus = _default_taus(gaps) if taus is None else taus
+        parts.append(_as_dataset(gaps, labels, taus=taus, by_user=True))
+    return xr.concat(parts, dim="user")
+
+
+def _as_dataset(gaps: FloatArray, labels: list[str], *, taus: FloatArray, by_user: bool) -> "xr.Dataset":
+    """Figures from gaps (W, U, arms); averaged over each world's users unless wanted by user."""
+    import xarray as xr
+
+    def over_users(part: FloatArray) -> FloatArray:
+        return part if by_user else part.mean(axis=1, keepdims=True)
+
+    def chance(event: BoolArray) -> tuple[FloatArray, FloatArray]:
+        share = over_users(event.astype(float))
+        return share.mean(axis=0), probability_error(share)
+
+    gain = over_users(np.maximum(gaps, 0.0))
+    best, best_error = _best(gaps, by_user=by_user)  # (U, arms), U = 1 where users are averaged
+    reach = [chance(gaps >= tau) for tau in taus]
+    figures = {
+        "rho": tuple(np.stack(part, axis=2) for part in zip(*reach, strict=True)),
+        "expected_gain": (gain.mean(axis=0), mean_error(gain, scale=over_users(gaps).std(axis=0, ddof=1))),
+        "prob_positive": chance(gaps > 0.0),
+        "best_tau": (best, best_error),
+        "best_rho": chance(gaps >= best),
+    }
+    variables: dict[str, Any] = {}
+    for name, pair in figures.items():
+        dims = (ARM, "tau") if name == "rho" else (ARM,)
+        for suffix, part in zip(("", "_mcse"), pair, strict=True):
+            # (U, arms[, tau]) -> (arms[, tau], U), without the user axis where it was averaged out
+            moved = np.moveaxis(part, 0, -1)
+            variables[name + suffix] = ((*dims, "user"), moved) if by_user else (dims, moved[..., 0])
+    return xr.Dataset(variables, coords={ARM: labels, "tau": taus})
+
+
+def _best(gaps: FloatArray, *, by_user: bool) -> tuple[FloatArray, FloatArray]:
+    """The tau that maximises tau Pr(G >= tau), and its error, by user or for all together: (U, arms) each.
+
+    The objective is a step function, so its maximiser settles at the rate n^(-1/3), for which neither the delta method
+    nor the bootstrap holds: the error is the spread over batches of worlds, scaled at that rate.
+    """
+    batches = np.array_split(gaps, min(_N_BATCHES, len(gaps)))
+    parts = np.stack([_maximiser(batch, by_user=by_user) for batch in batches])
+    return _maximiser(gaps, by_user=by_user), parts.std(axis=0, ddof=1) / len(batches) ** (1 / 3)
+
+
+def _maximiser(gaps: FloatArray, *, by_user: bool) -> FloatArray:
+    """The observed gap that maximises tau times the share of gaps at or above it; 0 where none is positive."""
+    pooled = gaps if by_user else gaps.reshape(-1, 1, gaps.shape[2])
+    ordered = -np.sort(-pooled, axis=0)
+    share = np.arange(1, len(ordered) + 1) / len(ordered)
+    at = (ordered * share[:, None, None]).argmax(axis=0)
+    return np.maximum(np.take_along_axis(ordered, at[None], axis=0)[0], 0.0)
+
+
+def _default_taus(gaps: FloatArray) -> FloatArray:
+    """A geometric grid over the bulk of the positive gaps; a scale of the gaps where there are none."""
+    positive = gaps[gaps > 0]
+    if len(positive) < 20:
+        scale = float(np.median(np.abs(gaps))) or 1.0
+        return np.geomspace(0.01 * scale, scale, _N_TAUS)
+    low, high = np.quantile(positive, [0.02, 0.98])
+    return np.geomspace(max(low, 1e-3 * high), high, _N_TAUS)
+
+
 def _as_users(market: Market, users: ArrayLike | None) -> FloatArray | None:
     if users is None:
         return None
@@ -276,6 +315,8 @@ def _as_users(market: Market, users: ArrayLike | None) -> FloatArray | None:
     panel = panel[None] if panel.ndim == 1 else panel
     if panel.shape[1] != market.n_features:
         raise DataError(f"users must have {market.n_features} features, got {panel.shape[1]}.")
+    if not len(panel):
+        raise DataError("users is empty: give one row per user, or None to average over the population.")
     return panel
 
 
@@ -283,10 +324,8 @@ def _as_taus(taus: ArrayLike | None) -> FloatArray | None:
     if taus is None:
         return None
     grid = np.atleast_1d(as_finite_array(taus, name="taus", ndim=(0, 1)))
+    if not len(grid):
+        raise RcbError("taus is empty: give the gaps at which rho is wanted, or None for a grid.")
     if (grid < 0).any():
         raise RcbError(f"taus must be 0 or more, got {grid.min():g}: tau is a gap in favour of the arm.")
     return np.unique(grid)
-
-
-def _others(market: Market, arm: int) -> list[int]:
-    return [k for k in range(market.n_arms) if k != arm]

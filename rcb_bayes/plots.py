@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.errors import RcbError
+
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
@@ -18,9 +20,17 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     gaps : the result of ``estimate_gaps``, averaged over users
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        Gaps by user: select one, or estimate them averaged.
     """
     from matplotlib.figure import Figure
 
+    if "user" in gaps.dims:
+        raise RcbError("These gaps are by user. Select one, as in gaps.isel(user=0), or estimate with users=None.")
     if axes is None:
         axes = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
     tau = gaps["tau"].values
@@ -29,8 +39,10 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
         rho, error = row["rho"].values, row["rho_mcse"].values
         axes.plot(tau, rho, color=colour, label=str(arm))
         axes.fill_between(tau, np.clip(rho - 2 * error, 0, 1), np.clip(rho + 2 * error, 0, 1), color=colour, alpha=0.2)
-        axes.plot(row["best_tau"].item(), row["best_rho"].item(), "o", color=colour)
-    axes.set_xscale("log")
+        if row["best_tau"].item() > 0:
+            axes.plot(row["best_tau"].item(), row["best_rho"].item(), "o", color=colour)
+    if tau.min() > 0:
+        axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("tau, the gap (in units of the reward)")
     axes.set_ylabel("rho(tau) = Pr(G >= tau)")

@@ -1,8 +1,13 @@
 r"""Simulated worlds: true coefficients drawn from a belief, and the data that samples of them give.
 
 With Gaussian rewards the samples of an arm are drawn as sufficient statistics: :math:`X'X` from the users, then
-:math:`X'y = X'X b + \sigma (X'X)^{1/2} z` and :math:`y'y` from their own laws, so that nothing of length n is kept.
-Worlds are drawn in blocks with seeds of their own: the same seed gives the same worlds for any chunk size.
+
+.. math:: X'y = (X'X)^{1/2} c, \qquad y'y = |c|^2 + \sigma^2 \chi^2_{n - r}, \qquad
+          c = (X'X)^{1/2} b + \sigma P z
+
+with z standard normal, P the projection on the range of X'X and r its rank, so that nothing of length n is kept.
+Worlds come in blocks with seeds of their own, and each arm's samples have a stream of their own: a world's data on one
+arm do not depend on how many worlds are drawn after it, nor on which other arms are sampled.
 """
 
 from collections.abc import Iterator
@@ -10,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.covariates import Covariates, Gaussian
+from rcb_bayes.covariates import Covariates, Empirical, Gaussian
+from rcb_bayes.covariates.moments import spectrum
 from rcb_bayes.market import Market
 from rcb_bayes.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.exact import square_roots
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray
 
@@ -63,12 +68,20 @@ def simulate_data(
 
 
 def sample_grams(covariates: Covariates, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
-    """X'X of n users each, (n_sets, d, d); a Wishart draw for centred Gaussian users, sums in chunks for others."""
+    """X'X of n users each, (n_sets, d, d).
+
+    Gaussian users and long samples of a table are drawn from the law of X'X, at a cost that does not grow with n;
+    other users are drawn one by one and summed in chunks.
+    """
     d = covariates.n_features
     if n == 0:
         return np.zeros((n_sets, d, d))
-    if isinstance(covariates, Gaussian) and not covariates.mean.any() and n >= d:
-        return _wishart(covariates.second_moment, n=n, n_sets=n_sets, rng=rng)
+    if isinstance(covariates, Gaussian) and n > d:
+        return _gaussian_grams(covariates, n=n, n_sets=n_sets, rng=rng)
+    if isinstance(covariates, Empirical) and n > covariates.n_rows:
+        counts = rng.multinomial(n, covariates.weights, size=n_sets)  # (n_sets, rows)
+        outer = covariates.rows[:, :, None] * covariates.rows[:, None, :]
+        return (counts @ outer.reshape(covariates.n_rows, d * d)).reshape(n_sets, d, d)
     out = np.zeros((n_sets, d, d))
     step = max(1, _CHUNK_VALUES // (n_sets * d))
     for start in range(0, n, step):
@@ -83,35 +96,45 @@ def _simulate_statistics(
 ) -> Statistics:
     w, k, d = worlds.beta.shape
     sigma = _sigma(worlds, market.noise)
-    xtx, noise, square = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k))
-    for arm in np.flatnonzero(n_per_arm):
+    xtx, xty, yty = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k))
+    for arm, stream in enumerate(rng.spawn(k)):
         n = int(n_per_arm[arm])
-        xtx[:, arm] = sample_grams(market.covariates, n=n, n_sets=w, rng=rng)
-        roots = square_roots(xtx[:, arm])
-        z = rng.standard_normal((w, d))
-        noise[:, arm] = (roots @ z[..., None])[..., 0] * sigma[:, None]
-        # Residual noise outside the span of X: n - rank degrees of freedom.
-        rank = np.linalg.matrix_rank(xtx[:, arm], hermitian=True)
-        inside = (z**2).sum(axis=1) if n >= d else _inside(xtx[:, arm], noise[:, arm] / sigma[:, None])
-        square[:, arm] = sigma**2 * (inside + rng.chisquare(np.maximum(n - rank, 1e-12)) * (n > rank))
-    signal = (xtx @ worlds.beta[..., None])[..., 0]
-    xty = signal + noise
-    yty = (worlds.beta * (signal + 2.0 * noise)).sum(axis=2) + square
+        if n == 0:
+            continue
+        xtx[:, arm] = sample_grams(market.covariates, n=n, n_sets=w, rng=stream)
+        xty[:, arm], yty[:, arm] = _reward_sums(xtx[:, arm], worlds.beta[:, arm], sigma, n=n, rng=stream)
     return Statistics(xtx=xtx, xty=xty, yty=yty, n=np.broadcast_to(n_per_arm.astype(float), (w, k)))
 
 
-def _inside(gram: FloatArray, moment: FloatArray) -> FloatArray:
-    """e'X (X'X)^+ X'e: the part of the noise's square that X'e fixes."""
-    return np.einsum("wi,wij,wj->w", moment, np.linalg.pinv(gram, hermitian=True), moment)
+def _reward_sums(
+    grams: FloatArray, beta: FloatArray, sigma: FloatArray, *, n: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """X'y (M, d) and y'y (M,) of n rewards, given X'X (M, d, d), of full rank or not, b (M, d) and sigma (M,).
+
+    In coordinates of the symmetric root of X'X, which do not depend on the signs LAPACK gives the eigenvectors; y'y is
+    a sum of squares, so that it agrees with X'y however little is left of y.
+    """
+    values, vectors = spectrum(grams)
+    inside, root = values > 0, np.sqrt(values)
+    noise = rng.standard_normal(values.shape)
+    b, z = ((part[:, None] @ vectors)[:, 0] for part in (beta, noise))
+    c = root * b + sigma[:, None] * inside * z
+    outside = np.maximum(n - inside.sum(axis=1), 0)
+    left = 2.0 * rng.standard_gamma(0.5 * outside)  # chi-square, and 0 where no degree of freedom is left
+    return (vectors @ (root * c)[..., None])[..., 0], (c**2).sum(axis=1) + sigma**2 * left
 
 
 def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator) -> Rows:
     w, k, d = worlds.beta.shape
-    arm = np.repeat(np.arange(k), n_per_arm.astype(int))
-    x = market.covariates.sample(max(w * len(arm), 1), seed=rng)[: w * len(arm)].reshape(w, len(arm), d)
-    eta = np.einsum("wnd,wnd->wn", x, worlds.beta[:, arm])
-    reward = market.noise.sample(eta, rng=rng)
-    return Rows(x=x, arm=np.broadcast_to(arm, eta.shape), reward=reward, n_arms=k)
+    parts, rewards = [], []
+    for arm, stream in enumerate(rng.spawn(k)):
+        n = int(n_per_arm[arm])
+        x = market.covariates.sample(w * n, seed=stream).reshape(w, n, d)
+        parts.append(x)
+        rewards.append(market.noise.sample((x @ worlds.beta[:, arm, :, None])[..., 0], rng=stream))
+    arms = np.repeat(np.arange(k), n_per_arm.astype(int))
+    reward = np.concatenate(rewards, axis=1)
+    return Rows(x=np.concatenate(parts, axis=1), arm=np.broadcast_to(arms, reward.shape), reward=reward, n_arms=k)
 
 
 def _sigma(worlds: Worlds, noise: Noise) -> FloatArray:
@@ -122,12 +145,15 @@ def _sigma(worlds: Worlds, noise: Noise) -> FloatArray:
     return worlds.sigma
 
 
-def _wishart(scale: FloatArray, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
-    """Wishart draws by Bartlett's decomposition."""
-    d = len(scale)
+def _gaussian_grams(users: Gaussian, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
+    """X'X = W + n m m' with W Wishart of n - 1 degrees of freedom, by Bartlett, and m the users' average; n > d."""
+    d = users.n_features
     factor = np.zeros((n_sets, d, d))
     rows, columns = np.tril_indices(d, -1)
     factor[:, rows, columns] = rng.standard_normal((n_sets, len(rows)))
-    factor[:, range(d), range(d)] = np.sqrt(rng.chisquare(n - np.arange(d), size=(n_sets, d)))
-    moved = square_roots(scale) @ factor
-    return moved @ moved.swapaxes(1, 2)
+    factor[:, range(d), range(d)] = np.sqrt(rng.chisquare(n - 1 - np.arange(d), size=(n_sets, d)))
+    values, vectors = spectrum(users.cov)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    moved = root @ factor
+    average = users.mean + rng.standard_normal((n_sets, d)) @ root / np.sqrt(n)
+    return moved @ moved.swapaxes(1, 2) + n * average[:, :, None] * average[:, None, :]

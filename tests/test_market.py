@@ -181,7 +181,7 @@ def test_known_noise_is_kept(noise: GaussianNoise | BernoulliLogit) -> None:
 
 
 @pytest.mark.parametrize("noise", [None, GaussianNoise()])
-def test_a_belief_with_sigma_brings_the_noise(noisy: Prior, noise: GaussianNoise | None) -> None:
+def test_a_belief_with_sigma_brings_the_noise(noisy: Prior, noise: Any) -> None:
     market = Market(prior=noisy, covariates=Sphere(2), noise=noise)
     assert market.noise == GaussianNoise()
     assert "unknown sigma" in market.describe()

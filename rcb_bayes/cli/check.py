@@ -42,17 +42,17 @@ def command(
 
     The verdict is that of Assumptions 1 to 3; the fourth is about users' behaviour over time, and declared.
     """
-    from rcb_bayes.assumptions import check_assumptions, combine
-    from rcb_bayes.gaps import estimate_gaps
+    from rcb_bayes.assumptions import check_stages, combine
+    from rcb_bayes.gaps import gaps_at
     from rcb_bayes.saturation import saturated_sets
+    from rcb_bayes.stages import Stages
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
-    checks = check_assumptions(
-        market, n_per_arm=n_per_arm, tau=tau, rho=rho, inflation=inflation, n_worlds=worlds, seed=seed
-    )
-    first = next(iter(saturated_sets(market, n_per_arm=n_per_arm, seed=seed)))
-    labels = [market.arms[k] for k in first]
-    gaps = estimate_gaps(market, saturated=labels, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)
+    checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
+    sets = saturated_sets(market, n_per_arm=n_per_arm, seed=seed)
+    labels = [market.arms[k] for k in next(arms for arms in sets if len(arms) == 1)]  # the usual first one
+    gaps = gaps_at(stages, labels)
     verdict = combine([check.verdict for check in checks[:3]])
     if json_file is not None:
         write_json(_as_json(checks, gaps, verdict=verdict, seed=seed), json_file)
@@ -87,29 +87,28 @@ def _print_gaps(gaps: "xr.Dataset", labels: list[str], *, n_per_arm: int) -> Non
             str(arm),
             f"{row['prob_positive'].item():.3f} ± {row['prob_positive_mcse'].item():.3f}",
             f"{row['expected_gain'].item():.4f} ± {row['expected_gain_mcse'].item():.4f}",
-            f"{row['best_tau'].item():.3f}",
+            f"{row['best_tau'].item():.3f} ± {row['best_tau_mcse'].item():.3f}",
             f"{row['best_rho'].item():.3f} ± {row['best_rho_mcse'].item():.3f}",
         )
     Console().print(table)
+    if gaps.attrs["n_not_vouched"]:
+        typer.echo(f"{gaps.attrs['n_not_vouched']:,} posteriors are not vouched for: take these figures with care.")
 
 
 def _as_json(checks: "list[Check]", gaps: "xr.Dataset", *, verdict: str, seed: int) -> dict[str, Any]:
-    names = ("prob_positive", "expected_gain", "best_rho")
+    names = ("prob_positive", "expected_gain", "best_tau", "best_rho")
     return {
         "verdict": verdict,
         "checks": [check.to_dict() for check in checks],
         "gaps": {
             str(arm): {
-                "best_tau": float(gaps["best_tau"].sel(arm=arm).item()),
-                **{
-                    name + suffix: float(gaps[name + suffix].sel(arm=arm).item())
-                    for name in names
-                    for suffix in ("", "_mcse")
-                },
+                name + suffix: float(gaps[name + suffix].sel(arm=arm).item())
+                for name in names
+                for suffix in ("", "_mcse")
             }
             for arm in gaps["arm"].values
         },
-        "attrs": {name: value for name, value in gaps.attrs.items()},
+        "attrs": dict(gaps.attrs),
         "seed": seed,
     }
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rcb_bayes.noise import Noise
 
 _POPULATIONS = ("sphere", "ball", "gaussian")
+_SIGMA = 0.05
 
 PriorArgument = Annotated[
     str, typer.Argument(metavar="PRIOR", help="A belief: a gallery name (`rcb models`) or a file with build_model().")
@@ -36,19 +37,26 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str, nois
     """The market that the options describe; a CSV's columns become the belief's features where it takes them."""
     from rcb_bayes.covariates import Empirical
     from rcb_bayes.market import Market
+    from rcb_bayes.noise import GaussianNoise
     from rcb_bayes.prior.files import find_model, load_prior, parameters_of
 
+    # Words first: what is misspelt is told before PyMC is loaded for the belief.
     params = parse_settings(settings or [])
+    rewards = None if noise is None else _as_noise(noise)
     users: Covariates | None = None
-    if covariates.endswith(".csv"):
+    if covariates.lower().endswith(".csv"):
         users = Empirical.from_csv(covariates)
         taken = parameters_of(find_model(name))
         if "features" in taken and not {"features", "n_features", "history"} & set(params):
             params["features"] = list(users.features)
+    else:
+        _check_population(covariates)
     prior = load_prior(name, **params)
     if users is None:
         users = _population(covariates, prior.n_features)
-    settled: Any = _as_noise(noise, has_sigma=prior.has_sigma)  # None leaves it to the belief's own sigma
+    if rewards is None and not prior.has_sigma:
+        rewards = GaussianNoise(_SIGMA)
+    settled: Any = rewards  # None leaves it to the belief's own sigma
     return Market(prior=prior, covariates=users, noise=settled)
 
 
@@ -61,9 +69,20 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             raise RcbError(f"--set takes NAME=VALUE, got '{setting}'. For instance: --set n_arms=3")
         try:
             params[name] = ast.literal_eval(value)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, TypeError, ValueError):
             params[name] = value
     return params
+
+
+def _check_population(name: str) -> None:
+    if name in _POPULATIONS:
+        return
+    if Path(name).suffix:
+        raise RcbError(f"The users must be in a .csv file, got {name}.")
+    raise RcbError(
+        f"There is no population '{name}'.{suggestion(name, _POPULATIONS)} "
+        f"Use one of {', '.join(_POPULATIONS)}, or a .csv file."
+    )
 
 
 def _population(name: str, n_features: int) -> "Covariates":
@@ -71,26 +90,18 @@ def _population(name: str, n_features: int) -> "Covariates":
 
     from rcb_bayes.covariates import Ball, Gaussian, Sphere
 
-    if name not in _POPULATIONS:
-        if Path(name).suffix:
-            raise RcbError(f"The users must be in a .csv file, got {name}.")
-        raise RcbError(
-            f"There is no population '{name}'.{suggestion(name, _POPULATIONS)} "
-            f"Use one of {', '.join(_POPULATIONS)}, or a .csv file."
-        )
     if name == "sphere":
         return Sphere(n_features)
     return Ball(n_features) if name == "ball" else Gaussian(np.eye(n_features))
 
 
-def _as_noise(noise: str | None, *, has_sigma: bool) -> "Noise | None":
+def _as_noise(noise: str) -> "Noise":
     from rcb_bayes.noise import BernoulliLogit, GaussianNoise
 
-    if noise is None:
-        return None if has_sigma else GaussianNoise(0.05)
     if noise == "logit":
         return BernoulliLogit()
     try:
         return GaussianNoise(float(noise))
-    except ValueError:
-        raise RcbError(f"--noise takes a positive standard deviation or 'logit', got '{noise}'.") from None
+    except ValueError:  # no number, or none that a standard deviation can be
+        close = suggestion(noise, ("logit",))
+        raise RcbError(f"--noise takes a positive standard deviation or 'logit', got '{noise}'.{close}") from None

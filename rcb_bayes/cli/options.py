@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,12 +30,34 @@ def check_target(target: Path | None) -> Path | None:
     target = Path(os.path.expanduser(target))  # the shell leaves the tilde of --json=~/result.json alone
     if target.is_dir():
         raise RcbError(f"Cannot write {target}: it is a folder. Give the name of a file in it.")
-    nearest = next(folder for folder in target.parents if folder.exists())
-    if not nearest.is_dir():
-        raise RcbError(f"Cannot write {target}: {nearest} is a file, not a folder. Choose another place.")
-    if not os.access(nearest, os.W_OK | os.X_OK) or (target.exists() and not os.access(target, os.W_OK)):
+    _check_place(target, target.parents)
+    if target.exists() and not os.access(target, os.W_OK):
         raise RcbError(f"Cannot write {target}: permission denied. Choose another place.")
     return target
+
+
+def check_folder(folder: Path | None) -> Path | None:
+    """Refuse a folder that cannot be made or written to, before any work is done for it.
+
+    Raises
+    ------
+    RcbError
+        When it is a file, or lies in one, or the system does not allow it.
+    """
+    if folder is None:
+        return None
+    folder = Path(os.path.expanduser(folder))
+    _check_place(folder, (folder, *folder.parents))
+    return folder
+
+
+def _check_place(target: Path, candidates: Iterable[Path]) -> None:
+    """Refuse a target unless the nearest of the candidate folders that exists is one, and can be written to."""
+    nearest = next(folder for folder in candidates if folder.exists())
+    if not nearest.is_dir():
+        raise RcbError(f"Cannot write {target}: {nearest} is a file, not a folder. Choose another place.")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise RcbError(f"Cannot write {target}: permission denied. Choose another place.")
 
 
 SeedOption = Annotated[
@@ -49,7 +72,10 @@ JsonOption = Annotated[
         help="Also write the result as JSON; '-' prints it, and nothing else.",
     ),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for figures and tables.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", callback=check_folder, help="Folder for figures and tables."),
+]
 
 
 def write_json(result: Any, target: Path) -> None:

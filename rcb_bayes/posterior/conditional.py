@@ -2,10 +2,12 @@
 
 Each draw of the scales (or correlations, or the noise's sd) is a component of a Gaussian mixture; a data set reweights
 the components by how well they predict it. The weights are importance weights with the belief itself as proposal, and
-are vouched for like any others: k-hat below .7 and an effective size of at least 200.
+are vouched for like any others: k-hat below .7 and an effective size of at least 200. Data sets take turns with
+several sets of draws, because an error that all of them share does not average out over them.
 """
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,15 +15,27 @@ from rcb_bayes.errors import BeliefError
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
-from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, Weighted
+from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
 from rcb_bayes.posterior.pareto import pareto_khat
-from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged
+from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
+from rcb_bayes.posterior.unknown_noise import NoiseMixture, noise_mixture
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block
 from rcb_bayes.schema import FloatArray
 
-LADDER = (512, 2048, 8192)  # draws of the scales; more where fewer are not vouched for
-_CHUNK_VALUES = 20_000_000
+_CHUNK_VALUES = 1_000_000  # numbers in the largest array: more would not fit the processor's cache
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try: the number of draws of the scales, and of sets of such draws that the data sets take turns with."""
+
+    n_draws: int
+    n_replicates: int
+
+
+LADDER = (Attempt(512, 4), Attempt(2048, 2), Attempt(8192, 1))
+NOISE_LADDER = (Attempt(8192, 4), Attempt(65536, 1))  # a draw costs little where the noise alone is unknown
 
 
 class ConditionalEngine:
@@ -38,20 +52,24 @@ class ConditionalEngine:
         self.prior = prior
         self.reason = "conditional: the belief is Gaussian given its scales"
         self._noise = noise
-        self._kept: dict[int, list[tuple[list[Block], Components]]] = {}
+        self._kept: dict[tuple[int, int], list[tuple[list[Block], Components]]] = {}
 
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set, with k-hat and effective size of the scales' weights."""
         data = as_statistics(data)
-        batch = self._attempt(data, LADDER[0], covariance=covariance)
-        for n_draws in LADDER[1:]:
+        position = np.arange(data.n_sets)
+        batch = _empty(data.n_sets, self.prior, covariance=covariance, reason=self.reason)
+        for attempt in self._ladder:
             open_sets = np.flatnonzero(~batch.vouched)
             if not len(open_sets):
                 break
-            found = self._attempt(data.take(open_sets), n_draws, covariance=covariance)
-            batch = merged(batch, found, open_sets)
+            for replicate in range(attempt.n_replicates):
+                members = open_sets[position[open_sets] % attempt.n_replicates == replicate]
+                for chunk in self._chunks(members, attempt):
+                    found = self._fit(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
+                    _put(batch, found, chunk)
         return replace(batch, reward=linear_rewards(batch.mean, users))
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -60,67 +78,112 @@ class ConditionalEngine:
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
         for m in range(data.n_sets):
             one = data.take(slice(m, m + 1))
-            n_draws = next((k for k in LADDER if self._attempt(one, k, covariance=False).vouched[0]), LADDER[-1])
-            law = self.prior.conditional_law(n_draws).law
-            out[m] = exact_draws(law, one, precision=self._precision(n_draws), n=n, rng=rng)[0]
+            attempt = next((a for a in self._ladder if self._fit(one, a, replicate=0).vouched[0]), self._ladder[-1])
+            if self._only_sigma:
+                out[m] = self._noise_mixture(one, attempt, replicate=0).draw(n, rng=rng).reshape(out.shape[1:])
+            else:
+                law = self.prior.conditional_law(attempt.n_draws).law
+                out[m] = exact_draws(law, one, precision=self._precision(attempt, 0), n=n, rng=rng)[0]
         return out
 
-    def _attempt(self, data: Statistics, n_draws: int, *, covariance: bool) -> PosteriorBatch:
-        law = self.prior.conditional_law(n_draws).law
-        largest = max(len(block.arms) for block in law.blocks) * law.n_features
-        step = max(1, _CHUNK_VALUES // (n_draws * law.n_arms * law.n_features * largest))
-        chunks = [data.take(slice(start, start + step)) for start in range(0, max(data.n_sets, 1), step)]
-        parts = [self._fit_chunk(chunk, n_draws, covariance=covariance) for chunk in chunks]
-        khat = np.concatenate([part.khat for part in parts])
-        effective = np.concatenate([part.effective_size for part in parts])
-        joints = [part.covariance for part in parts if part.covariance is not None]
-        return PosteriorBatch(
-            mean=np.concatenate([part.mean for part in parts]),
-            covariance=np.concatenate(joints) if joints else None,
-            vouched=(khat < KHAT_LIMIT) & (effective >= MIN_EFFECTIVE_SIZE),
-            engine=np.full(data.n_sets, self.name, dtype=object),
-            diagnostics={"khat": khat, "effective_size": effective, "effective_share": effective / n_draws},
-            reason=self.reason,
-        )
+    @property
+    def _only_sigma(self) -> bool:
+        return self.prior.conditional_law(LADDER[0].n_draws).only_sigma
 
-    def _fit_chunk(self, data: Statistics, n_draws: int, *, covariance: bool) -> Weighted:
-        law = self.prior.conditional_law(n_draws).law
+    @property
+    def _ladder(self) -> tuple[Attempt, ...]:
+        return NOISE_LADDER if self._only_sigma else LADDER
+
+    def _chunks(self, members: np.ndarray, attempt: Attempt) -> list[np.ndarray]:
+        """Data sets to fit at a time, so that memory stays bounded."""
+        law = self.prior.conditional_law(LADDER[0].n_draws).law
         size = law.n_arms * law.n_features
-        mean = np.empty((data.n_sets, size))
-        joint = np.zeros((data.n_sets, size, size)) if covariance else None
-        khats, sizes = [], []
-        for blocks, components in self._components(n_draws):
-            found = component_posterior(components, data, precision=self._precision(n_draws), covariance=covariance)
-            mixed = found.mixed_mean()
-            spread = found.mixed_covariance() if joint is not None else None
-            for b, block in enumerate(blocks):
-                index = law.flat_index(block)
-                mean[:, index] = mixed[:, b]
-                if joint is not None and spread is not None:
-                    joint[:, np.array(index)[:, None], index] = spread[:, b]
-                log_weight = np.ascontiguousarray(found.log_weight[:, b])
-                unseen = data.n[:, list(block.arms)].sum(axis=1) == 0
-                khats.append(np.where(unseen, -np.inf, pareto_khat(log_weight)))
-                sizes.append(1.0 / np.exp(2.0 * log_weight).sum(axis=1))
-        khat, effective = np.stack(khats), np.stack(sizes).min(axis=0)
-        return Weighted(
-            mean=mean.reshape(data.n_sets, law.n_arms, law.n_features),
-            covariance=joint,
-            khat=np.where(np.isnan(khat).any(axis=0), np.nan, khat.max(axis=0)),
-            effective_size=effective,
-            effective_share=effective / n_draws,
+        largest = 1 if self._only_sigma else max(len(block.arms) for block in law.blocks) * law.n_features
+        step = max(1, _CHUNK_VALUES // (attempt.n_draws * size * largest))
+        return [members[start : start + step] for start in range(0, len(members), step)]
+
+    def _fit(self, data: Statistics, attempt: Attempt, *, replicate: int, covariance: bool = False) -> PosteriorBatch:
+        """One chunk of data sets by one set of draws."""
+        batch = _empty(data.n_sets, self.prior, covariance=covariance, reason=self.reason)
+        flat = batch.mean.reshape(data.n_sets, -1)
+        khat, effective = np.full(data.n_sets, -np.inf), np.full(data.n_sets, np.inf)
+        for index, arms, mean, spread, log_weight in self._posteriors(data, attempt, replicate, covariance=covariance):
+            unseen = data.n[:, arms].sum(axis=1) == 0
+            flat[:, index] = np.where(unseen[:, None], self.prior.mean.values.reshape(-1)[index], mean)
+            if batch.covariance is not None and spread is not None:
+                batch.covariance[:, np.array(index)[:, None], index] = spread
+            khat = np.maximum(khat, np.where(unseen, -np.inf, pareto_khat(log_weight)))  # NaN stays NaN
+            effective = np.minimum(effective, 1.0 / np.exp(2.0 * log_weight).sum(axis=1))
+        return replace(
+            batch,
+            vouched=(khat < KHAT_LIMIT) & (effective >= MIN_EFFECTIVE_SIZE),
+            diagnostics={
+                "khat": khat,
+                "effective_size": effective,
+                "effective_share": effective / attempt.n_draws,
+            },
         )
 
-    def _components(self, n_draws: int) -> list[tuple[list[Block], Components]]:
-        if n_draws not in self._kept:
-            law = self.prior.conditional_law(n_draws).law
-            self._kept[n_draws] = [(blocks, Components.of(blocks)) for blocks in blocks_by_shape(law)]
-        return self._kept[n_draws]
+    def _posteriors(
+        self, data: Statistics, attempt: Attempt, replicate: int, *, covariance: bool
+    ) -> Iterator[tuple[list[int], list[int], FloatArray, FloatArray | None, FloatArray]]:
+        """For every group: index of its coefficients, arms, mean (M, p), covariance (M, p, p), log weights (M, J)."""
+        if self._only_sigma:
+            found = self._noise_mixture(data, attempt, replicate=replicate)
+            everything = list(range(found.centre.size))
+            spread = found.covariance() if covariance else None
+            yield everything, list(range(self.prior.n_arms)), found.mean(), spread, found.log_weight
+            return
+        precision = self._precision(attempt, replicate)
+        d = self.prior.n_features
+        for blocks, components in self._components(attempt, replicate):
+            found = component_posterior(components, data, precision=precision, covariance=covariance)
+            means = found.mixed_mean()
+            spreads = found.mixed_covariance() if covariance else None
+            for b, block in enumerate(blocks):
+                index = [arm * d + k for arm in block.arms for k in range(d)]
+                spread = None if spreads is None else spreads[:, b]
+                yield index, list(block.arms), means[:, b], spread, np.ascontiguousarray(found.log_weight[:, b])
 
-    def _precision(self, n_draws: int) -> FloatArray | float:
+    def _noise_mixture(self, data: Statistics, attempt: Attempt, *, replicate: int) -> NoiseMixture:
+        block = self.prior.conditional_law(attempt.n_draws, replicate=replicate).law.blocks[0]
+        tau = np.broadcast_to(self._precision(attempt, replicate), (1, attempt.n_draws))[0]
+        return noise_mixture(block.means[0], block.covariances[0], data, tau=tau)
+
+    def _components(self, attempt: Attempt, replicate: int) -> list[tuple[list[Block], Components]]:
+        key = attempt.n_draws, replicate
+        if key not in self._kept:
+            law = self.prior.conditional_law(attempt.n_draws, replicate=replicate).law
+            self._kept[key] = [(blocks, Components.of(blocks)) for blocks in blocks_by_shape(law)]
+        return self._kept[key]
+
+    def _precision(self, attempt: Attempt, replicate: int) -> FloatArray | float:
         """1/sigma^2: the known one, or one per component where the belief has drawn it."""
         if self._noise.sigma is not None:
             return 1.0 / self._noise.sigma**2
-        sigma = self.prior.conditional_law(n_draws).sigma
+        sigma = self.prior.conditional_law(attempt.n_draws, replicate=replicate).sigma
         assert sigma is not None  # an unknown sigma is the belief's own
         return (1.0 / sigma**2)[None]
+
+
+def _empty(n_sets: int, prior: Prior, *, covariance: bool, reason: str) -> PosteriorBatch:
+    """Results yet to be filled in; nothing is vouched for."""
+    size = prior.n_arms * prior.n_features
+    return PosteriorBatch(
+        mean=np.zeros((n_sets, prior.n_arms, prior.n_features)),
+        covariance=np.zeros((n_sets, size, size)) if covariance else None,
+        vouched=np.zeros(n_sets, dtype=bool),
+        engine=np.full(n_sets, ConditionalEngine.name, dtype=object),
+        diagnostics={name: np.full(n_sets, np.nan) for name in ("khat", "effective_size", "effective_share")},
+        reason=reason,
+    )
+
+
+def _put(batch: PosteriorBatch, found: PosteriorBatch, index: np.ndarray) -> None:
+    """Write the results of some data sets to their places."""
+    batch.mean[index] = found.mean
+    batch.vouched[index] = found.vouched
+    for name, values in found.diagnostics.items():
+        batch.diagnostics[name][index] = values
+    if batch.covariance is not None and found.covariance is not None:
+        batch.covariance[index] = found.covariance

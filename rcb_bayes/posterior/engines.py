@@ -130,14 +130,17 @@ class ImportanceEngine:
 
 
 class CheckedEngine:
-    """A fast engine whose unvouched data sets are sent on to NUTS."""
+    """A fast engine whose unvouched data sets are sent on to NUTS.
+
+    A belief with discrete variables has nowhere to send them: they come back as they are, not vouched for.
+    """
 
     def __init__(self, first: Engine, noise: Noise, *, seed: int = 0) -> None:
         self.prior = first.prior
         self.name = first.name
         self.reason = f"{first.reason}; what it does not vouch for goes to nuts"
         self._first = first
-        self._nuts = NutsEngine(first.prior, noise, seed=seed)
+        self.nuts = NutsEngine(first.prior, noise, seed=seed)
 
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
@@ -145,17 +148,17 @@ class CheckedEngine:
         """Posterior moments of every data set; ``n_sent`` of the result counts those that NUTS answered."""
         batch = self._first.fit(data, covariance=covariance, users=users)
         sent = np.flatnonzero(~batch.vouched)
-        if not len(sent):
+        if not len(sent) or self.nuts.discrete:
             return batch
-        answered = self._nuts.fit(data.take(sent), covariance=covariance, users=users_of(users, sent))
+        answered = self.nuts.fit(data.take(sent), covariance=covariance, users=users_of(users, sent))
         return replace(merged(batch, answered, sent), n_sent=len(sent), reason=self.reason)
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws, (M, n, K, d), by NUTS where the first engine does not vouch for its own."""
         sent = np.flatnonzero(~self._first.fit(data).vouched)
         draws = self._first.draw(data, n, rng=rng)
-        if len(sent):
-            draws[sent] = self._nuts.draw(data.take(sent), n, rng=rng)
+        if len(sent) and not self.nuts.discrete:
+            draws[sent] = self.nuts.draw(data.take(sent), n, rng=rng)
         return draws
 
 

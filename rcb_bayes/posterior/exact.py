@@ -99,23 +99,23 @@ def component_posterior(
     """
     gram, moment = block_statistics(prior.arms, data)  # (M, B, p, p), (M, B, p)
     n_components = prior.means.shape[1]
-    tau = np.broadcast_to(np.asarray(precision, dtype=float), prior.log_weights.shape)  # (B, C)
-    information = gram[:, :, None] * tau[..., None, None]  # (M, B, C, p, p)
+    tau = np.atleast_2d(np.asarray(precision, dtype=float))  # (B, C), or (1, 1) where all are alike
+    information = gram[:, :, None] * tau[..., None, None]  # (M, B, C or 1, p, p)
     adjoint = prior.roots.swapaxes(-1, -2)
     inner = adjoint @ information @ prior.roots
     inner[..., range(inner.shape[-1]), range(inner.shape[-1])] += 1.0
     pull = moment[:, :, None] * tau[..., None] - (information @ prior.means[..., None])[..., 0]  # h, (M, B, C, p)
-    if covariance:
-        half = np.linalg.solve(np.linalg.cholesky(inner), np.broadcast_to(adjoint, inner.shape))  # chol^-1 R'
+    factor, log_det = _factor(inner) if covariance or n_components > 1 else (None, None)
+    if factor is not None and covariance:
+        half = np.linalg.solve(factor, np.broadcast_to(adjoint, inner.shape))  # chol^-1 R'
         spread = half.swapaxes(-1, -2) @ half
         shift = (spread @ pull[..., None])[..., 0]
     else:
         spread = None
         shift = (prior.roots @ np.linalg.solve(inner, adjoint @ pull[..., None]))[..., 0]
     mean = prior.means + shift
-    if n_components == 1:
+    if log_det is None or n_components == 1:
         return ComponentPosterior(mean, spread, np.zeros(mean.shape[:3]))
-    log_det = np.linalg.slogdet(inner)[1]
     fit = (prior.means * (moment[:, :, None] * tau[..., None] + pull)).sum(axis=-1)  # 2 m'X'y/s2 - m'Lm
     log_weight = prior.log_weights - 0.5 * log_det + 0.5 * (fit + (pull * shift).sum(axis=-1))
     if np.ndim(precision):
@@ -167,10 +167,10 @@ def exact_draws(
 def block_statistics(arms: np.ndarray, data: Statistics) -> tuple[FloatArray, FloatArray]:
     """X'X (M, B, p, p), block diagonal over a block's arms, and X'y (M, B, p), for blocks of arms (B, k)."""
     d = data.xty.shape[-1]
-    moment = data.xty[:, arms].reshape(data.n_sets, len(arms), -1)
+    p = arms.shape[1] * d
+    moment = data.xty[:, arms].reshape(data.n_sets, len(arms), p)
     if arms.shape[1] == 1:
         return data.xtx[:, arms[:, 0]], moment
-    p = moment.shape[-1]
     gram = np.zeros((data.n_sets, len(arms), p, p))
     for k in range(arms.shape[1]):
         gram[:, :, k * d : (k + 1) * d, k * d : (k + 1) * d] = data.xtx[:, arms[:, k]]
@@ -184,6 +184,17 @@ def square_roots(covariances: FloatArray) -> FloatArray:
     except np.linalg.LinAlgError:
         flat = covariances.reshape(-1, *covariances.shape[-2:])
         return np.stack([square_root(cov) for cov in flat]).reshape(covariances.shape)
+
+
+def _factor(inner: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Roots of I + R'LR and its log determinants; no eigenvalue is below one, whatever rounding makes of it."""
+    try:
+        factor = np.linalg.cholesky(inner)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(inner)
+        values = np.maximum(values, 1.0)
+        return vectors * np.sqrt(values)[..., None, :], np.log(values).sum(axis=-1)
+    return factor, 2.0 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
 
 
 def _noise_terms(arms: np.ndarray, data: Statistics, tau: FloatArray) -> FloatArray:

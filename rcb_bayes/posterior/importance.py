@@ -5,7 +5,9 @@ belief's density p and the Gaussian likelihood L read off X'X and X'y; independe
 The base draws z are scrambled Sobol points, shared by many data sets but replicated, because an error that all data
 sets share does not average out over them.
 
-A group's answer is vouched for when the Pareto k-hat of its weights is below .7 and their effective size at least 200.
+A group's answer is vouched for when the Pareto k-hat of its weights is below .7 and their effective size at least 200,
+when the draws hide no lump of the belief (``rcb_bayes.posterior.lumps``) and when the posterior variance does not rest
+on a handful of draws (weights alone do not tell about a mean); in either case k-hat is given as infinite.
 What is not vouched for is tried again with better proposals and more draws, and in the end handed back to the caller.
 """
 
@@ -17,6 +19,7 @@ import numpy as np
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics
+from rcb_bayes.posterior.lumps import Cover, find_lumps, log_hiding
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.proposal import (
     Proposal,
@@ -34,6 +37,8 @@ from rcb_bayes.schema import FloatArray
 KHAT_LIMIT = 0.7
 MIN_EFFECTIVE_SIZE = 200.0
 N_REPLICATES = 8
+_MIN_SPREAD_SIZE = 10.0
+_NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
 _CHUNK_VALUES = 4_000_000  # coefficients drawn at a time: about 100 MB with the temporaries
 
 
@@ -103,12 +108,14 @@ class ImportanceSampler:
         size = self._prior.n_arms * self._prior.n_features
         step = max(1, _CHUNK_VALUES // (attempt.n_draws * size))
         parts: list[tuple[np.ndarray, Weighted]] = []
-        for replicate in range(min(N_REPLICATES, int(position.max()) + 1)):
+        for replicate in range(N_REPLICATES):
             members = np.flatnonzero(position % N_REPLICATES == replicate)
             for start in range(0, len(members), step):
                 chunk = members[start : start + step]
                 found = self._weigh(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
                 parts.append((chunk, found))
+        if not parts:
+            return self._weigh(data, attempt, replicate=0, covariance=covariance)
         return _gather(parts, n_sets=data.n_sets)
 
     def draw(self, data: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
@@ -118,17 +125,29 @@ class ImportanceSampler:
         for m in range(data.n_sets):
             one = data.take(slice(m, m + 1))
             draws, log_weight = self._weighted_draws(one, first, replicate=m % N_REPLICATES)
+            tried = first
             for attempt in more:
-                if self._average(draws, log_weight, one, covariance=False).vouched[0]:
+                if self._average(draws, log_weight, one, tried, covariance=False).vouched[0]:
                     break
+                tried = attempt
                 draws, log_weight = self._weighted_draws(one, attempt, replicate=m % N_REPLICATES)
             out[m] = resample(draws[0], log_weight[0], law=self._gaussian, n=n, rng=rng)
+        return self._redraw_unseen(out, data, rng=rng)
+
+    def _redraw_unseen(self, out: FloatArray, data: Statistics, *, rng: np.random.Generator) -> FloatArray:
+        """Groups without any sample are drawn from the belief."""
+        for arms in self._prior.groups:
+            rows = np.flatnonzero(data.n[:, list(arms)].sum(axis=1) == 0)
+            if len(rows):
+                n = out.shape[1]
+                fresh = self._prior.draw_arrays(len(rows) * n, rng=rng)[0].reshape(len(rows), *out.shape[1:])
+                out[np.ix_(rows, range(n), arms)] = fresh[:, :, list(arms)]
         return out
 
     def _weigh(self, data: Statistics, attempt: Attempt, *, replicate: int, covariance: bool) -> Weighted:
         """Draw, weigh and average for one chunk of data sets that share base draws."""
         draws, log_weight = self._weighted_draws(data, attempt, replicate=replicate)
-        return self._average(draws, log_weight, data, covariance=covariance)
+        return self._average(draws, log_weight, data, attempt, covariance=covariance)
 
     def _weighted_draws(self, data: Statistics, attempt: Attempt, *, replicate: int) -> tuple[FloatArray, FloatArray]:
         """Draws (M, S, K d) and the log weights of each group (M, S, G)."""
@@ -139,7 +158,7 @@ class ImportanceSampler:
         for groups, surrogate in self._batches[attempt.surrogate]:
             proposal = self._propose(surrogate, data, attempt)
             base = self._base_draws(n_draws, proposal.mean.shape[-1] + 1, replicate)
-            values, log_q = _draw(proposal, base)  # (M, B, S, p), (M, B, S)
+            values, log_q = proposal.draw(base)  # (M, B, S, p), (M, B, S)
             log_likelihood = self._log_likelihood(values, surrogate.arms, data)
             for b, group in enumerate(groups):
                 draws[:, :, self._gaussian.flat_index(self._gaussian.blocks[group])] = values[:, b]
@@ -147,36 +166,53 @@ class ImportanceSampler:
         log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
         return draws, np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
 
-    def _average(self, draws: FloatArray, log_weight: FloatArray, data: Statistics, *, covariance: bool) -> Weighted:
+    def _average(
+        self, draws: FloatArray, log_weight: FloatArray, data: Statistics, attempt: Attempt, *, covariance: bool
+    ) -> Weighted:
         n_sets, n_draws, size = draws.shape
         k, d = self._prior.n_arms, self._prior.n_features
         mean = np.empty((n_sets, size))
         joint = np.zeros((n_sets, size, size)) if covariance else None
         khat = np.empty((n_sets, len(self._prior.groups)))
         effective = np.empty_like(khat)
+        hidden = self._hidden(data, attempt)
         for g, block in enumerate(self._gaussian.blocks):
             index = self._gaussian.flat_index(block)
             group = np.ascontiguousarray(log_weight[:, :, g])
-            khat[:, g] = pareto_khat(group)
             weight = normalised(group)
             effective[:, g] = 1.0 / np.maximum((weight**2).sum(axis=1), 1.0 / n_draws)
             part = draws[:, :, index]
             mean[:, index] = (weight[:, None, :] @ part)[:, 0]
+            centred = part - mean[:, None, index]
+            unsafe = hidden[:, g] | (_spread_size(weight, centred) < _MIN_SPREAD_SIZE)
+            khat[:, g] = np.where(unsafe, np.inf, pareto_khat(group))
             if joint is not None:
-                centred = part - mean[:, None, index]
                 joint[:, np.array(index)[:, None], index] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
             unseen = data.n[:, list(block.arms)].sum(axis=1) == 0
             self._fill_unseen(unseen, index, mean, joint)
             khat[unseen, g], effective[unseen, g] = -np.inf, n_draws
         smallest = effective.min(axis=1)
-        worst = np.where(np.isnan(khat).any(axis=1), np.nan, np.nan_to_num(khat, nan=0.0, neginf=-np.inf).max(axis=1))
         return Weighted(
             mean=mean.reshape(n_sets, k, d),
             covariance=joint,
-            khat=worst,
+            khat=khat.max(axis=1),  # NaN if any group's is
             effective_size=smallest,
             effective_share=smallest / n_draws,
         )
+
+    def _hidden(self, data: Statistics, attempt: Attempt) -> np.ndarray:
+        """Whether the plain Gaussian's posterior hides a lump that matters for a data set and group, (M, G)."""
+        out = np.zeros((data.n_sets, len(self._prior.groups)), dtype=bool)
+        if attempt.surrogate != "moments" or not self._cover.gaussian_hides:
+            return out
+        pairs = zip(self._batches["moments"], self._batches["defensive"], strict=True)
+        for (groups, plain), (_, full) in pairs:
+            narrow = surrogate_posterior(plain, data, sigma=self._sigma)
+            wide = surrogate_posterior(full, data, sigma=self._sigma)
+            excess = wide.log_density(wide.mean) - narrow.log_density(wide.mean)  # (M, B, C)
+            lost = (np.exp(wide.log_weight) * (excess > log_hiding(attempt.n_draws))).sum(axis=2)
+            out[:, groups] = lost > _NEGLIGIBLE
+        return out
 
     def _fill_unseen(self, unseen: np.ndarray, index: list[int], mean: FloatArray, joint: FloatArray | None) -> None:
         """A group without any sample keeps its prior."""
@@ -205,11 +241,11 @@ class ImportanceSampler:
 
     @cached_property
     def _batches(self) -> dict[str, list[tuple[list[int], Components]]]:
-        """For each surrogate, the groups of equal size with their components."""
-        sizes: dict[int, list[int]] = {}
-        for g, block in enumerate(self._gaussian.blocks):
-            sizes.setdefault(len(block.arms), []).append(g)
-        laws = {"moments": self._gaussian, "defensive": scale_surrogate(self._prior, self._gaussian)}
+        """For each surrogate, the groups of equal shape with their components."""
+        sizes: dict[tuple[int, int], list[int]] = {}
+        for g, block in enumerate(self._cover.law.blocks):
+            sizes.setdefault((len(block.arms), block.n_components), []).append(g)
+        laws = {"moments": self._gaussian, "defensive": self._cover.law}
         return {
             name: [(groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()]
             for name, law in laws.items()
@@ -233,6 +269,11 @@ class ImportanceSampler:
         return moment_surrogate(self._prior)
 
     @cached_property
+    def _cover(self) -> Cover:
+        smooth = scale_surrogate(self._prior, self._gaussian)
+        return find_lumps(self._prior, self._gaussian, smooth, fewest=LADDER[0].n_draws, most=LADDER[-2].n_draws)
+
+    @cached_property
     def _sites(self) -> Sites:
         return Sites(self._prior, self._gaussian)
 
@@ -251,32 +292,21 @@ def resample(
     return out.reshape(n, law.n_arms, law.n_features)
 
 
-def _draw(proposal: Proposal, base: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Draws (M, B, S, p) of the proposals and their log densities (M, B, S), constants dropped."""
-    uniform, normal = base[:, 0], base[:, 1:]
-    log_det = np.log(np.diagonal(proposal.root, axis1=-2, axis2=-1)).sum(axis=-1)  # (M, B, C)
-    moved = normal @ proposal.root.swapaxes(-1, -2)  # (M, B, C, S, p)
-    moved += proposal.mean[..., None, :]
-    if proposal.mean.shape[2] == 1:
-        return moved[:, :, 0], -0.5 * (normal**2).sum(axis=1) - log_det
-    edges = np.cumsum(np.exp(proposal.log_weight), axis=2)  # (M, B, C)
-    label = (uniform > edges[..., :-1, None]).sum(axis=2)  # (M, B, S)
-    values = np.take_along_axis(moved, label[:, :, None, :, None], axis=2)[:, :, 0]
-    n_components = proposal.mean.shape[2]
-    terms = np.empty((n_components, *label.shape))
-    inverse = np.linalg.inv(proposal.root)
-    for c in range(n_components):
-        scaled = (values - proposal.mean[:, :, c, None]) @ inverse[:, :, c].swapaxes(-1, -2)
-        terms[c] = (proposal.log_weight[..., c] - log_det[..., c])[..., None] - 0.5 * (scaled**2).sum(axis=-1)
-    return values, np.logaddexp.reduce(terms, axis=0)
-
-
 def normalised(log_weight: FloatArray) -> FloatArray:
     """Weights that sum to one over the draws, (M, S); all alike where every one of them has collapsed."""
     top = log_weight.max(axis=1, keepdims=True)
     weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
     total = weight.sum(axis=1, keepdims=True)
     return np.where(total > 0, weight / np.maximum(total, np.finfo(float).tiny), 1.0 / weight.shape[1])
+
+
+def _spread_size(weight: FloatArray, centred: FloatArray) -> FloatArray:
+    """How many draws the posterior variance of the worst coefficient rests on, (M, S), (M, S, p) -> (M,)."""
+    squares = centred**2
+    first = (weight[:, None, :] @ squares)[:, 0]
+    np.multiply(squares, squares, out=squares)
+    second = ((weight**2)[:, None, :] @ squares)[:, 0]
+    return (first**2 / np.maximum(second, np.finfo(float).tiny)).min(axis=1)
 
 
 def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighted:
@@ -295,9 +325,8 @@ def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighte
 
 
 def _keep_better(old: Weighted, new: Weighted, index: np.ndarray) -> Weighted:
-    """Replace the data sets at ``index`` where the new attempt is vouched for, or better than what stood there."""
-    before = old.khat[index]
-    wins = new.vouched | ~(before <= new.khat)
+    """Replace the data sets at ``index`` where the new attempt is vouched for, or has more to show."""
+    wins = new.vouched | (new.effective_size > old.effective_size[index])
     rows = index[wins]
     for name in ("mean", "covariance", "khat", "effective_size", "effective_share"):
         target = getattr(old, name)

@@ -16,8 +16,9 @@ import numpy as np
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows
 from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES, normalised, resample
+from rcb_bayes.posterior.lumps import find_lumps
 from rcb_bayes.posterior.pareto import pareto_khat
-from rcb_bayes.posterior.proposal import lifted, moment_surrogate
+from rcb_bayes.posterior.proposal import lifted, moment_surrogate, scale_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
@@ -184,8 +185,15 @@ class LaplaceEngine:
 
     @cached_property
     def _surrogate(self) -> GaussianLaw:
-        """The belief's closed form, or a Gaussian with its moments."""
-        return self.prior.law if self.prior.law is not None else moment_surrogate(self.prior)
+        """The belief's closed form, or a Gaussian with its moments and the lumps that it would hide."""
+        if self.prior.law is not None:
+            return self.prior.law
+        gaussian = moment_surrogate(self.prior)
+        smooth = scale_surrogate(self.prior, gaussian)  # tails are not lumps: the proposal has its own
+        full = find_lumps(self.prior, gaussian, smooth, fewest=_LADDER[0], most=_LADDER[-1]).law
+        pairs = zip(gaussian.blocks, full.blocks, smooth.blocks, strict=True)
+        blocks = tuple(_with_lumps(plain, whole, start=part.n_components) for plain, whole, part in pairs)
+        return GaussianLaw(n_arms=gaussian.n_arms, n_features=gaussian.n_features, blocks=blocks)
 
 
 @dataclass(slots=True, eq=False)
@@ -214,6 +222,17 @@ class _Estimates:
     @property
     def vouched(self) -> np.ndarray:
         return (self.khat < KHAT_LIMIT) & (self.effective_size >= MIN_EFFECTIVE_SIZE)
+
+
+def _with_lumps(plain: Block, full: Block, *, start: int) -> Block:
+    """A Gaussian block with the components that ``full`` has from ``start`` on; all get the same share of the draws."""
+    n_components = 1 + full.n_components - start
+    return Block(
+        arms=plain.arms,
+        weights=np.full(n_components, 1.0 / n_components),
+        means=np.concatenate([plain.means, full.means[start:]]),
+        covariances=np.concatenate([plain.covariances, full.covariances[start:]]),
+    )
 
 
 def _signed_design(data: Rows, arms: tuple[int, ...]) -> FloatArray:

@@ -11,6 +11,7 @@ from rcb_bayes.schema import FloatArray
 
 _PRIOR_WEIGHT = 10.0
 _MIN_TAIL = 5
+_BOUNDED = 3.0
 
 
 def pareto_khat(log_weights: FloatArray) -> FloatArray:
@@ -18,6 +19,10 @@ def pareto_khat(log_weights: FloatArray) -> FloatArray:
 
     Rows whose weights are all alike get ``-inf`` (nothing to worry about); rows whose weights have collapsed (most of
     the tail zero, or nothing finite) get NaN. So test for a good row by ``k <= 0.7``, which NaN fails.
+
+    Rows in which no weight exceeds three times the mean get 0 at most. A bounded tail has a shape of 0 or less, but
+    the fit takes a plateau of like weights below a few larger ones for a long tail (shapes of 1 to 7 were seen at an
+    effective size of 98 % of the draws and errors below .01 standard deviations).
     """
     n_draws = log_weights.shape[1]
     n_tail = int(3.0 * np.sqrt(n_draws)) if n_draws > 225 else n_draws // 5
@@ -29,6 +34,9 @@ def pareto_khat(log_weights: FloatArray) -> FloatArray:
     ordered = np.exp(np.sort(largest, axis=1))  # (M, n_tail + 1), the cutoff first
     tail = ordered[:, 1:] - ordered[:, :1]
     khat = _fit(tail)
+    with np.errstate(invalid="ignore"):
+        bounded = _BOUNDED * np.exp(log_weights - top).mean(axis=1) >= 1.0
+    khat = np.where(bounded & ~np.isnan(khat), np.minimum(khat, 0.0), khat)
     khat = np.where(tail[:, -1] <= 1e-12, -np.inf, khat)
     return np.where(np.isfinite(top[:, 0]), khat, np.nan)
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics, component_posterior, square_roots
+from rcb_bayes.posterior.lumps import mixture_weights
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
@@ -34,12 +35,46 @@ class Proposal:
     root: FloatArray
     log_weight: FloatArray
 
+    def draw(self, base: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Draws (M, B, S, p) and their log densities (M, B, S), up to a constant.
+
+        ``base`` (S, 1 + p) holds a uniform variable, which picks the component, and standard normal ones.
+        """
+        uniform, normal = base[:, 0], base[:, 1:]
+        values = self._moved(normal, 0)
+        if self.mean.shape[2] == 1:
+            return values, -0.5 * (normal**2).sum(axis=1) - self._log_det()
+        edges = np.cumsum(np.exp(self.log_weight), axis=2)  # (M, B, C)
+        label = (uniform > edges[..., :-1, None]).sum(axis=2)  # (M, B, S)
+        for c in range(1, self.mean.shape[2]):
+            np.copyto(values, self._moved(normal, c), where=(label == c)[..., None])
+        return values, self.log_density(values)
+
+    def log_density(self, values: FloatArray) -> FloatArray:
+        """Log densities at values (M, B, S, p), up to a constant: (M, B, S)."""
+        log_det = self._log_det()
+        inverse = np.linalg.inv(self.root).swapaxes(-1, -2)
+        total = np.full(values.shape[:-1], -np.inf)
+        for c in range(self.mean.shape[2]):
+            scaled = (values - self.mean[:, :, c, None]) @ inverse[:, :, c]
+            constant = (self.log_weight[..., c] - log_det[..., c])[..., None]
+            np.logaddexp(total, constant - 0.5 * np.einsum("...p,...p->...", scaled, scaled), out=total)
+        return total
+
+    def _moved(self, normal: FloatArray, component: int) -> FloatArray:
+        moved = normal @ self.root[:, :, component].swapaxes(-1, -2)
+        moved += self.mean[:, :, component, None]
+        return moved
+
+    def _log_det(self) -> FloatArray:
+        return np.log(np.diagonal(self.root, axis1=-2, axis2=-1)).sum(axis=-1)  # (M, B, C)
+
 
 def surrogate_posterior(surrogate: Components, data: Statistics, *, sigma: float) -> Proposal:
     """The exact posterior of surrogate blocks of equal shape."""
     found = component_posterior(surrogate, data, precision=1.0 / sigma**2)
     assert found.covariance is not None  # asked for
-    return Proposal(found.mean, square_roots(lifted(found.covariance)), found.log_weight)
+    return Proposal(found.mean, _triangular_roots(found.covariance), found.log_weight)
 
 
 def half_and_half(first: Proposal, second: Proposal) -> Proposal:
@@ -70,7 +105,9 @@ def scale_surrogate(prior: Prior, gaussian: GaussianLaw) -> GaussianLaw:
     for block in gaussian.blocks:
         centred = flat[:, gaussian.flat_index(block)] - block.means[0]
         scaled = np.linalg.solve(np.linalg.cholesky(block.covariances[0]), centred.T)
-        weights = _fit_scale_weights((scaled**2).sum(axis=0), p=centred.shape[1])
+        radius2 = (scaled**2).sum(axis=0)
+        # No weight below 1 %, so that tails stay covered.
+        weights = mixture_weights(-0.5 * radius2[:, None] / _SCALES**2 - len(scaled) * np.log(_SCALES), least=0.01)
         blocks.append(
             Block(
                 arms=block.arms,
@@ -80,18 +117,6 @@ def scale_surrogate(prior: Prior, gaussian: GaussianLaw) -> GaussianLaw:
             )
         )
     return GaussianLaw(n_arms=gaussian.n_arms, n_features=gaussian.n_features, blocks=tuple(blocks))
-
-
-def _fit_scale_weights(radius2: FloatArray, *, p: int) -> FloatArray:
-    """Mixture weights of the scales given squared radii (n,), by EM; none below 1 %, so that tails stay covered."""
-    log_density = -0.5 * radius2[:, None] / _SCALES**2 - p * np.log(_SCALES)
-    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    weights = np.full(len(_SCALES), 1.0 / len(_SCALES))
-    for _ in range(100):
-        share = density * weights
-        weights = (share / share.sum(axis=1, keepdims=True)).mean(axis=0)
-    weights = np.maximum(weights, 0.01)
-    return weights / weights.sum()
 
 
 def _robust_variances(prior: Prior) -> FloatArray:
@@ -121,6 +146,18 @@ def lifted(covariance: FloatArray) -> FloatArray:
     """Add a trace of the identity, so that a covariance with a lost digit is still positive definite."""
     diagonal = np.diagonal(covariance, axis1=-2, axis2=-1)
     return covariance + 1e-12 * diagonal.mean(axis=-1)[..., None, None] * np.eye(covariance.shape[-1])
+
+
+def _triangular_roots(covariances: FloatArray) -> FloatArray:
+    """Lower triangular roots with a positive diagonal, of covariances that rounding may have made singular."""
+    roots = square_roots(lifted(covariances))
+    if not np.triu(roots, 1).any():
+        return roots
+    lower = np.linalg.qr(roots.swapaxes(-1, -2), mode="r").swapaxes(-1, -2)
+    diagonal = np.diagonal(lower, axis1=-2, axis2=-1)
+    lower = lower * np.where(diagonal < 0, -1.0, 1.0)[..., None, :]
+    least = 1e-8 * np.abs(diagonal).max(axis=-1)[..., None]
+    return lower + np.maximum(least - np.abs(diagonal), 0.0)[..., None] * np.eye(lower.shape[-1])
 
 
 class Sites:
@@ -186,7 +223,7 @@ def expectation_propagation(
         shift = 0.5 * (shift + new_shift)
     covariance = _inverse(gram, precision)
     mean = (covariance @ (moment + shift)[..., None])[..., 0]
-    root = square_roots(lifted(0.5 * (covariance + covariance.swapaxes(-1, -2))))
+    root = _triangular_roots(0.5 * (covariance + covariance.swapaxes(-1, -2)))
     return Proposal(mean[:, :, None], root[:, :, None], np.zeros((*mean.shape[:2], 1)))
 
 

@@ -139,4 +139,13 @@ def _symptoms(batch: PosteriorBatch) -> str:
     divergences = batch.diagnostics.get("divergences")
     if divergences is not None and np.nansum(divergences[bad]) > 0:
         found.append(f"{int(np.nansum(divergences[bad]))} divergences")
+    if _looks_good(batch)[bad].any():
+        found.append("chains may miss a camp of the mixture")
     return ", ".join(found) or "weights collapsed"
+
+
+def _looks_good(batch: PosteriorBatch) -> BoolArray:
+    """Whether chains have nothing against them but the belief, (M,)."""
+    rhat, size = (batch.diagnostics.get(name, np.full(batch.n_sets, np.nan)) for name in ("rhat", "ess_bulk"))
+    divergences = batch.diagnostics.get("divergences", np.zeros(batch.n_sets))
+    return (rhat <= RHAT_LIMIT) & (size >= MIN_BULK_ESS) & ~(divergences > 0)

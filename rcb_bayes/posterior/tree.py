@@ -6,8 +6,8 @@ import numpy as np
 
 from rcb_bayes.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.engines import Engine, check_data, make_engine
-from rcb_bayes.posterior.nuts import NutsEngine, diagnose, is_good
+from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_engine
+from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import ARM, FEATURE, FloatArray
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _CHAINS, _DRAWS = 2, 1000
+_OBSERVED_DIMS = {
+    "xtx": [ARM, FEATURE, f"{FEATURE}_2"],
+    "xty": [ARM, FEATURE],
+    "yty": [ARM],
+    "n": [ARM],
+    "x": ["sample", FEATURE],
+    "arm_position": ["sample"],
+    "reward": ["sample"],
+}
 
 
 def fit_posterior(
@@ -30,8 +39,11 @@ def fit_posterior(
     check_data(prior, noise, data, n_sets=1)
     chosen = make_engine(prior, noise, engine=engine, seed=seed)
     if isinstance(chosen, NutsEngine):
-        return _from_nuts(chosen, data)
-    return _from_draws(chosen, warn_if_not_vouched(chosen.fit(data)), data, seed=seed)
+        return _from_nuts(chosen, data, reason=chosen.reason)
+    batch = chosen.fit(data)
+    if isinstance(chosen, CheckedEngine) and batch.engine[0] == NutsEngine.name:
+        return _from_nuts(chosen.nuts, data, reason=chosen.reason)
+    return _from_draws(chosen, warn_if_not_vouched(batch), data, seed=seed)
 
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
@@ -56,23 +68,23 @@ def _from_draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, 
     return _tree(prior, draws.reshape(*shape, prior.n_arms, prior.n_features), stats, data, reason=batch.reason)
 
 
-def _from_nuts(engine: NutsEngine, data: Statistics | Rows) -> "xr.DataTree":
+def _from_nuts(engine: NutsEngine, data: Statistics | Rows, *, reason: str) -> "xr.DataTree":
     sampled = engine.sample(data)
     draws = sampled["posterior"]["beta"].values
     stats = {name: values.values for name, values in sampled["sample_stats"].data_vars.items() if values.ndim == 2}
-    found = diagnose(sampled)
+    found = diagnose(draws, int(sampled["sample_stats"]["diverging"].values.sum()))
     stats |= {name: np.full(draws.shape[:2], value) for name, value in found.items()}
-    stats["vouched"] = np.full(draws.shape[:2], is_good(found))
+    stats["vouched"] = np.full(draws.shape[:2], engine.vouches(found))
     warn_if_not_vouched(
         PosteriorBatch(
             mean=draws.mean(axis=(0, 1))[None],
             covariance=None,
-            vouched=np.array([is_good(found)]),
+            vouched=np.array([engine.vouches(found)]),
             engine=np.array([engine.name], dtype=object),
             diagnostics={name: np.array([value]) for name, value in found.items()},
         )
     )
-    return _tree(engine.prior, draws, stats, data, reason=engine.reason)
+    return _tree(engine.prior, draws, stats, data, reason=reason)
 
 
 def _tree(
@@ -86,8 +98,8 @@ def _tree(
             "sample_stats": stats,
             "observed_data": _observed(data),
         },
-        coords={ARM: list(prior.arms), FEATURE: list(prior.features)},
-        dims={"beta": [ARM, FEATURE]},
+        coords={ARM: list(prior.arms), FEATURE: list(prior.features), f"{FEATURE}_2": list(prior.features)},
+        dims={"beta": [ARM, FEATURE]} | _OBSERVED_DIMS,
     )
     tree.attrs.update({"engine": reason, "belief": prior.name})
     return tree

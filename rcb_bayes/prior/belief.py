@@ -150,6 +150,11 @@ class Prior:
         return self.law is not None and not self.law.is_gaussian
 
     @property
+    def has_mixture(self) -> bool:
+        """Whether beta may lie in one of several camps, which a chain need not travel between."""
+        return self.is_mixture if self._source is None else self._source.has_mixture
+
+    @property
     def is_conditionally_gaussian(self) -> bool:
         """Whether beta is Gaussian given a few other variables: scales, correlations, an unknown noise."""
         if self._source is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pymc.distributions.mixture import MixtureRV
 from pytensor.graph.traversal import ancestors
 
 from rcb_bayes.errors import BeliefError, BeliefWarning
@@ -79,6 +80,12 @@ class ModelBelief:
         behind = set(ancestors([self._beta]))
         free = [variable for variable in self._variables if variable in behind]
         return find_density(self._beta, free=free, graph=self._graph, sources=self._sources, groups=self.groups)
+
+    @property
+    def has_mixture(self) -> bool:
+        """Whether a finite mixture stands behind beta."""
+        mixed = any(isinstance(v.owner.op, MixtureRV) for v in drawn_behind([self._beta]) if v.owner is not None)
+        return mixed or (self.law is not None and not self.law.is_gaussian)
 
     @cached_property
     def conditioners(self) -> list[Any] | None:
