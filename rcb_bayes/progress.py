@@ -4,12 +4,16 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 
 _PATIENCE = 2.0
 
 
 def track[T](items: Sequence[T], *, description: str) -> Iterator[T]:
-    """Iterate over items, with a progress bar on standard error once two seconds have passed."""
+    """Iterate over items, with a progress bar on standard error once two seconds have passed.
+
+    The bar comes after the first item that ends later than that; work that is done sooner writes nothing at all.
+    """
     if not _is_watched():
         yield from items
         return
@@ -17,11 +21,16 @@ def track[T](items: Sequence[T], *, description: str) -> Iterator[T]:
     from rich.progress import Progress
 
     start = time.monotonic()
-    with Progress(console=Console(stderr=True), transient=True, disable=False) as bar:
-        task = bar.add_task(description, total=len(items), visible=False)
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task(description, total=len(items))
+    with ExitStack() as stack:
+        shown = False
         for item in items:
             yield item
-            bar.update(task, advance=1, visible=time.monotonic() - start > _PATIENCE)
+            bar.advance(task)
+            if not shown and time.monotonic() - start > _PATIENCE:
+                stack.enter_context(bar)
+                shown = True
 
 
 def _is_watched() -> bool:

@@ -6,6 +6,7 @@ knots follow both the belief and the likelihood.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -272,3 +273,9 @@ BELIEFS: dict[str, Belief] = {
         build=lambda d: two_camps(*CAMPS, n_features=d), log_density=log_two_camps(*CAMPS), knots=CAMPS[1], scale=0.3
     ),
 }
+
+
+@cache
+def cached_prior(name: str, n_features: int) -> Prior:
+    """The belief of that name, built and compiled once."""
+    return BELIEFS[name].build(n_features)
