@@ -82,12 +82,15 @@ def test_nothing_goes_to_standard_output(clock: Clock, capsys: pytest.CaptureFix
 
 
 def test_errors_come_through_and_the_cursor_comes_back(clock: Clock):
-    terminal = Terminal()
-    with redirect_stderr(terminal), pytest.raises(RuntimeError, match="stop"):
+    def fail_at(last: int) -> None:
         for item in progress.track(range(4), description="Sampling worlds"):
             clock.now += 5.0
-            if item == 2:
+            if item == last:
                 raise RuntimeError("stop")
+
+    terminal = Terminal()
+    with redirect_stderr(terminal), pytest.raises(RuntimeError, match="stop"):
+        fail_at(2)
     gc.collect()  # the bar goes with its generator
     assert "Sampling worlds" in terminal.getvalue()
     assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
