@@ -26,6 +26,8 @@ from rcb_bayes.prior import Prior
 from tests.posterior import twins
 from tests.posterior.twins import BELIEFS, cached_prior, simulate_statistics
 
+pytestmark = pytest.mark.slow  # quadrature for many data sets: minutes, not seconds
+
 WRONG = 0.3  # no vouched answer may be off by more
 LARGE_RMS = 0.1
 SIGMA = 0.3
