@@ -111,7 +111,7 @@ def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
     verdict = combine([judge(value, error, rho) for value, error, _, _ in cells])
     value, error, arm, saturated = min(cells)
     share, share_error = _share_of_users(stages, arm, saturated, tau=tau, rho=rho)
-    names = ", ".join(market.arms[k] for k in saturated)
+    names = ", ".join(market.arms[k] for k in saturated[:6]) + (", ..." if len(saturated) > 6 else "")
     seen = f"{len(looked_at)} of the {len(sets)}" if not stages.arms_apart and len(sets) > _MAX_SETS else f"{len(sets)}"
     return Check(
         name="1 fighting chance",
@@ -136,10 +136,14 @@ def hardest_sets(sets: list[tuple[int, ...]], *, n_arms: int) -> list[tuple[int,
     A further saturated arm can only lower G in every world, so a set is left out if each arm it leaves unsaturated is
     also left unsaturated by a larger set.
     """
+    codes = [sum(1 << arm for arm in arms) for arms in sets]  # a bit for each arm
     kept = []
-    for arms in sets:
-        larger = [other for other in sets if set(other) > set(arms)]
-        if any(all(arm in other for other in larger) for arm in range(n_arms) if arm not in arms):
+    for arms, code in zip(sets, codes, strict=True):
+        in_all_larger = (1 << n_arms) - 1
+        for other in codes:
+            if other & code == code != other:
+                in_all_larger &= other
+        if in_all_larger & ~code:
             kept.append(arms)
     return kept
 

@@ -15,7 +15,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _TIE = 1e-12
-_N_USERS = 20_000
+_N_USERS = 5000
 
 
 def promoted_arms(means: FloatArray, open_arms: Sequence[int], *, rng: np.random.Generator) -> np.ndarray:
@@ -39,7 +39,7 @@ def saturated_sets(market: Market, *, n_per_arm: int, n_runs: int = 200, seed: i
     Applicability
     -------------
     Users are explored at one rate for all. A rate of each user's own changes how often an arm is promoted, and with it
-    the order. The shares of users are exact for a table, else those of 20,000 users.
+    the order. The shares of users are exact for a table, else those of 5,000 users.
     """
     rng = np.random.default_rng(seed)
     users, weights = _users(market, rng)

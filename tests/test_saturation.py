@@ -10,7 +10,6 @@ from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.prior import Prior
 from rcb_bayes.saturation import promoted_arms, promotion_shares, saturated_sets
-from rcb_bayes.schema import FloatArray
 
 ONE = Empirical([[1.0]])
 
@@ -66,7 +65,7 @@ def test_two_arms_have_one_set() -> None:
 
 
 def test_equal_arms_fill_up_in_any_order() -> None:
-    n_runs = 4000
+    n_runs = 2000
     found = saturated_sets(market_of(np.zeros((4, 1))), n_per_arm=3, n_runs=n_runs, seed=2)
     assert len(found) == 14
     for arms, share in found.items():
@@ -85,29 +84,25 @@ def test_user_types_with_favourites_of_their_own() -> None:
     assert set(found.values()) == {1.0}
 
 
-def explicit_sets(market: Market, users: FloatArray, *, n_per_arm: int, rng: np.random.Generator) -> list[tuple]:
-    """One cold start, user by user."""
-    counts = np.zeros(market.n_arms, dtype=int)
-    visited = []
-    for user in users:
-        open_arms = np.flatnonzero(counts < n_per_arm).tolist()
-        if len(open_arms) == 1:
-            break
-        arm = promoted_arms(user[None] @ market.prior.mean.values.T, open_arms, rng=rng)[0]
-        counts[arm] += 1
-        if counts[arm] == n_per_arm:
-            visited.append(tuple(np.flatnonzero(counts == n_per_arm).tolist()))
-    return visited
+def explicit_sets(market: Market, *, n_per_arm: int, n_runs: int, rng: np.random.Generator) -> Counter[tuple]:
+    """The sets that cold starts pass, user by user, all runs side by side."""
+    counts = np.zeros((n_runs, market.n_arms), dtype=int)
+    visited: Counter[tuple] = Counter()
+    for _ in range(market.n_arms * n_per_arm):
+        users = market.covariates.sample(n_runs, seed=rng)
+        means = np.where(counts < n_per_arm, np.round(users @ market.prior.mean.values.T, 12), -np.inf)
+        best = means == means.max(axis=1, keepdims=True)
+        arm = np.where(best, rng.uniform(size=best.shape), -1.0).argmax(axis=1)
+        counts[range(n_runs), arm] += 1
+        full = counts[range(n_runs), arm] == n_per_arm
+        visited.update(tuple(np.flatnonzero(row == n_per_arm).tolist()) for row in counts[full])
+    return Counter({arms: count for arms, count in visited.items() if len(arms) < market.n_arms})
 
 
 def test_the_race_has_the_law_of_user_by_user_cold_starts() -> None:
     market = market_of([[0.3, 0.0], [0.1, 0.2], [0.0, -0.1], [0.0, -0.1]], Sphere(2))
-    n_per_arm, n_runs = 4, 1500
-    rng = np.random.default_rng(3)
-    seen: Counter[tuple] = Counter()
-    for _ in range(n_runs):
-        users = market.covariates.sample(4 * n_per_arm, seed=rng)
-        seen.update(explicit_sets(market, users, n_per_arm=n_per_arm, rng=rng))
+    n_per_arm, n_runs = 4, 2000
+    seen = explicit_sets(market, n_per_arm=n_per_arm, n_runs=n_runs, rng=np.random.default_rng(3))
     found = saturated_sets(market, n_per_arm=n_per_arm, n_runs=n_runs, seed=4)
     fresh = saturated_sets(market, n_per_arm=3 * n_per_arm, n_runs=n_runs, seed=4)
 

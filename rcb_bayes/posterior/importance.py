@@ -39,7 +39,7 @@ MIN_EFFECTIVE_SIZE = 200.0
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 10.0
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
-_CHUNK_VALUES = 4_000_000  # coefficients drawn at a time: about 100 MB with the temporaries
+_CHUNK_VALUES = 500_000  # coefficients drawn at a time: arrays of 4 MB, which the processor keeps near
 
 
 @dataclass(frozen=True, slots=True)

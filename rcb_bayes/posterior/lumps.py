@@ -17,6 +17,7 @@ from rcb_bayes.schema import FloatArray
 _N_DRAWS = 8192
 _FEW = 10.0
 _NEGLIGIBLE = 0.01  # share of the belief that may stay hidden
+_LITTLE = 0.5  # rise of the log density that is not worth another round
 _ROUNDS = 6
 _CLUSTERS = 8
 _MOST_LUMPS = 32
@@ -65,7 +66,7 @@ def mixture_weights(log_density: FloatArray, *, least: float) -> FloatArray:
     """Weights (C,) that fit a mixture of given densities to draws (n, C), by EM; none much below ``least``."""
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     weights = np.full(density.shape[1], 1.0 / density.shape[1])
-    for _ in range(100):
+    for _ in range(40):
         share = density * weights
         weights = (share / share.sum(axis=1, keepdims=True)).mean(axis=0)
     weights = np.maximum(weights, least)
@@ -84,24 +85,39 @@ def _share_in_bulk(plain: Block, draws: FloatArray, log_p: FloatArray, *, n_draw
 
 def _completed(block: Block, draws: FloatArray, log_p: FloatArray, *, fewest: int, most: int) -> Block:
     """The block with the lumps that it hides, or the block itself where there are none, or too many to be found."""
-    half = len(draws) // 2
-    fitted, held_out = slice(None, half), slice(half, None)
-    before = after = log_p - _log_density(block, draws)
-    found, gain = block, 0.0
+    fitted, held_out = slice(None, len(draws) // 2), slice(len(draws) // 2, None)
+    terms = _log_density(block, draws)[:, None]  # log densities of the block and of every lump, (n, 1 + lumps)
+    before = after = log_p - terms[:, 0]
+    lumps: list[tuple[FloatArray, FloatArray]] = []
+    weights = np.ones(1)
     rng = np.random.default_rng(4)
     for _ in range(_ROUNDS):
-        hidden = after[fitted] > log_hiding(fewest)
-        if hidden.mean() < _NEGLIGIBLE or found.n_components - block.n_components >= _MOST_LUMPS:
+        hidden = after > log_hiding(fewest)
+        if hidden.mean() < _NEGLIGIBLE or len(lumps) >= _MOST_LUMPS:
             break
         # The most hidden draws first: a spike would drown among thousands of draws that are hidden a little.
-        hidden &= after[fitted] > 0.5 * np.quantile(after[fitted][hidden], 0.9)
-        found = _enlarged(block, found, _clusters(draws[fitted][hidden], rng=rng), draws[fitted])
-        after = log_p - _log_density(found, draws)
-        gain = float((before - after > log_hiding(fewest))[held_out].mean())
-        if gain <= _NEGLIGIBLE:
-            return block
-    is_complete = (after[held_out] > log_hiding(most)).mean() < _NEGLIGIBLE
-    return found if gain > _NEGLIGIBLE and is_complete else block
+        hidden &= after > 0.5 * np.quantile(after[hidden], 0.9)
+        new = _clusters(draws[fitted][hidden[fitted]], rng=rng)
+        if not new:
+            break
+        lumps = lumps + new
+        terms = np.concatenate([terms, _component_log_density(new, draws)], axis=1)
+        weights = mixture_weights(terms[fitted], least=0.002)
+        weights[0] = max(weights[0], 0.1)
+        weights /= weights.sum()
+        last, after = after, log_p - np.logaddexp.reduce(terms + np.log(weights), axis=1)
+        if (last - after)[held_out][hidden[held_out]].mean() < _LITTLE:
+            break
+    is_gain = (before - after > log_hiding(fewest))[held_out].mean() > _NEGLIGIBLE
+    is_complete = (after > log_hiding(most))[held_out].mean() < _NEGLIGIBLE
+    if not (is_gain and is_complete):
+        return block
+    return Block(
+        arms=block.arms,
+        weights=np.concatenate([weights[0] * block.weights, weights[1:]]),
+        means=np.concatenate([block.means, [mean for mean, _ in lumps]]),
+        covariances=np.concatenate([block.covariances, [cov for _, cov in lumps]]),
+    )
 
 
 def _clusters(draws: FloatArray, *, rng: np.random.Generator) -> list[tuple[FloatArray, FloatArray]]:
@@ -122,33 +138,17 @@ def _clusters(draws: FloatArray, *, rng: np.random.Generator) -> list[tuple[Floa
     return clusters
 
 
-def _enlarged(block: Block, found: Block, clusters: list[tuple[FloatArray, FloatArray]], draws: FloatArray) -> Block:
-    """More components for a block, with all weights fitted anew; the smooth part keeps a tenth."""
-    start = block.n_components
-    means = np.concatenate([found.means[start:], *(mean[None] for mean, _ in clusters)])
-    covariances = np.concatenate([found.covariances[start:], *(cov[None] for _, cov in clusters)])
-    lumps = Block(arms=block.arms, weights=np.ones(len(means)), means=means, covariances=covariances)
-    terms = np.concatenate([_log_density(block, draws)[:, None], _component_log_density(lumps, draws)], axis=1)
-    weights = mixture_weights(terms, least=0.002)
-    weights[0] = max(weights[0], 0.1)
-    weights /= weights.sum()
-    return Block(
-        arms=block.arms,
-        weights=np.concatenate([weights[0] * block.weights, weights[1:]]),
-        means=np.concatenate([block.means, means]),
-        covariances=np.concatenate([block.covariances, covariances]),
-    )
-
-
 def _log_density(block: Block, values: FloatArray) -> FloatArray:
-    return np.logaddexp.reduce(_component_log_density(block, values) + np.log(block.weights), axis=1)
+    parts = list(zip(block.means, block.covariances, strict=True))
+    return np.logaddexp.reduce(_component_log_density(parts, values) + np.log(block.weights), axis=1)
 
 
-def _component_log_density(block: Block, values: FloatArray) -> FloatArray:
-    """Log density of every component at values (n, p): (n, C)."""
-    out = np.empty((len(values), block.n_components))
-    for c in range(block.n_components):
-        root = np.linalg.cholesky(block.covariances[c])
-        scaled = np.linalg.solve(root, (values - block.means[c]).T)
-        out[:, c] = -0.5 * (scaled**2).sum(axis=0) - np.log(np.diag(root)).sum() - 0.5 * len(root) * np.log(2.0 * np.pi)
+def _component_log_density(parts: list[tuple[FloatArray, FloatArray]], values: FloatArray) -> FloatArray:
+    """Log density of every component, given by mean and covariance, at values (n, p): (n, C)."""
+    out = np.empty((len(values), len(parts)))
+    for c, (mean, covariance) in enumerate(parts):
+        root = np.linalg.cholesky(covariance)
+        scaled = np.linalg.inv(root) @ (values - mean).T
+        constant = np.log(np.diag(root)).sum() + 0.5 * len(root) * np.log(2.0 * np.pi)
+        out[:, c] = -0.5 * np.einsum("pn,pn->n", scaled, scaled) - constant
     return out

@@ -22,7 +22,7 @@ from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
 
-_SURROGATE_DRAWS = 8192
+_SURROGATE_DRAWS = 4096
 _SCALES = np.array([0.3, 0.6, 1.0, 1.8, 3.5, 8.0, 30.0])
 
 

@@ -1,181 +1,288 @@
 """Cost of a posterior mean, engine by engine, beside naive ``pm.sample`` and beside the exact batch, in one run.
 
-Setting: Student-t belief (nu = 4), K = 3 arms, d = 5 features, n = 100 users on the unit sphere per arm, sigma = .05.
-Errors are in posterior standard deviations, against importance sampling with 16,384 draws. Run by ``make bench``, which
-pins BLAS to one thread; ``--write FILE`` keeps the table, ``--fast`` does with fewer repeats.
+Main setting: Student-t belief (nu = 4, scale .5), K = 3 arms, d = 5 features, n = 100 users on the unit sphere per arm,
+M = 1,000 data sets. Naive is what one would write without this package: a new model of the rows for each data set, and
+``pm.sample`` with 500 + 500 draws in 2 chains, on data it has not seen; the first is left out. Times are medians of
+warm repeats, errors root mean squares in posterior standard deviations against many more draws of other base points.
+
+``make bench`` runs it; BLAS is kept to one thread. ``--fast`` takes fewer repeats, ``--write FILE`` keeps the tables.
 """
 
 import argparse
-import resource
+import os
 import statistics
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import rcb_bayes as rcb
-from rcb_bayes.posterior import importance
+from rcb_bayes.posterior import conditional, laplace
+from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.importance import Attempt, ImportanceSampler
+from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
 
-SIGMA, N_SETS, N_SAMPLES = 0.05, 1000, 100
-MEMORY_CHECK = """
-import resource, sys
-sys.path.insert(0, {folder!r})
-from bench_engines import rcb, simulate
-prior = rcb.load_prior("student_t", n_arms=3, n_features=10)
-data = simulate(prior, n_sets=2000, n_samples=100)
-import numpy as np
-many = data.take(np.tile(np.arange(2000), 50))
-rcb.make_engine(prior, rcb.GaussianNoise(0.05)).fit(many)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
+N_SETS, N_SAMPLES, N_ARMS, N_FEATURES = 1000, 100, 3, 5
+SIGMAS = (0.05, 0.3)
+MANY = 100_000
+Table = list[tuple[str, ...]]
 
 
-def simulate(prior: rcb.Prior, *, n_sets: int, n_samples: int, sigma: float = SIGMA, seed: int = 0) -> rcb.Statistics:
-    """Data sets of a belief, users on the unit sphere, ``n_samples`` of each arm."""
-    x, y = simulate_rows(prior, n_sets=n_sets, n_samples=n_samples, sigma=sigma, seed=seed)
-    return rcb.Statistics(
-        xtx=x.swapaxes(-1, -2) @ x,
-        xty=np.einsum("mknd,mkn->mkd", x, y),
-        yty=(y**2).sum(axis=-1),
-        n=np.full(y.shape[:2], float(n_samples)),
-    )
+# --- data ------------------------------------------------------------------------------------------------------------
 
 
 def simulate_rows(
-    prior: rcb.Prior, *, n_sets: int, n_samples: int, sigma: float, seed: int
+    prior: rcb.Prior, *, n_sets: int, n_samples: int, sigma: float, on_sphere: bool = True, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Users (M, K, n, d) and rewards (M, K, n)."""
+    """Users (M, K, n, d), on the unit sphere or standard normal, and Gaussian rewards (M, K, n)."""
     rng = np.random.default_rng(seed)
-    beta, _ = prior.draw_arrays(n_sets, rng=rng)
+    beta = prior.draw_arrays(n_sets, rng=rng)[0]
     x = rng.standard_normal((n_sets, prior.n_arms, n_samples, prior.n_features))
-    x /= np.linalg.norm(x, axis=-1, keepdims=True)
-    noise = sigma * rng.standard_normal(x.shape[:-1])
-    return x, np.einsum("mknd,mkd->mkn", x, beta) + noise
+    if on_sphere:
+        x /= np.linalg.norm(x, axis=-1, keepdims=True)
+    return x, (x @ beta[..., None])[..., 0] + sigma * rng.standard_normal(x.shape[:-1])
 
 
-def seconds(work: Callable[[], object], *, repeats: int) -> float:
-    """Median time of a warm call."""
+def as_statistics(x: np.ndarray, y: np.ndarray) -> rcb.Statistics:
+    """The same as sufficient statistics."""
+    return rcb.Statistics(
+        xtx=x.swapaxes(-1, -2) @ x,
+        xty=(x.swapaxes(-1, -2) @ y[..., None])[..., 0],
+        yty=(y**2).sum(axis=-1),
+        n=np.full(y.shape[:2], float(y.shape[2])),
+    )
+
+
+def simulate(prior: rcb.Prior, **options: Any) -> rcb.Statistics:
+    """Statistics of simulated data sets."""
+    return as_statistics(*simulate_rows(prior, **options))
+
+
+def simulate_clicks(prior: rcb.Prior, *, n_sets: int, n_samples: int, seed: int = 0) -> rcb.Rows:
+    """Bernoulli rewards of n users per arm."""
+    rng = np.random.default_rng(seed)
+    beta = prior.draw_arrays(n_sets, rng=rng)[0]
+    arm = np.tile(np.repeat(np.arange(prior.n_arms), n_samples), (n_sets, 1))
+    x = rng.standard_normal((*arm.shape, prior.n_features))
+    eta = (x * beta[np.arange(n_sets)[:, None], arm]).sum(axis=2)
+    return rcb.Rows(
+        x=x, arm=arm, reward=np.where(rng.random(eta.shape) < 1 / (1 + np.exp(-eta)), 1.0, 0.0), n_arms=prior.n_arms
+    )
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def milliseconds(work: Callable[[], object], *, per: int, repeats: int) -> float:
+    """Median time of warm calls, over the number of data sets."""
     work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return 1e3 * statistics.median(seconds(work) for _ in range(repeats)) / per
 
 
-def naive_posterior_mean(x: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
-    """What one would write without this package: a new model for the rows of the data set, and ``pm.sample``.
+def seconds(work: Callable[[], object]) -> float:
+    """Time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
-    ``x`` (K, n, d) and ``y`` (K, n).
-    """
+
+def root_mean_square(found: np.ndarray, mean: np.ndarray, covariance: np.ndarray | None) -> float:
+    """Error of the first data sets' means, in posterior standard deviations."""
+    assert covariance is not None
+    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)).reshape(mean.shape)
+    n = min(len(found), len(mean))
+    return float(np.sqrt((((found[:n] - mean[:n]) / sd[:n]) ** 2).mean()))
+
+
+@contextmanager
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    """A module's constant, for a while."""
+    before = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, before)
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def naive_mean(x: np.ndarray, y: np.ndarray, *, sigma: float, seed: int) -> np.ndarray:
+    """A new model for the rows x (K, n, d), y (K, n), and ``pm.sample``: posterior mean (K, d)."""
     import pymc as pm
 
-    with pm.Model() as model:
-        beta = pm.StudentT("beta", nu=4.0, mu=0.0, sigma=0.5, shape=(x.shape[0], x.shape[2]))
-        pm.Normal("y", mu=(x * beta[:, None, :]).sum(axis=2), sigma=SIGMA, observed=y)
-        tree = pm.sample(
-            draws=500, tune=500, chains=2, cores=1, random_seed=seed, progressbar=False, quiet=True, model=model
-        )
-    return np.asarray(tree["posterior"]["beta"]).mean(axis=(0, 1))
+    with pm.Model():
+        beta: Any = pm.StudentT("beta", nu=4.0, mu=0.0, sigma=0.5, shape=(x.shape[0], x.shape[2]))
+        pm.Normal("y", mu=(x * beta[:, None, :]).sum(axis=2), sigma=sigma, observed=y)
+        tree: Any = pm.sample(draws=500, tune=500, chains=2, cores=1, random_seed=seed, progressbar=False, quiet=True)
+    return tree["posterior"]["beta"].values.mean(axis=(0, 1))
 
 
-def engine_table(*, repeats: int, naive_repeats: int) -> list[tuple[str, float, float]]:
-    """Rows (engine, milliseconds a data set, error in posterior sd)."""
-    prior = rcb.load_prior("student_t", n_arms=3, n_features=5)
-    data = simulate(prior, n_sets=N_SETS, n_samples=N_SAMPLES)
-    x, y = simulate_rows(prior, n_sets=N_SETS, n_samples=N_SAMPLES, sigma=SIGMA, seed=0)  # the same, as rows
-    reference = ImportanceSampler(prior, sigma=SIGMA, seed=99)._attempt(
-        data.take(slice(0, 200)), Attempt("moments", 16384), position=np.arange(200), covariance=True
+def engine_table(*, sigma: float, repeats: int, naive_repeats: int) -> Table:
+    """Costs and errors in the main setting, as ratios."""
+    noise = rcb.GaussianNoise(sigma)
+    prior = rcb.load_prior("student_t", n_arms=N_ARMS, n_features=N_FEATURES)
+    x, y = simulate_rows(prior, n_sets=N_SETS, n_samples=N_SAMPLES, sigma=sigma)
+    data = as_statistics(x, y)
+    long = ImportanceSampler(prior, sigma=sigma, seed=99)._attempt(
+        data.take(slice(0, 200)), Attempt("defensive", 16384), position=np.arange(200), covariance=True
     )
-    assert reference.covariance is not None
-    sd = np.sqrt(np.diagonal(reference.covariance, axis1=1, axis2=2)).reshape(reference.mean.shape)
-
-    def error(mean: np.ndarray) -> float:
-        n = len(mean)
-        return float(np.sqrt((((mean - reference.mean[:n]) / sd[:n]) ** 2).mean()))
-
-    gaussian = rcb.Prior.gaussian(np.zeros((3, 5)), 0.5)
-    exact = rcb.make_engine(gaussian, rcb.GaussianNoise(SIGMA), engine="exact")
-    sampler = rcb.make_engine(prior, rcb.GaussianNoise(SIGMA), engine="importance")
-    nuts = NutsEngine(prior, rcb.GaussianNoise(SIGMA))
-    nuts.fit(data.take(slice(0, 1)))  # compile
-    naive_times, naive_means = [], []
+    gaussian = rcb.Prior.gaussian(np.zeros((N_ARMS, N_FEATURES)), 0.5)
+    exact = rcb.make_engine(gaussian, noise, engine="exact")
+    sampler = rcb.make_engine(prior, noise, engine="importance")
+    nuts, few = NutsEngine(prior, noise), data.take(slice(0, 10))
+    times, means = [], []
     for m in range(naive_repeats + 1):
         start = time.perf_counter()
-        naive_means.append(naive_posterior_mean(x[m], y[m], seed=m))
-        naive_times.append(time.perf_counter() - start)
-    few = data.take(slice(0, 10))
+        means.append(naive_mean(x[m], y[m], sigma=sigma, seed=m))
+        times.append(time.perf_counter() - start)
+    rows = {
+        "naive `pm.sample`": (1e3 * statistics.median(times[1:]), np.array(means)),
+        "`nuts`, re-fed": (milliseconds(lambda: nuts.fit(few), per=10, repeats=3), nuts.fit(few).mean),
+        "`importance`": (milliseconds(lambda: sampler.fit(data), per=N_SETS, repeats=repeats), sampler.fit(data).mean),
+        "`exact` (Gaussian belief)": (milliseconds(lambda: exact.fit(data), per=N_SETS, repeats=repeats), long.mean),
+    }
+    slowest, fastest = rows["naive `pm.sample`"][0], rows["`exact` (Gaussian belief)"][0]
     return [
-        ("naive pm.sample", 1e3 * statistics.median(naive_times[1:]), error(np.array(naive_means))),
-        ("nuts, re-fed", 1e2 * seconds(lambda: nuts.fit(few), repeats=2), error(nuts.fit(few).mean)),
-        ("importance", seconds(lambda: sampler.fit(data), repeats=repeats), error(sampler.fit(data).mean[:200])),
-        ("exact (Gaussian belief)", seconds(lambda: exact.fit(data), repeats=repeats), 0.0),
+        ("engine", "ms a data set", "times cheaper than naive", "times the exact batch", "error, posterior sd"),
+        *(
+            (
+                name,
+                f"{cost:.4g}",
+                f"{slowest / cost:,.0f}",
+                f"{cost / fastest:,.1f}",
+                f"{root_mean_square(mean, long.mean, long.covariance):.4f}",
+            )
+            for name, (cost, mean) in rows.items()
+        ),
     ]
 
 
-def many_features() -> list[tuple[str, float]]:
-    """Shares of data sets vouched for by importance sampling at d = 50, n = 200."""
-    rows = []
-    for nu, sigma in ((5.0, 0.3), (3.0, 0.3), (5.0, 1.0), (3.0, 1.0)):
-        prior = rcb.load_prior("student_t", n_arms=2, n_features=50, nu=nu, scale=0.45 * ((nu - 2) / nu) ** 0.5)
-        data = simulate(prior, n_sets=40, n_samples=200, sigma=sigma)
-        # Longer users tell more: radius r and noise sigma are radius 1 and noise sigma / r, up to units.
-        near = simulate(prior, n_sets=40, n_samples=200, sigma=sigma / 50**0.5)
-        long = rcb.Statistics(xtx=near.xtx * 50, xty=near.xty * 50, yty=near.yty * 50, n=near.n)
-        for users, given in (("unit sphere", data), ("sphere of radius sqrt(50)", long)):
-            share = float(ImportanceSampler(prior, sigma=sigma).fit(given).vouched.mean())
-            rows.append((f"nu = {nu:g}, sigma = {sigma:g}, {users}", share))
-    return rows
+def other_beliefs(*, n_sets: int, repeats: int) -> Table:
+    """The engines that the main setting does not call on, beside NUTS on the same data."""
+    table: Table = [
+        ("belief and rewards", "engine", "ms a data set", "error, posterior sd", "vouched for", "`nuts`, ms")
+    ]
+    for name, parameters in (("hierarchical", {"centred": False}), ("unknown_noise", {"noise_scale": 0.5})):
+        prior = rcb.load_prior(name, n_arms=N_ARMS, n_features=N_FEATURES, **parameters)
+        noise = rcb.GaussianNoise(None if prior.has_sigma else 0.3)
+        engine, nuts = ConditionalEngine(prior, noise), NutsEngine(prior, noise)
+        longer = ("NOISE_LADDER", 2**18) if prior.has_sigma else ("LADDER", 2**14)
+        for n_samples in (10, 100):
+            data = simulate(prior, n_sets=n_sets, n_samples=n_samples, sigma=0.3)
+            with replaced(conditional, longer[0], (conditional.Attempt(longer[1], 1),)):
+                long = ConditionalEngine(prior, noise).fit(data.take(slice(0, 20)), covariance=True)
+            table.append(_row(f"{name}, n = {n_samples}", engine, nuts, data, long, repeats=repeats))
+    for name in ("gaussian", "student_t"):
+        prior = rcb.load_prior(name, n_arms=N_ARMS, n_features=N_FEATURES)
+        clicks = simulate_clicks(prior, n_sets=n_sets, n_samples=N_SAMPLES)
+        with replaced(laplace, "_LADDER", (2**16,)):
+            long = LaplaceEngine(prior, seed=99).fit(clicks.take(slice(0, 20)), covariance=True)
+        title, nuts = f"{name}, Bernoulli, n = {N_SAMPLES}", NutsEngine(prior, rcb.BernoulliLogit())
+        table.append(_row(title, LaplaceEngine(prior), nuts, clicks, long, repeats=repeats))
+    return table
+
+
+def _row(title: str, engine: Any, nuts: NutsEngine, data: Any, long: Any, *, repeats: int) -> tuple[str, ...]:
+    batch, few = engine.fit(data), data.take(slice(0, 5))
+    return (
+        title,
+        f"`{engine.name}`",
+        f"{milliseconds(lambda: engine.fit(data), per=data.n_sets, repeats=repeats):.3g}",
+        f"{root_mean_square(batch.mean, long.mean, long.covariance):.4f}",
+        f"{batch.vouched.mean():.2f}",
+        f"{milliseconds(lambda: nuts.fit(few), per=5, repeats=1):.0f}",
+    )
+
+
+def many_features(*, n_sets: int) -> Table:
+    """Shares of data sets that importance sampling vouches for at d = 50, n = 200, prior sd .45."""
+    table: Table = [("nu", "sigma", "users on the unit sphere", "standard normal users")]
+    for nu in (5.0, 3.0):
+        for sigma in (0.3, 1.0):
+            prior = rcb.load_prior("student_t", n_arms=2, n_features=50, nu=nu, scale=0.45 * ((nu - 2.0) / nu) ** 0.5)
+            shares = []
+            for on_sphere in (True, False):
+                data = simulate(prior, n_sets=n_sets, n_samples=200, sigma=sigma, on_sphere=on_sphere)
+                shares.append(f"{ImportanceSampler(prior, sigma=sigma).fit(data).vouched.mean():.2f}")
+            table.append((f"{nu:g}", f"{sigma:g}", *shares))
+    return table
 
 
 def growth(*, repeats: int) -> float:
     """Cost a data set at M = 4,000 over that at M = 1,000."""
-    prior = rcb.load_prior("student_t", n_arms=3, n_features=5)
-    engine = rcb.make_engine(prior, rcb.GaussianNoise(SIGMA))
-    small = simulate(prior, n_sets=1000, n_samples=20)
+    prior = rcb.load_prior("student_t", n_arms=N_ARMS, n_features=N_FEATURES)
+    engine = rcb.make_engine(prior, rcb.GaussianNoise(SIGMAS[0]))
+    small = simulate(prior, n_sets=1000, n_samples=N_SAMPLES, sigma=SIGMAS[0])
     large = small.take(np.tile(np.arange(1000), 4))
-    return seconds(lambda: engine.fit(large), repeats=repeats) / seconds(lambda: engine.fit(small), repeats=repeats) / 4
+    costs = [milliseconds(lambda d=d: engine.fit(d), per=d.n_sets, repeats=repeats) for d in (large, small)]
+    return costs[0] / costs[1]
+
+
+def fit_many() -> None:
+    """Fit 100,000 data sets at d = 10, and print the peak memory of this process in KiB."""
+    import resource
+
+    prior = rcb.load_prior("student_t", n_arms=N_ARMS, n_features=10)
+    data = simulate(prior, n_sets=1000, n_samples=N_SAMPLES, sigma=SIGMAS[0])
+    rcb.make_engine(prior, rcb.GaussianNoise(SIGMAS[0])).fit(data.take(np.tile(np.arange(1000), MANY // 1000)))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def peak_memory() -> float:
-    """Peak memory of a process that fits 100,000 data sets at d = 10, in GiB."""
-    script = MEMORY_CHECK.format(folder=str(Path(__file__).parent))
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    """Peak memory, data included, of a process of its own that fits 100,000 data sets at d = 10, in GiB."""
+    done = subprocess.run([sys.executable, __file__, "--fit-many"], capture_output=True, text=True, check=True)
     return int(done.stdout.split()[-1]) / 2**20
 
 
+def as_markdown(table: Table) -> str:
+    """A table as Markdown."""
+    head, *body = (f"| {' | '.join(row)} |" for row in table)
+    return "\n".join([head, "|" + "---|" * len(table[0]), *body])
+
+
+def report(*, fast: bool) -> Iterator[str]:
+    """The tables, one after the other."""
+    repeats = 3 if fast else 9
+    for sigma in SIGMAS[:1] if fast else SIGMAS:
+        yield f"Student-t belief, K = {N_ARMS}, d = {N_FEATURES}, n = {N_SAMPLES}, M = {N_SETS:,}, sigma = {sigma:g}"
+        yield as_markdown(engine_table(sigma=sigma, repeats=repeats, naive_repeats=2 if fast else 5))
+    yield f"Cost a data set, M = 4,000 over M = 1,000: {growth(repeats=repeats):.2f}"
+    yield "Other beliefs and rewards"
+    yield as_markdown(other_beliefs(n_sets=40 if fast else 200, repeats=1 if fast else 3))
+    yield "Student-t beliefs, d = 50, n = 200: share of data sets that importance sampling vouches for"
+    yield as_markdown(many_features(n_sets=20 if fast else 100))
+    if not fast:
+        yield f"Peak memory, M = {MANY:,} at d = 10: {peak_memory():.2f} GiB"
+
+
 def main() -> None:
-    """Measure, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure, print, and keep the tables if asked to."""
+    if os.environ.get("OMP_NUM_THREADS") != "1":  # read when NumPy is imported, so too late to set here
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})
+    parser = argparse.ArgumentParser(description="Cost of a posterior mean, engine by engine.")
     parser.add_argument("--fast", action="store_true", help="fewer repeats, no memory check")
-    parser.add_argument("--write", type=Path, help="also write the engine table to this file")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables to this file")
+    parser.add_argument("--fit-many", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    repeats = 3 if options.fast else 7
-    rows = engine_table(repeats=repeats, naive_repeats=2 if options.fast else 5)
-    naive, exact = rows[0][1], rows[-1][1]
-    lines = [
-        "| engine | ms a data set | times cheaper than naive | times the exact batch | error, posterior sd |",
-        "|---|---|---|---|---|",
-        *(f"| {name} | {ms:.4g} | {naive / ms:,.0f} | {ms / exact:,.1f} | {error:.4f} |" for name, ms, error in rows),
-    ]
-    print("\n".join(lines))
-    print(f"\ncost a data set, M = 4,000 over M = 1,000: {growth(repeats=3):.2f}")
-    print("\nd = 50, n = 200, importance sampling vouched for:")
-    for name, share in many_features():
-        print(f"  {name}: {share:.2f}")
-    if not options.fast:
-        print(f"\npeak memory, M = 100,000 at d = 10: {peak_memory():.2f} GiB")
-    print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB; {importance.LADDER[0]}")
+    if options.fit_many:
+        fit_many()
+        return
+    parts = []
+    for part in report(fast=options.fast):
+        parts.append(part)
+        print(part, end="\n\n", flush=True)
     if options.write is not None:
-        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        options.write.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

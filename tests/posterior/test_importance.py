@@ -24,9 +24,7 @@ from rcb_bayes.posterior.importance import (
 )
 from rcb_bayes.prior import Prior
 from tests.posterior import twins
-from tests.posterior.twins import BELIEFS, cached_prior, simulate_statistics
-
-pytestmark = pytest.mark.slow  # quadrature for many data sets: minutes, not seconds
+from tests.posterior.twins import BELIEFS, cached_prior, cached_sampler, simulate_statistics
 
 WRONG = 0.3  # no vouched answer may be off by more
 LARGE_RMS = 0.1
@@ -65,19 +63,19 @@ def coupled_gaussian() -> Prior:
 @pytest.mark.parametrize("n", NS)
 @pytest.mark.parametrize("name", BELIEFS)
 def test_one_feature_by_quadrature(name: str, n: int, sigma: float):
-    data = simulate_statistics(cached_prior(name, 1), n, sigma, 64, seed=n)
-    found = ImportanceSampler(cached_prior(name, 1), sigma=sigma).fit(data)
+    data = simulate_statistics(cached_prior(name, 1), n, sigma, 32, seed=n)
+    found = cached_sampler(name, 1, sigma=sigma).fit(data)
     errors = standardised_errors(name, found, data, sigma=sigma, arm=0)[found.vouched]
     assert found.vouched.mean() > 0.9
     assert np.abs(errors).max() < WRONG
     assert rms(errors) < LARGE_RMS
 
 
-@pytest.mark.parametrize(("n", "sigma"), [(1, 0.05), (1, 1.0), (3, 0.3), (10, 0.05), (100, 1.0)])
-@pytest.mark.parametrize("name", ["student_t", "laplace", "lognormal", "two_camps"])
+@pytest.mark.parametrize(("n", "sigma"), [(1, 0.05), (1, 1.0), (3, 0.3), (100, 1.0)])
+@pytest.mark.parametrize("name", ["student_t", "laplace", "lognormal"])
 def test_two_features_by_quadrature(name: str, n: int, sigma: float):
     data = simulate_statistics(cached_prior(name, 2), n, sigma, 8, seed=n)
-    found = ImportanceSampler(cached_prior(name, 2), sigma=sigma).fit(data, covariance=True)
+    found = cached_sampler(name, 2, sigma=sigma).fit(data, covariance=True)
     errors = standardised_errors(name, found, data, sigma=sigma, arm=1)[found.vouched]
     assert found.vouched.any()
     assert np.abs(errors).max() < WRONG
@@ -109,7 +107,7 @@ def test_data_that_the_belief_did_not_expect(name: str, conflict: float):
     prior = cached_prior(name, 1)
     data = simulate_statistics(prior, 3, SIGMA, 40, seed=2)
     data = Statistics(xtx=data.xtx, xty=data.xty * conflict, yty=data.yty * conflict**2, n=data.n)
-    found = ImportanceSampler(prior, sigma=SIGMA).fit(data)
+    found = cached_sampler(name, 1, sigma=SIGMA).fit(data)
     errors = standardised_errors(name, found, data, sigma=SIGMA, arm=0)
     assert found.vouched.any()
     assert np.abs(errors[found.vouched]).max() < WRONG
@@ -260,11 +258,13 @@ def mean_error(n_replicates: int, monkeypatch: pytest.MonkeyPatch) -> np.ndarray
     monkeypatch.setattr(importance, "N_REPLICATES", n_replicates)
     prior = cached_prior("laplace", 1)
     data = simulate_statistics(prior, 5, 1.0, 160, seed=12)
+    twin = BELIEFS["laplace"].moments(data, arm=0, sigma=1.0)
     found = []
     for seed in range(24):
-        sampler = ImportanceSampler(prior, sigma=1.0, seed=seed)
+        sampler = cached_sampler("laplace", 1, sigma=1.0)
+        sampler._seed, sampler._base = seed, {}
         batch = sampler._attempt(data, LADDER[0], position=np.arange(160), covariance=False)
-        found.append(standardised_errors("laplace", batch, data, sigma=1.0, arm=0).mean())
+        found.append(((batch.mean[:, 0] - twin.mean) / twin.sd).mean())
     return np.array(found)
 
 
@@ -313,9 +313,9 @@ def test_vouched_means_small_khat_and_large_effective_size(khat: float, size: fl
 
 
 def test_the_ladder_is_climbed_only_by_those_who_need_it():
-    prior = cached_prior("student_t", 1)
+    prior = cached_prior("student_t", 2)
     easy = simulate_statistics(prior, 100, 0.05, 5, seed=14)
-    hard = simulate_statistics(prior, 1, 1.0, 60, seed=14)
+    hard = simulate_statistics(prior, 1, 1.0, 20, seed=14)
     sampler = ImportanceSampler(prior, sigma=0.05)
     assert (sampler.fit(easy).effective_size <= LADDER[0].n_draws).all()
     found = ImportanceSampler(prior, sigma=1.0).fit(hard)
@@ -324,13 +324,19 @@ def test_the_ladder_is_climbed_only_by_those_who_need_it():
     assert (found.effective_size / found.effective_share)[climbed].round().min() >= LADDER[1].n_draws
 
 
-def test_a_variance_that_rests_on_a_few_draws_is_not_vouched_for():
-    """All but a thousandth of the posterior in a narrow camp, the rest wide: k-hat of the weights does not see it."""
-    prior = twins.two_camps((0.999, 0.001), (0.0, 0.0), (0.002, 3.0), n_features=2)
-    data = simulate_statistics(prior, 1, 5.0, 40, seed=15)
-    found = ImportanceSampler(prior, sigma=5.0).fit(data)
-    errors = np.abs(exact_errors(prior, found.mean, data, sigma=5.0)).max(axis=(1, 2))
-    assert (errors[found.vouched] < WRONG).all()
+def test_a_variance_that_rests_on_a_few_draws_is_not_vouched_for(monkeypatch: pytest.MonkeyPatch):
+    """Nearly all of the posterior in a narrow camp, the rest wide: the weights alone do not tell about the mean."""
+    prior, sigma = twins.two_camps((0.99, 0.01), (0.0, 0.0), (0.002, 3.0), n_features=2), 3.0
+    data = simulate_statistics(prior, 2, sigma, 120, seed=15)
+    sampler = ImportanceSampler(prior, sigma=sigma)
+    found = sampler.fit(data)
+    errors = np.abs(exact_errors(prior, found.mean, data, sigma=sigma)).max(axis=(1, 2))
+    assert found.vouched.any()
+    assert errors[found.vouched].max() < WRONG
+    monkeypatch.setattr(importance, "_MIN_SPREAD_SIZE", 0.0)
+    trusting = sampler.fit(data)
+    errors = np.abs(exact_errors(prior, trusting.mean, data, sigma=sigma)).max(axis=(1, 2))
+    assert errors[trusting.vouched].max() > WRONG
 
 
 def test_a_belief_without_a_density_is_refused_with_an_engine_to_use():

@@ -62,11 +62,11 @@ def test_overlapping_camps_are_no_lumps():
 
 
 @pytest.mark.parametrize("camps", HIDDEN.values(), ids=HIDDEN.keys())
-@pytest.mark.parametrize("n", [1, 3, 10])
+@pytest.mark.parametrize("n", [1, 5])
 def test_hidden_camps_are_not_silently_missed(camps: tuple, n: int):
     """Five features and little data, where a Gaussian's 256 draws never hit the narrow camp."""
     prior, sigma = twins.two_camps(*camps, n_features=5), 0.3
-    data = twins.simulate_statistics(prior, n, sigma, 24, seed=n)
+    data = twins.simulate_statistics(prior, n, sigma, 16, seed=n)
     found = ImportanceSampler(prior, sigma=sigma).fit(data)
     wrong = errors(prior, found, data, sigma=sigma)
     assert found.vouched.mean() > 0.5

@@ -58,7 +58,7 @@ def test_the_sign_of_the_weights_is_seen():
     assert np.abs(pareto_khat(log_weights) - wrong).min() > 0.1
 
 
-@pytest.mark.parametrize("k", [0.2, 0.5, 0.8, 1.2])
+@pytest.mark.parametrize("k", [0.6, 0.8, 1.2])
 def test_a_pareto_tail_is_found(k: float):
     """The mean over rows lies within Monte Carlo error of the truth, shrunk to 1/2 by a prior of weight 10."""
     n_tail = int(3 * np.sqrt(4000))
@@ -66,7 +66,7 @@ def test_a_pareto_tail_is_found(k: float):
     khat = pareto_khat(log_weights)
     shrunk = (n_tail * k + 10 * 0.5) / (n_tail + 10)
     error = khat.std(ddof=1) / np.sqrt(len(khat))
-    assert abs(khat.mean() - shrunk) < 4.5 * error + 0.02  # the fit itself is biased by about 1/n_tail
+    assert abs(khat.mean() - shrunk) < 4.5 * error + 0.02  # the fit itself is a little biased
     assert abs(khat.mean() - shrunk - 0.1) > 4.5 * error + 0.02  # a tenth would be seen
 
 
@@ -100,7 +100,7 @@ def test_a_plateau_below_slightly_larger_weights_is_no_long_tail():
     assert pareto_khat(log_weights)[0] == pytest.approx(arviz_khat(log_weights)[0], abs=1e-10)
 
 
-@pytest.mark.parametrize("size", [256, 1024, 16384])
+@pytest.mark.parametrize("size", [256, 4096])
 def test_a_long_tail_is_not_taken_for_a_short_one(size: int):
     """Of a thousand rows with a tail of shape .7 hardly any has a largest weight so small that its fit is clipped."""
     log_weights = 0.7 * np.random.default_rng(9).standard_exponential((1000, size))

@@ -104,7 +104,6 @@ def test_seeds(tree: Any, prior: Prior, data: Statistics):
     assert (other["posterior"]["beta"].values != tree["posterior"]["beta"].values).any()
 
 
-@pytest.mark.filterwarnings("ignore:numpy.ndarray size changed:RuntimeWarning")
 def test_files_keep_everything(tree: Any, tmp_path: Path):
     path = tmp_path / "posterior.nc"
     tree.to_netcdf(path)

@@ -5,6 +5,7 @@ knots follow both the belief and the likelihood.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.posterior import Statistics
+from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
@@ -279,3 +281,17 @@ BELIEFS: dict[str, Belief] = {
 def cached_prior(name: str, n_features: int) -> Prior:
     """The belief of that name, built and compiled once."""
     return BELIEFS[name].build(n_features)
+
+
+def cached_sampler(name: str, n_features: int, *, sigma: float) -> ImportanceSampler:
+    """An importance sampler of the belief of that name, its surrogates made once: they do not depend on sigma."""
+    sampler = copy(_ready_sampler(name, n_features))
+    sampler._sigma = sigma
+    return sampler
+
+
+@cache
+def _ready_sampler(name: str, n_features: int) -> ImportanceSampler:
+    sampler = ImportanceSampler(cached_prior(name, n_features), sigma=1.0)
+    sampler.fit(simulate_statistics(cached_prior(name, n_features), 1, 1.0, 8, seed=0))
+    return sampler
