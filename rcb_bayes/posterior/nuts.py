@@ -29,12 +29,13 @@ class NutsSettings:
     """Chains, draws and warm-up of every run; a run that is not vouched for is repeated with four times the draws.
 
     With half as many draws every other run of fifteen coefficients has an r-hat above 1.01 by chance alone, and a
-    repeated run costs more than the draws saved.
+    repeated run costs more than the draws saved. A longer warm-up did not lower the share of runs to repeat (Student-t,
+    hierarchical, skewed and horseshoe beliefs).
     """
 
     chains: int = 2
     draws: int = 1000
-    tune: int = 400
+    tune: int = 200
     target_accept: float = 0.9
     retry: bool = True
 
@@ -250,19 +251,49 @@ def _padded(data: Rows) -> dict[str, np.ndarray]:
 
 def diagnose(draws: FloatArray, divergences: int) -> dict[str, float]:
     """Worst r-hat and smallest bulk effective size of one run (chain, draw, K, d), beside its divergences."""
-    from arviz_stats.base import array_stats
-
     columns = np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)  # (K d, chain, draw)
     varying: FloatArray = columns[np.ptp(columns, axis=(1, 2)) > 0]  # a known coefficient does not move
     if not np.isfinite(columns).all():
         return {"rhat": np.nan, "ess_bulk": np.nan, "divergences": float(divergences)}
     if not len(varying):
         return {"rhat": 1.0, "ess_bulk": float(draws.shape[0] * draws.shape[1]), "divergences": float(divergences)}
-    return {
-        "rhat": float(np.max(array_stats.rhat(varying, chain_axis=-2, draw_axis=-1))),
-        "ess_bulk": float(np.min(array_stats.ess(varying, chain_axis=-2, draw_axis=-1))),
-        "divergences": float(divergences),
-    }
+    rhat, size = rhat_and_bulk_size(varying)
+    return {"rhat": float(rhat.max()), "ess_bulk": float(size.min()), "divergences": float(divergences)}
+
+
+def rhat_and_bulk_size(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rank-normalised split r-hat (P,) and bulk effective size (P,) of draws (P, chain, draw) (Vehtari et al. 2021).
+
+    All coefficients are ranked in one pass, and once for both figures. ArviZ, which does the rest, would rank each of
+    them three times on its own, and that takes half as long as sampling them does.
+    """
+    from arviz_stats.base import array_stats
+
+    half = draws.shape[2] // 2
+    halves = np.concatenate([draws[:, :, :half], draws[:, :, -half:]], axis=1)  # (P, 2 chain, draw // 2)
+    scores = _normal_scores(halves)
+    folded = _normal_scores(np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True)))
+    rhat = np.maximum(_scale_reduction(scores), _scale_reduction(folded))
+    size: Any = array_stats.ess(scores, chain_axis=-2, draw_axis=-1, method="identity")
+    return rhat, size
+
+
+def _normal_scores(draws: FloatArray) -> FloatArray:
+    """Normal scores of the ranks over all chains together (Blom 1958)."""
+    from scipy.special import ndtri
+    from scipy.stats import rankdata
+
+    flat = draws.reshape(len(draws), -1)
+    return ndtri((rankdata(flat, axis=1) - 0.375) / (flat.shape[1] + 0.25)).reshape(draws.shape)
+
+
+def _scale_reduction(chains: FloatArray) -> FloatArray:
+    """The root of the pooled variance over the average one, of chains (P, chain, draw): (P,)."""
+    n = chains.shape[2]
+    between = n * chains.mean(axis=2).var(axis=1, ddof=1)
+    within = chains.var(axis=2, ddof=1).mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.sqrt((between / within + n - 1) / n)
 
 
 def _of_tree(tree: Any) -> tuple[FloatArray, int]:

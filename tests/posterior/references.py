@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg
 
 from rcb_bayes.posterior import Rows, Statistics
 from rcb_bayes.prior import Prior
@@ -185,22 +185,3 @@ def _line(knots: Sequence[float], scale: float, *, n_nodes: int) -> tuple[FloatA
     points, shares = np.polynomial.legendre.leggauss(n_nodes)
     half = 0.5 * np.diff(edges)[:, None]
     return (edges[:-1, None] + half * (1.0 + points)).reshape(-1), (half * shares).reshape(-1)
-
-
-# --- calibration ---------------------------------------------------------------------------------------------------
-
-
-def uniformity(beta: FloatArray, draws: FloatArray, *, rng: np.random.Generator, n_bins: int = 16) -> float:
-    """The smallest p-value, times the number of coefficients, of the ranks of beta (M, K, d) among its posterior
-    draws (M, L, K, d): both the chi-square over bins and the location and spread of the ranks are looked at."""
-    truth, sampled = beta.reshape(len(beta), -1), draws.reshape(*draws.shape[:2], -1)
-    below = (sampled < truth[:, None]).sum(axis=1)
-    level = (below + rng.uniform(size=below.shape)) / (sampled.shape[1] + 1)  # (M, K d), uniform if calibrated
-    p_values = []
-    for column in level.T:
-        counts = np.histogram(column, bins=n_bins, range=(0.0, 1.0))[0]
-        p_values.append(float(stats.chisquare(counts).pvalue))
-        centred = (column - 0.5) * np.sqrt(12.0 * len(column))
-        spread = ((column - 0.5) ** 2 - 1.0 / 12.0) * np.sqrt(180.0 * len(column))
-        p_values += [float(2.0 * stats.norm.sf(abs(part.mean()))) for part in (centred, spread)]
-    return min(p_values) * len(p_values)

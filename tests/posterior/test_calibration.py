@@ -1,20 +1,28 @@
 """Simulation-based calibration: the truth is one more draw of its own posterior, so its ranks are uniform.
 
-Ranks are pooled over the arms, which are independent or nearly so, and tested for each feature by chi-square. The
-level, 1e-6 in all, is one that a fresh seed almost never fails; draws that are too wide, too narrow or shifted do.
+Ranks are pooled over the arms, which are independent or nearly so, and tested for each feature by chi-square, by their
+mean and by their spread. The level, 1e-6 in all, is one that a fresh seed almost never fails; draws that are too wide,
+too narrow or shifted do.
 """
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.posterior import Rows, Statistics
+from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.engines import Engine, ExactEngine, ImportanceEngine
-from rcb_bayes.prior import Prior
+from rcb_bayes.posterior.laplace import LaplaceEngine
+from rcb_bayes.posterior.nuts import NutsEngine
+from rcb_bayes.prior import Prior, load_prior
 from tests.posterior import twins
+from tests.posterior.references import bernoulli_worlds
 
 N_DRAWS, N_BINS, LEVEL = 63, 16, 1e-6
 SIGMA = 0.3
@@ -26,24 +34,61 @@ def coupled_gaussian() -> Prior:
     return Prior.gaussian(rng.standard_normal((2, 2)), factor @ factor.T / 4)
 
 
-EXACT: dict[str, Callable[[], Prior]] = {
+def gallery(name: str, **parameters: object) -> Callable[[], Prior]:
+    return lambda: load_prior(name, n_arms=2, n_features=2, **parameters)
+
+
+BELIEFS: dict[str, Callable[[], Prior]] = {
     "independent arms": lambda: Prior.gaussian(np.ones((2, 2)), np.array([[0.5, 0.2], [0.2, 0.3]])),
     "coupled arms": coupled_gaussian,
     "two camps": lambda: twins.two_camps((0.3, 0.7), (-0.5, 0.7), (0.2, 0.5), n_features=2),
-}
+    "hierarchical": gallery("hierarchical", centred=False),
+    "unknown noise": gallery("unknown_noise", noise_scale=0.5),
+    "horseshoe": gallery("horseshoe", scale=0.5),
+    "correlated": gallery("correlated"),
+} | {name: partial(twins.cached_prior, name, 2) for name in twins.BELIEFS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """An engine on a belief: n samples per arm (Bernoulli: rows in all) of each of M data sets."""
+
+    engine: str
+    belief: str
+    n: int
+    n_sets: int
+
+    @property
+    def systematic(self) -> bool:
+        """Whether the engine's draws are resampled systematically."""
+        return self.engine in ("importance", "laplace")
+
+    def simulate(self, prior: Prior) -> tuple[np.ndarray, Statistics | Rows]:
+        """True coefficients (M, K, d), and what is seen of them."""
+        if self.engine in ("laplace", "nuts, Bernoulli"):
+            return bernoulli_worlds(prior, self.n, n_sets=self.n_sets, seed=self.n)
+        return twins.simulate_worlds(prior, self.n, None if prior.has_sigma else SIGMA, self.n_sets, seed=self.n)
+
+    def make(self, prior: Prior) -> Engine:
+        """The engine itself, without the NUTS that it sends to."""
+        noise = GaussianNoise(None if prior.has_sigma else SIGMA)
+        makers: dict[str, Callable[[], Engine]] = {
+            "exact": lambda: ExactEngine(prior, noise),
+            "importance": lambda: ImportanceEngine(prior, noise),
+            "conditional": lambda: ConditionalEngine(prior, noise),
+            "laplace": lambda: LaplaceEngine(prior),
+            "nuts": lambda: NutsEngine(prior, noise),
+            "nuts, Bernoulli": lambda: NutsEngine(prior, BernoulliLogit()),
+        }
+        return makers[self.engine]()
 
 
 @cache
-def truth_and_draws(engine: str, belief: str, n: int, n_sets: int) -> tuple[np.ndarray, np.ndarray]:
+def truth_and_draws(study: Study) -> tuple[np.ndarray, np.ndarray]:
     """True coefficients (M, K, d) and draws of their posteriors (M, N_DRAWS, K, d)."""
-    noise = GaussianNoise(SIGMA)
-    made: Engine = (
-        ExactEngine(EXACT[belief](), noise)
-        if engine == "exact"
-        else ImportanceEngine(twins.cached_prior(belief, 2), noise)
-    )
-    beta, data = twins.simulate_worlds(made.prior, n, SIGMA, n_sets, seed=n)
-    return beta, made.draw(data, N_DRAWS, rng=np.random.default_rng(n + 1))
+    prior = BELIEFS[study.belief]()
+    beta, data = study.simulate(prior)
+    return beta, study.make(prior).draw(data, N_DRAWS, rng=np.random.default_rng(study.n + 1))
 
 
 def ranks(beta: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -52,7 +97,7 @@ def ranks(beta: np.ndarray, draws: np.ndarray) -> np.ndarray:
 
 
 def smallest_p_value(ranks: np.ndarray, *, systematic: bool) -> float:
-    """The smallest of the features' p-values, times their number.
+    """The smallest of the p-values, times their number.
 
     Independent draws give ranks that are uniform on 0, ..., N_DRAWS. Systematic resampling takes equally spaced
     quantiles, so that the two extreme ranks are half as likely as others: the jitter is reflected at the ends.
@@ -63,11 +108,16 @@ def smallest_p_value(ranks: np.ndarray, *, systematic: bool) -> float:
         place = 1.0 - np.abs(1.0 - np.abs(place))
     else:
         place = (ranks + jitter) / (N_DRAWS + 1)
-    found = [
-        stats.chisquare(np.histogram(place[..., k], bins=N_BINS, range=(0.0, 1.0))[0]).pvalue
-        for k in range(ranks.shape[2])
-    ]
+    found = [p_value for k in range(ranks.shape[2]) for p_value in p_values(place[..., k].reshape(-1))]
     return float(min(found) * len(found))
+
+
+def p_values(place: np.ndarray) -> list[float]:
+    """Of uniform values (n,): by chi-square, by their mean, and by their mean square around the middle."""
+    counts = np.histogram(place, bins=N_BINS, range=(0.0, 1.0))[0]
+    mean = (place - 0.5).mean() * np.sqrt(12.0 * len(place))
+    spread = ((place - 0.5) ** 2 - 1.0 / 12.0).mean() * np.sqrt(180.0 * len(place))
+    return [float(stats.chisquare(counts).pvalue), *(float(2.0 * stats.norm.sf(abs(z))) for z in (mean, spread))]
 
 
 def stretched(factor: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -81,38 +131,69 @@ def shifted(share: float) -> Callable[[np.ndarray], np.ndarray]:
 
 
 PLANTED = {"too wide": stretched(1.15), "too narrow": stretched(0.87), "shifted": shifted(0.15)}
+ROUGH = {"too wide": stretched(1.5), "too narrow": stretched(0.65), "shifted": shifted(0.35)}
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_exact_is_calibrated(name: str):
-    found = ranks(*truth_and_draws("exact", name, 3, 1500))
-    assert smallest_p_value(found, systematic=False) > LEVEL
+def is_calibrated(study: Study, change: Callable[[np.ndarray], np.ndarray] = lambda draws: draws) -> bool:
+    """Whether the ranks look uniform, after a change to the draws."""
+    beta, draws = truth_and_draws(study)
+    return smallest_p_value(ranks(beta, change(draws)), systematic=study.systematic) > LEVEL
 
 
-@pytest.mark.parametrize("change", PLANTED.values(), ids=PLANTED.keys())
-def test_a_miscalibrated_exact_engine_is_caught(change: Callable[[np.ndarray], np.ndarray]):
-    beta, draws = truth_and_draws("exact", "two camps", 3, 1500)
-    assert smallest_p_value(ranks(beta, change(draws)), systematic=False) < LEVEL
+def studies(engine: str, cases: Iterable[tuple[str, int]], *, n_sets: int) -> list[Study]:
+    return [Study(engine=engine, belief=belief, n=n, n_sets=n_sets) for belief, n in cases]
 
 
-@pytest.mark.parametrize(("name", "n", "n_sets"), [("student_t", 3, 500), ("gamma", 3, 500), ("laplace", 10, 1500)])
-def test_importance_is_calibrated(name: str, n: int, n_sets: int):
-    found = ranks(*truth_and_draws("importance", name, n, n_sets))
-    assert smallest_p_value(found, systematic=True) > LEVEL
+def name_of(study: Study) -> str:
+    return f"{study.engine}-{study.belief}-{study.n}-{study.n_sets}"
 
 
-@pytest.mark.parametrize("change", PLANTED.values(), ids=PLANTED.keys())
-def test_a_miscalibrated_importance_engine_is_caught(change: Callable[[np.ndarray], np.ndarray]):
-    beta, draws = truth_and_draws("importance", "laplace", 10, 1500)
-    assert smallest_p_value(ranks(beta, change(draws)), systematic=True) < LEVEL
+EXACT = studies("exact", [("independent arms", 3), ("coupled arms", 3), ("two camps", 3)], n_sets=1500)
+IMPORTANCE = studies("importance", [("student_t", 3), ("gamma", 3), ("laplace", 10)], n_sets=400)
+MANY = studies(
+    "importance",
+    product(["student_t", "laplace", "gamma", "lognormal", "spiky", "two_camps", "no_variance"], [1, 3, 100]),
+    n_sets=3000,
+)
+CONDITIONAL = studies(
+    "conditional",
+    product(["hierarchical", "unknown noise", "horseshoe", "correlated"], [2, 10]),
+    n_sets=1500,
+)
+LAPLACE = studies("laplace", product(["independent arms", "student_t", "gamma", "two camps"], [4, 40]), n_sets=1500)
+NUTS = [
+    *studies("nuts", [("student_t", 3), ("gamma", 3), ("hierarchical", 5), ("unknown noise", 5)], n_sets=300),
+    *studies("nuts, Bernoulli", [("independent arms", 20)], n_sets=300),
+]
+
+
+@pytest.mark.parametrize("study", [*EXACT, *IMPORTANCE], ids=name_of)
+def test_fast_engines_are_calibrated(study: Study):
+    assert is_calibrated(study)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 3, 100])
-@pytest.mark.parametrize("name", ["student_t", "laplace", "gamma", "lognormal", "two_camps", "no_variance"])
-def test_importance_is_calibrated_on_many_data_sets(name: str, n: int):
-    found = ranks(*truth_and_draws("importance", name, n, 4000))
-    assert smallest_p_value(found, systematic=True) > LEVEL
+@pytest.mark.parametrize("study", [*MANY, *CONDITIONAL, *LAPLACE, *NUTS], ids=name_of)
+def test_engines_are_calibrated(study: Study):
+    assert is_calibrated(study)
+
+
+@pytest.mark.parametrize("change", PLANTED)
+@pytest.mark.parametrize(
+    "study",
+    [EXACT[-1], *(pytest.param(study, marks=pytest.mark.slow) for study in (MANY[5], CONDITIONAL[-1], LAPLACE[-1]))],
+    ids=name_of,
+)
+def test_draws_that_are_a_little_off_are_caught(study: Study, change: str):
+    assert not is_calibrated(study, PLANTED[change])
+
+
+@pytest.mark.parametrize("change", ROUGH)
+@pytest.mark.parametrize(
+    "study", [IMPORTANCE[0], *(pytest.param(study, marks=pytest.mark.slow) for study in NUTS)], ids=name_of
+)
+def test_draws_that_are_off_are_caught_by_few_data_sets(study: Study, change: str):
+    assert not is_calibrated(study, ROUGH[change])
 
 
 def test_ranks_of_equally_spaced_quantiles_are_uniform_too():

@@ -32,6 +32,14 @@ SIGMA = 0.3
 NS, SIGMAS = [1, 3, 10, 100], [0.05, 0.3, 1.0]
 
 
+FAST = ("student_t", "laplace", "gamma", "two_camps")
+
+
+def slow_unless(fast: bool, value: object) -> object:
+    """A parameter of a test that is slow but for some values."""
+    return pytest.param(value, marks=() if fast else pytest.mark.slow)
+
+
 def standardised_errors(name: str, found: Weighted, data: Statistics, *, sigma: float, arm: int) -> np.ndarray:
     """Error of each data set's mean of one arm, in posterior standard deviations, (M, d)."""
     twin = BELIEFS[name].moments(data, arm=arm, sigma=sigma)
@@ -59,9 +67,9 @@ def coupled_gaussian() -> Prior:
 # --- against quadrature --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("sigma", [slow_unless(sigma == SIGMA, sigma) for sigma in SIGMAS])
 @pytest.mark.parametrize("n", NS)
-@pytest.mark.parametrize("name", BELIEFS)
+@pytest.mark.parametrize("name", [slow_unless(name in FAST, name) for name in BELIEFS])
 def test_one_feature_by_quadrature(name: str, n: int, sigma: float):
     data = simulate_statistics(cached_prior(name, 1), n, sigma, 32, seed=n)
     found = cached_sampler(name, 1, sigma=sigma).fit(data)
@@ -71,8 +79,8 @@ def test_one_feature_by_quadrature(name: str, n: int, sigma: float):
     assert rms(errors) < LARGE_RMS
 
 
-@pytest.mark.parametrize(("n", "sigma"), [(1, 0.05), (1, 1.0), (3, 0.3), (100, 1.0)])
-@pytest.mark.parametrize("name", ["student_t", "laplace", "lognormal"])
+@pytest.mark.parametrize(("n", "sigma"), [(1, 0.05), (1, 1.0), (3, 0.3), (10, 0.3), (100, 1.0)])
+@pytest.mark.parametrize("name", [slow_unless(name == "student_t", name) for name in BELIEFS])
 def test_two_features_by_quadrature(name: str, n: int, sigma: float):
     data = simulate_statistics(cached_prior(name, 2), n, sigma, 8, seed=n)
     found = cached_sampler(name, 2, sigma=sigma).fit(data, covariance=True)
@@ -325,8 +333,11 @@ def test_the_ladder_is_climbed_only_by_those_who_need_it():
 
 
 def test_a_variance_that_rests_on_a_few_draws_is_not_vouched_for(monkeypatch: pytest.MonkeyPatch):
-    """Nearly all of the posterior in a narrow camp, the rest wide: the weights alone do not tell about the mean."""
-    prior, sigma = twins.two_camps((0.99, 0.01), (0.0, 0.0), (0.002, 3.0), n_features=2), 3.0
+    """Nearly all of the posterior in a narrow camp, the rest wide: the weights alone do not tell about the mean.
+
+    Over three seeds the worst vouched error was .03 to .05, and .67 to .8 without the check.
+    """
+    prior, sigma = twins.two_camps((0.99, 0.01), (0.0, 0.0), (0.002, 3.0), n_features=2), 1.0
     data = simulate_statistics(prior, 2, sigma, 120, seed=15)
     sampler = ImportanceSampler(prior, sigma=sigma)
     found = sampler.fit(data)

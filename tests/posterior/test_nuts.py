@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.posterior import DiagnosticWarning, PosteriorBatch, Rows, Statistics, make_engine
-from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings, diagnose, is_good
+from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings, diagnose, is_good, rhat_and_bulk_size
 from rcb_bayes.posterior.results import warn_if_not_vouched
 from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
@@ -211,6 +211,23 @@ def test_one_bad_coefficient_is_enough(spoil: str):
     else:
         draws[0, :, 1, 0] = 3.0  # one chain has not moved
     assert not is_good(diagnose(draws, 0))
+
+
+@pytest.mark.parametrize("n_draws", [99, 1000])
+def test_figures_are_those_of_arviz(n_draws: int):
+    """Good, shifted, slow, drifting and tied draws, and a chain that has not moved."""
+    from arviz_stats.base import array_stats
+
+    rng = np.random.default_rng(2)
+    draws = rng.standard_normal((6, 2, n_draws))
+    draws[1, 1] += 1.0
+    draws[2] = np.cumsum(draws[2], axis=1)
+    draws[3] += np.linspace(-1.0, 1.0, n_draws)
+    draws[4] = draws[4].round(1)
+    draws[5, 0] = 3.0
+    rhat, size = rhat_and_bulk_size(draws)
+    np.testing.assert_allclose(rhat, array_stats.rhat(draws), rtol=1e-12)
+    np.testing.assert_allclose(size, array_stats.ess(draws), rtol=1e-12)
 
 
 def test_a_divergence_is_enough():

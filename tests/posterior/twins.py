@@ -40,19 +40,21 @@ class Moments:
 
 
 def simulate_worlds(
-    prior: Prior, n: int | Sequence[int], sigma: float, n_sets: int, seed: int
+    prior: Prior, n: int | Sequence[int], sigma: float | None, n_sets: int, seed: int
 ) -> tuple[FloatArray, Statistics]:
     """Coefficients from the belief (M, K, d), and n samples of each arm (or n[k] of arm k) given to users on the
-    unit sphere."""
+    unit sphere; without ``sigma`` the noise is the belief's own."""
     rng = np.random.default_rng(seed)
     k, d = prior.n_arms, prior.n_features
-    beta = prior.draw_arrays(n_sets, rng=rng)[0]
+    beta, own = prior.draw_arrays(n_sets, rng=rng)
+    noise = own if sigma is None else np.full(n_sets, sigma)
+    assert noise is not None
     counts = np.broadcast_to(np.asarray(n, dtype=int), (k,))
     xtx, xty, yty = np.zeros((n_sets, k, d, d)), np.zeros((n_sets, k, d)), np.zeros((n_sets, k))
     for arm, count in enumerate(counts):
         x = rng.standard_normal((n_sets, count, d))
         x /= np.linalg.norm(x, axis=-1, keepdims=True)
-        y = (x @ beta[:, arm, :, None])[..., 0] + sigma * rng.standard_normal((n_sets, count))
+        y = (x @ beta[:, arm, :, None])[..., 0] + noise[:, None] * rng.standard_normal((n_sets, count))
         xtx[:, arm] = x.swapaxes(1, 2) @ x
         xty[:, arm] = (x.swapaxes(1, 2) @ y[..., None])[..., 0]
         yty[:, arm] = (y**2).sum(axis=1)
