@@ -11,6 +11,7 @@ from rcb_bayes._version import __version__
 if TYPE_CHECKING:
     from rcb_bayes.assumptions import Check as Check
     from rcb_bayes.assumptions import check_assumptions as check_assumptions
+    from rcb_bayes.calibration import calibrate as calibrate
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
     from rcb_bayes.covariates import Gaussian as Gaussian
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rcb_bayes.market import Market as Market
     from rcb_bayes.noise import BernoulliLogit as BernoulliLogit
     from rcb_bayes.noise import GaussianNoise as GaussianNoise
+    from rcb_bayes.plan import Plan as Plan
     from rcb_bayes.posterior import Rows as Rows
     from rcb_bayes.posterior import Statistics as Statistics
     from rcb_bayes.posterior import fit_posterior as fit_posterior
@@ -41,12 +43,14 @@ _HOMES = {
     "Gaussian": "covariates",
     "GaussianNoise": "noise",
     "Market": "market",
+    "Plan": "plan",
     "Prior": "prior",
     "RcbError": "errors",
     "Rows": "posterior",
     "Sphere": "covariates",
     "Statistics": "posterior",
     "Uniform": "covariates",
+    "calibrate": "calibration",
     "check_assumptions": "assumptions",
     "estimate_gaps": "gaps",
     "estimate_separation": "gaps",

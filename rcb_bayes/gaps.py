@@ -191,6 +191,15 @@ def separation_values(stages: Stages, *, users: FloatArray | None = None) -> Flo
     return top[:, :, 1] - top[:, :, 0]
 
 
+def best_gap(gaps: FloatArray) -> tuple[float, float, float, float]:
+    """tau, its error, rho and its error, maximising tau rho, of the arm for which that is least; gaps (W, U, arms)."""
+    tau, tau_error = (part[0] for part in _best(gaps, by_user=False))
+    share = (gaps >= tau).mean(axis=1)
+    rho, rho_error = share.mean(axis=0), probability_error(share)
+    worst = int((tau * rho).argmin())
+    return float(tau[worst]), float(tau_error[worst]), float(rho[worst]), float(rho_error[worst])
+
+
 def mean_error(values: FloatArray, *, scale: FloatArray | float) -> FloatArray:
     """Standard error of the mean of non-negative values over worlds, the first axis; never zero for want of events.
 

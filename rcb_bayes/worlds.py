@@ -10,7 +10,7 @@ Worlds come in blocks with seeds of their own, and each arm's samples have a str
 arm do not depend on how many worlds are drawn after it, nor on which other arms are sampled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +65,31 @@ def simulate_data(
     if market.noise.is_gaussian:
         return _simulate_statistics(worlds, market, n_per_arm=n_per_arm, rng=rng)
     return _simulate_rows(worlds, market, n_per_arm=n_per_arm, rng=rng)
+
+
+def data_of_designs(
+    worlds: Worlds, market: Market, designs: Mapping[int, FloatArray], *, rng: np.random.Generator
+) -> Statistics | Rows:
+    """Rewards of given users, ``designs`` being each sampled arm's (W, n, d): what an engine takes."""
+    w, k, d = worlds.beta.shape
+    streams = rng.spawn(k)
+    if market.noise.is_gaussian:
+        sigma = _sigma(worlds, market.noise)
+        xtx, xty, yty, n = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k)), np.zeros((w, k))
+        for arm, x in designs.items():
+            xtx[:, arm] = x.swapaxes(1, 2) @ x
+            n[:, arm] = x.shape[1]
+            xty[:, arm], yty[:, arm] = _reward_sums(
+                xtx[:, arm], worlds.beta[:, arm], sigma, n=x.shape[1], rng=streams[arm]
+            )
+        return Statistics(xtx=xtx, xty=xty, yty=yty, n=n)
+    rewards = [
+        market.noise.sample((x @ worlds.beta[:, arm, :, None])[..., 0], rng=streams[arm]) for arm, x in designs.items()
+    ]
+    arms = np.repeat(list(designs), [x.shape[1] for x in designs.values()]).astype(int)
+    reward = np.concatenate([np.zeros((w, 0)), *rewards], axis=1)
+    x = np.concatenate([np.zeros((w, 0, d)), *designs.values()], axis=1)
+    return Rows(x=x, arm=np.broadcast_to(arms, reward.shape), reward=reward, n_arms=k)
 
 
 def sample_grams(covariates: Covariates, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
@@ -126,15 +151,16 @@ def _reward_sums(
 
 def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator) -> Rows:
     w, k, d = worlds.beta.shape
-    parts, rewards = [], []
-    for arm, stream in enumerate(rng.spawn(k)):
-        n = int(n_per_arm[arm])
-        x = market.covariates.sample(w * n, seed=stream).reshape(w, n, d)
-        parts.append(x)
-        rewards.append(market.noise.sample((x @ worlds.beta[:, arm, :, None])[..., 0], rng=stream))
-    arms = np.repeat(np.arange(k), n_per_arm.astype(int))
-    reward = np.concatenate(rewards, axis=1)
-    return Rows(x=np.concatenate(parts, axis=1), arm=np.broadcast_to(arms, reward.shape), reward=reward, n_arms=k)
+    of_users, of_rewards = rng.spawn(2)
+    sizes = n_per_arm.astype(int)
+    designs = {
+        arm: market.covariates.sample(w * sizes[arm], seed=stream).reshape(w, sizes[arm], d)
+        for arm, stream in enumerate(of_users.spawn(k))
+        if sizes[arm]
+    }
+    data = data_of_designs(worlds, market, designs, rng=of_rewards)
+    assert isinstance(data, Rows)  # these rewards are not Gaussian
+    return data
 
 
 def _sigma(worlds: Worlds, noise: Noise) -> FloatArray:

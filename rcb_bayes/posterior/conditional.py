@@ -59,14 +59,14 @@ class ConditionalEngine:
     ) -> PosteriorBatch:
         """Posterior moments of every data set, with k-hat and effective size of the scales' weights."""
         data = as_statistics(data)
-        position = np.arange(data.n_sets)
+        turn = data.fingerprints()
         batch = _empty(data.n_sets, self.prior, covariance=covariance, reason=self.reason)
         for attempt in self._ladder:
             open_sets = np.flatnonzero(~batch.vouched)
             if not len(open_sets):
                 break
             for replicate in range(attempt.n_replicates):
-                members = open_sets[position[open_sets] % attempt.n_replicates == replicate]
+                members = open_sets[turn[open_sets] % attempt.n_replicates == replicate]
                 for chunk in self._chunks(members, attempt):
                     found = self._fit(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
                     _put(batch, found, chunk)

@@ -75,6 +75,10 @@ class Statistics:
         """Some of the data sets; already checked, so not checked again."""
         return _unchecked(self.xtx[index], self.xty[index], self.yty[index], self.n[index])
 
+    def fingerprints(self) -> np.ndarray:
+        """A number for each data set, (M,), by which an engine picks its random numbers: see ``_fingerprints``."""
+        return _fingerprints(self.yty.sum(axis=1))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
@@ -119,6 +123,11 @@ class Rows:
         """Some of the data sets."""
         return Rows(x=self.x[index], arm=self.arm[index], reward=self.reward[index], n_arms=self.n_arms)
 
+    def fingerprints(self) -> np.ndarray:
+        """A number for each data set, (M,), by which an engine picks its random numbers: see ``_fingerprints``."""
+        weight = np.where(self.arm >= 0, 1.0 + self.reward, 0.0)
+        return _fingerprints((weight * np.abs(self.x).sum(axis=2)).sum(axis=1))
+
 
 def as_statistics(data: "Statistics | Rows") -> Statistics:
     """The data as statistics, which Gaussian rewards are given as."""
@@ -132,6 +141,17 @@ def as_rows(data: "Statistics | Rows") -> Rows:
     if not isinstance(data, Rows):
         raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
     return data
+
+
+def _fingerprints(sums: FloatArray) -> np.ndarray:
+    """Whole numbers below 2^31 from sums of non-negative terms (M,), as good as random.
+
+    They depend on the data alone, so that an answer is the same in any batch, at any place in it and on any worker; the
+    sums are rounded first, so that neither the order of the terms matters.
+    """
+    bits = sums.astype(np.float32).view(np.uint32).astype(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(16))) * np.uint64(0x9E3779B97F4A7C15)
+    return (bits >> np.uint64(33)).astype(np.int64)
 
 
 def _check_consistent(data: Statistics) -> None:

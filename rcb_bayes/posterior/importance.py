@@ -94,22 +94,22 @@ class ImportanceSampler:
 
     def fit(self, data: Statistics, *, covariance: bool = False) -> Weighted:
         """Estimates of every data set, each by the first attempt of the ladder that is vouched for."""
-        position = np.arange(data.n_sets)
-        best = self._attempt(data, LADDER[0], position=position, covariance=covariance)
+        best = self._attempt(data, LADDER[0], covariance=covariance)
         for attempt in LADDER[1:]:
             open_sets = np.flatnonzero(~best.vouched)
             if not len(open_sets):
                 break
-            found = self._attempt(data.take(open_sets), attempt, position=position[open_sets], covariance=covariance)
+            found = self._attempt(data.take(open_sets), attempt, covariance=covariance)
             best = _keep_better(best, found, open_sets)
         return best
 
-    def _attempt(self, data: Statistics, attempt: Attempt, *, position: np.ndarray, covariance: bool) -> Weighted:
+    def _attempt(self, data: Statistics, attempt: Attempt, *, covariance: bool) -> Weighted:
         size = self._prior.n_arms * self._prior.n_features
         step = max(1, _CHUNK_VALUES // (attempt.n_draws * size))
         parts: list[tuple[np.ndarray, Weighted]] = []
+        turn = data.fingerprints() % N_REPLICATES
         for replicate in range(N_REPLICATES):
-            members = np.flatnonzero(position % N_REPLICATES == replicate)
+            members = np.flatnonzero(turn == replicate)
             for start in range(0, len(members), step):
                 chunk = members[start : start + step]
                 found = self._weigh(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
@@ -122,15 +122,15 @@ class ImportanceSampler:
         """Posterior draws by resampling the weighted ones of the first attempt that is vouched for, (M, n, K, d)."""
         out = np.empty((data.n_sets, n, self._prior.n_arms, self._prior.n_features))
         first, *more = [attempt for attempt in LADDER if attempt.n_draws >= 4 * n] or [LADDER[-1]]
-        for m in range(data.n_sets):
+        for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
             one = data.take(slice(m, m + 1))
-            draws, log_weight = self._weighted_draws(one, first, replicate=m % N_REPLICATES)
+            draws, log_weight = self._weighted_draws(one, first, replicate=int(turn))
             tried = first
             for attempt in more:
                 if self._average(draws, log_weight, one, tried, covariance=False).vouched[0]:
                     break
                 tried = attempt
-                draws, log_weight = self._weighted_draws(one, attempt, replicate=m % N_REPLICATES)
+                draws, log_weight = self._weighted_draws(one, attempt, replicate=int(turn))
             out[m] = resample(draws[0], log_weight[0], law=self._gaussian, n=n, rng=rng)
         return self._redraw_unseen(out, data, rng=rng)
 

@@ -61,12 +61,13 @@ class LaplaceEngine:
         data = as_rows(data)
         n_users = 0 if users is None else users.shape[-2]
         found = _Estimates.empty(data.n_sets, self.prior, n_users=n_users, covariance=covariance)
+        turn = data.fingerprints() % N_REPLICATES
         open_sets = np.arange(data.n_sets)
         for n_draws in _LADDER:
             size = self.prior.n_arms * self.prior.n_features
             step = max(1, _CHUNK_VALUES // (n_draws * size))
             for replicate in range(N_REPLICATES):
-                members = open_sets[open_sets % N_REPLICATES == replicate]
+                members = open_sets[turn[open_sets] == replicate]
                 for start in range(0, len(members), step):
                     chunk = members[start : start + step]
                     part, own = data.take(chunk), users_of(users, chunk)
@@ -95,14 +96,14 @@ class LaplaceEngine:
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
         first, *more = [n_draws for n_draws in _LADDER if n_draws >= 4 * n] or [_LADDER[-1]]
         found = _Estimates.empty(1, self.prior, n_users=0, covariance=False)
-        for m in range(data.n_sets):
+        for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
             one = data.take(slice(m, m + 1))
-            draws, log_weight = self._weighted_draws(one, n_draws=first, replicate=m % N_REPLICATES)
+            draws, log_weight = self._weighted_draws(one, n_draws=first, replicate=int(turn))
             for n_draws in more:
                 self._average(draws, log_weight, np.zeros(1, dtype=int), found, unseen=one.n == 0, users=None)
                 if found.vouched[0]:
                     break
-                draws, log_weight = self._weighted_draws(one, n_draws=n_draws, replicate=m % N_REPLICATES)
+                draws, log_weight = self._weighted_draws(one, n_draws=n_draws, replicate=int(turn))
             out[m] = resample(draws[0], log_weight[0], law=self._surrogate, n=n, rng=rng)
         return out
 

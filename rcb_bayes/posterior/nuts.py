@@ -84,7 +84,8 @@ class NutsEngine:
         vouched = np.zeros(data.n_sets, dtype=bool)
         reward = None if users is None else np.empty((data.n_sets, users.shape[-2], self.prior.n_arms))
         for m in track(range(data.n_sets), description="NUTS, one data set after another"):
-            chains = self._chains(data.take(slice(m, m + 1)), position=m)
+            one = data.take(slice(m, m + 1))
+            chains = self._chains(one, seed=_seed_of(one))
             draws = chains.draws.reshape(-1, *mean.shape[1:])  # (S, K, d)
             mean[m] = draws.mean(axis=0)
             if joint is not None:
@@ -110,7 +111,7 @@ class NutsEngine:
         shape = (self.prior.n_arms, self.prior.n_features)
         out = np.empty((data.n_sets, n, *shape))
         for m in range(data.n_sets):
-            flat = self._chains(data.take(slice(m, m + 1)), position=int(rng.integers(2**31))).draws.reshape(-1, *shape)
+            flat = self._chains(data.take(slice(m, m + 1)), seed=int(rng.integers(2**31))).draws.reshape(-1, *shape)
             out[m] = flat[np.linspace(0, len(flat) - 1, n).round().astype(int)]
         return out
 
@@ -120,16 +121,16 @@ class NutsEngine:
 
     def sample(self, data: Statistics | Rows) -> Any:
         """The DataTree of one data set, run again with more draws where its diagnostics are poor."""
-        tree = self._run(data, position=0, factor=1, raw=False)
+        tree = self._run(data, seed=_seed_of(data), factor=1, raw=False)
         if self._settings.retry and not is_good(diagnose(*_of_tree(tree))):
-            tree = self._run(data, position=0, factor=_RETRY, raw=False)
+            tree = self._run(data, seed=_seed_of(data), factor=_RETRY, raw=False)
         return tree
 
-    def _chains(self, data: Statistics | Rows, *, position: int) -> Chains:
+    def _chains(self, data: Statistics | Rows, *, seed: int) -> Chains:
         """As ``sample``, without the labels, which cost as much as the draws."""
-        chains = self._read(self._run(data, position=position, factor=1, raw=True))
+        chains = self._read(self._run(data, seed=seed, factor=1, raw=True))
         if self._settings.retry and not is_good(chains.diagnostics):
-            chains = self._read(self._run(data, position=position, factor=_RETRY, raw=True))
+            chains = self._read(self._run(data, seed=seed, factor=_RETRY, raw=True))
         return chains
 
     def _read(self, raw: Any) -> Chains:
@@ -145,19 +146,19 @@ class NutsEngine:
         together = np.stack(draws)
         return Chains(together, diagnose(together, diverging))
 
-    def _run(self, data: Statistics | Rows, *, position: int, factor: int, raw: bool) -> Any:
+    def _run(self, data: Statistics | Rows, *, seed: int, factor: int, raw: bool) -> Any:
         import nutpie
 
         inputs = self._as_inputs(data)
         fed = self._compiled.with_data(**inputs)
-        seed = np.random.SeedSequence([self._seed, position, factor]).generate_state(1)[0]
+        state = np.random.SeedSequence([self._seed, seed, factor]).generate_state(1)[0]
         return nutpie.sample(
             fed,
             draws=self._settings.draws * factor,
             tune=self._settings.tune * min(factor, 2),
             chains=self._settings.chains,
             cores=1,
-            seed=int(seed),
+            seed=int(state),
             target_accept=self._settings.target_accept if factor == 1 else 0.97,
             progress_bar=False,
             save_warmup=False,
@@ -294,6 +295,11 @@ def _scale_reduction(chains: FloatArray) -> FloatArray:
     within = chains.var(axis=2, ddof=1).mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.sqrt((between / within + n - 1) / n)
+
+
+def _seed_of(data: Statistics | Rows) -> int:
+    """The seed of a single data set's chains, a matter of its data alone."""
+    return int(data.fingerprints()[0])
 
 
 def _of_tree(tree: Any) -> tuple[FloatArray, int]:

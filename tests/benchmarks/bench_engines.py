@@ -133,7 +133,7 @@ def engine_table(*, sigma: float, repeats: int, naive_repeats: int) -> Table:
     x, y = simulate_rows(prior, n_sets=N_SETS, n_samples=N_SAMPLES, sigma=sigma)
     data = as_statistics(x, y)
     long = ImportanceSampler(prior, sigma=sigma, seed=99)._attempt(
-        data.take(slice(0, 200)), Attempt("defensive", 16384), position=np.arange(200), covariance=True
+        data.take(slice(0, 200)), Attempt("defensive", 16384), covariance=True
     )
     gaussian = rcb.Prior.gaussian(np.zeros((N_ARMS, N_FEATURES)), 0.5)
     exact = rcb.make_engine(gaussian, noise, engine="exact")

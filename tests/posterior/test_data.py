@@ -201,3 +201,36 @@ def test_each_reward_model_takes_its_own_form_of_data():
         as_statistics(listed)
     with pytest.raises(DataError, match="Bernoulli rewards are given as Rows"):
         as_rows(sums)
+
+
+# --- fingerprints --------------------------------------------------------------------------------------------------
+
+
+def test_fingerprints_are_the_data_sets_own():
+    """Whatever its place, the order of its samples and of its arms; and spread evenly."""
+    rng = np.random.default_rng(5)
+    x, reward, arm = rng.standard_normal((800, 7, 2)), rng.standard_normal((800, 7)), rng.integers(0, 2, 7)
+    sets = [Statistics.from_rows(u, arm=arm, reward=y, n_arms=2) for u, y in zip(x, reward, strict=True)]
+    found = np.concatenate([one.fingerprints() for one in sets])
+    assert len(np.unique(found)) > 790
+    assert np.bincount(found % 8, minlength=8).min() > 50  # of 100 each
+    moved = [
+        Statistics.from_rows(u[::-1], arm=1 - arm[::-1], reward=y[::-1], n_arms=2)
+        for u, y in zip(x, reward, strict=True)
+    ]
+    assert (np.concatenate([one.fingerprints() for one in moved]) == found).all()
+
+
+def test_fingerprints_of_rows_do_not_count_padding():
+    rng = np.random.default_rng(6)
+    x, arm = rng.standard_normal((50, 6, 2)), rng.integers(0, 2, (50, 6))
+    reward = rng.integers(0, 2, (50, 6)).astype(float)
+    plain = Rows(x=x, arm=arm, reward=reward, n_arms=2).fingerprints()
+    padded = Rows(
+        x=np.concatenate([np.full((50, 3, 2), 9.0), x], axis=1),
+        arm=np.concatenate([np.full((50, 3), -1), arm], axis=1),
+        reward=np.concatenate([np.ones((50, 3)), reward], axis=1),
+        n_arms=2,
+    )
+    np.testing.assert_array_equal(padded.fingerprints(), plain)
+    assert (Rows(x=x, arm=arm, reward=1.0 - reward, n_arms=2).fingerprints() != plain).mean() > 0.9

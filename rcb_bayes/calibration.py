@@ -1,0 +1,378 @@
+"""The sampled plan: rates, cold start and coverage for any belief, by forward simulation of the mechanism."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.choice import promotion_shares
+from rcb_bayes.errors import RcbError
+from rcb_bayes.forward import Forward, Settings, Stage, run_forward
+from rcb_bayes.margins import as_notion
+from rcb_bayes.market import Market
+from rcb_bayes.panel import Panel
+from rcb_bayes.plan import Plan, PlannedStage, SampledRule, TableRule
+from rcb_bayes.rates import LinearOutlook
+from rcb_bayes.saturation import STUCK, arms_of, draw_rounds
+from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.worlds import draw_worlds
+
+LEAST_RATE = 1e-4  # one rate for all below this is no plan
+_MOST_STUCK = 0.01  # of cold starts
+_WORST_USERS = 64
+_BEST_DRAWS = 1000
+
+
+def calibrate(
+    market: Market,
+    *,
+    epsilon: float = 0.05,
+    notion: str = "user",
+    personalised: bool = True,
+    n_per_arm: int = 50,
+    n_worlds: int = 2000,
+    audit_worlds: int = 1000,
+    engine: str = "auto",
+    seed: int = 0,
+) -> Plan:
+    """A plan by sampling: the largest exploration rates that an independent audit will pass.
+
+    Parameters
+    ----------
+    epsilon : what users put up with
+    notion : "user" (each user by herself, the strongest), "proof" or "definition"
+    personalised : a rate for each user rather than one for all; for "user" and "proof"
+    n_per_arm : N, samples of every arm
+    n_worlds : simulated worlds behind the rates of each stage
+    audit_worlds : worlds of the audit that the plan is to pass; more of them allow higher rates
+
+    Returns
+    -------
+    Plan, marked infeasible with the reason where nobody, or too few users, can be explored.
+
+    Raises
+    ------
+    RcbError
+        A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small.
+
+    Applicability
+    -------------
+    Rates hold for the law of data that this very mechanism produces. One rate for all is the least over the users of
+    a panel (all rows of a table): of other users at most 3 in 2,048 need a lower one, with 95 % confidence.
+    """
+    settings = _as_settings(
+        epsilon=epsilon,
+        notion=notion,
+        personalised=personalised,
+        n_per_arm=n_per_arm,
+        n_worlds=n_worlds,
+        audit_worlds=audit_worlds,
+        engine=engine,
+        seed=seed,
+    )
+    return as_plan(run_forward(market, settings))
+
+
+def as_plan(forward: Forward) -> Plan:
+    """The plan that a simulated cold start amounts to."""
+    market, settings, panel = forward.market, forward.settings, forward.panel
+    rate, rate_mcse = _overall_rate(forward)
+    stuck = float((forward.paths.sets[-1] == STUCK).mean())
+    feasible = rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK
+    tau, tau_mcse, rho, rho_mcse = min(
+        (stage.gap for stage in forward.stages.values() if stage.gap is not None), key=lambda gap: gap[0] * gap[2]
+    )
+    bound = [panel.mean(stage.is_free.astype(float))[0] for stage in forward.stages.values()]
+    explored = [panel.mean((stage.rates > 0).astype(float))[0] for stage in forward.stages.values()]
+    shares = np.array([stage.share for stage in forward.stages.values()])
+    shares = shares / shares.sum()
+    plan = Plan(
+        kind="sampled",
+        epsilon=settings.epsilon,
+        notion=settings.notion,
+        personalised=settings.personalised,
+        n_per_arm=settings.n_per_arm,
+        exploration_rate=rate,
+        exploration_rate_mcse=rate_mcse,
+        inverse_rate=1.0 / rate if rate > 0 else np.inf,
+        inverse_rate_mcse=rate_mcse / rate**2 if rate > 0 else np.inf,
+        tau=tau,
+        tau_mcse=tau_mcse,
+        rho=rho,
+        rho_mcse=rho_mcse,
+        feasible=feasible,
+        reason="" if feasible else _reason(forward, rate=rate, stuck=stuck),
+        nearest_epsilon=None if feasible else nearest_epsilon(forward),
+        arms=market.arms,
+        features=market.features,
+        prior_mean=market.prior.mean.values,
+        platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
+        stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
+        share_explored=float(shares @ explored) if settings.personalised else float(rate > 0),
+        share_free=float(shares @ bound),
+        belief=market.prior.name,
+        engine=forward.simulator.engine.reason,
+        n_worlds=settings.n_worlds,
+        audit_worlds=settings.audit_worlds,
+        n_not_vouched=forward.simulator.n_not_vouched,
+        seed=settings.seed,
+        version=__version__,
+        notes=_notes(forward, stuck=stuck),
+        **_coverage(forward),
+        **_course(forward, rate=rate),
+    )
+    if plan.nearest_epsilon is not None:
+        plan = replace(plan, reason=f"{plan.reason} From epsilon {plan.nearest_epsilon:.3g} on it could be.")
+    return plan
+
+
+def nearest_epsilon(forward: Forward) -> float | None:
+    """About the smallest epsilon at which the stages that stopped the plan would allow exploration.
+
+    By bisection, with the worlds and designs at hand; a personalised plan's own designs would move with epsilon.
+    """
+    blocked = [stage for stage in forward.stages.values() if stage.outlook is not None and _is_blocked(forward, stage)]
+    if not blocked:
+        return None
+    return max(_nearest_at(forward, stage) for stage in blocked)
+
+
+def _as_settings(**values: Any) -> Settings:
+    epsilon, personalised = values["epsilon"], values["personalised"]
+    if not (is_number(epsilon) and epsilon >= 0):
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    notion = as_notion(values["notion"])
+    if not isinstance(personalised, bool | np.bool_):
+        raise RcbError(f"personalised must be True or False, got {personalised!r}.")
+    if personalised and notion == "definition":
+        raise RcbError(
+            "The notion 'definition' averages over users, so a rate of each user's own is not judged by it. "
+            "Use personalised=False, or notion='user' or 'proof'."
+        )
+    return Settings(
+        epsilon=float(epsilon),
+        notion=notion,
+        personalised=bool(personalised),
+        n_per_arm=as_count(values["n_per_arm"], name="n_per_arm", least=1),
+        n_worlds=as_count(values["n_worlds"], name="n_worlds", least=50),
+        audit_worlds=as_count(values["audit_worlds"], name="audit_worlds", least=50),
+        engine=values["engine"],
+        seed=as_count(values["seed"], name="seed"),
+    )
+
+
+def _overall_rate(forward: Forward) -> tuple[float, float]:
+    """The mean over stages, or, of one rate for all, the least."""
+    stages = list(forward.stages.values())
+    if not forward.settings.personalised:
+        worst = min(stages, key=lambda stage: stage.rate)
+        return worst.rate, worst.rate_mcse
+    shares = np.array([stage.share for stage in stages])
+    shares = shares / shares.sum()
+    rate = float(shares @ [stage.rate for stage in stages])
+    # Stages share the panel of users, so their errors may add up.
+    return rate, float(shares @ [stage.rate_mcse for stage in stages])
+
+
+def _planned(forward: Forward, stage: Stage) -> PlannedStage:
+    panel, settings = forward.panel, forward.settings
+    rule: SampledRule | TableRule | None = None
+    if settings.personalised and stage.outlook is not None:
+        if isinstance(stage.outlook, LinearOutlook):
+            rule = SampledRule(stage.outlook, stage.slack)
+        else:
+            rule = TableRule(panel.users, stage.rates)
+    elif settings.personalised and not forward.market.noise.is_gaussian:
+        rule = TableRule(panel.users, stage.rates)
+    return PlannedStage(
+        saturated=tuple(forward.market.arms[arm] for arm in arms_of(stage.code)),
+        share=stage.share,
+        rate=stage.rate,
+        rate_mcse=stage.rate_mcse,
+        share_explored=panel.mean((stage.rates > 0).astype(float))[0],
+        share_free=panel.mean(stage.is_free.astype(float))[0],
+        rule=rule,
+    )
+
+
+def _coverage(forward: Forward) -> dict[str, Any]:
+    """Each arm's smallest eigenvalue of X'X/N, over the stages at which it is saturated; NaN if none was simulated."""
+    k = forward.market.n_arms
+    values: list[list[FloatArray]] = [[] for _ in range(k)]
+    for stage in forward.stages.values():
+        if stage.coverage is not None:
+            for arm in arms_of(stage.code):
+                values[arm].append(stage.coverage[:, arm])
+    pooled = [np.concatenate(part) if part else np.array([np.nan, np.nan]) for part in values]
+    return {
+        "coverage": tuple(float(part.mean()) for part in pooled),
+        "coverage_mcse": tuple(float(part.std(ddof=1) / np.sqrt(len(part))) for part in pooled),
+    }
+
+
+def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
+    """Length, pulls and regret of the cold start, with errors; infinite where it does not end."""
+    k, personalised = forward.market.n_arms, forward.settings.personalised
+    rng = np.random.default_rng([forward.settings.seed, 6])
+    paths = forward.paths
+    ends = paths.sets[-1] != STUCK
+    endless = {
+        "expected_cold_start": np.inf,
+        "expected_cold_start_mcse": 0.0,
+        "expected_pulls": (np.inf,) * k,
+        "expected_pulls_mcse": (0.0,) * k,
+        "expected_regret": np.inf,
+        "expected_regret_mcse": 0.0,
+    }
+    if not ends.any() or (not personalised and rate <= 0):
+        return endless
+    rounds = draw_rounds(paths, forward.sampling, thinning=1.0 if personalised else rate, rng=rng)[:, ends]
+    sets = paths.sets[:-1, ends]
+    best = _best_rewards(forward)
+    per_round = {code: _per_round(forward, int(code), rate, best) for code in np.unique(sets)}
+    pulls = np.zeros((rounds.shape[1], k))
+    regret, drift = np.zeros(rounds.shape[1]), np.zeros(2)  # drift: errors that more paths do not average out
+    for level in range(len(sets)):
+        for code in np.unique(sets[level]):
+            some = sets[level] == code
+            chances, loss, errors = per_round[code]
+            pulls[some] += rounds[level, some, None] * chances
+            regret[some] += rounds[level, some] * loss
+            total = rounds[level, some].sum() / rounds.shape[1]
+            drift += total * np.array(errors)
+    length = rounds.sum(axis=0)
+    n = np.sqrt(len(length))
+    return {
+        "expected_cold_start": float(length.mean()),
+        "expected_cold_start_mcse": float(np.hypot(length.std(ddof=1) / n, drift[0])),
+        "expected_pulls": tuple(float(part) for part in pulls.mean(axis=0)),
+        "expected_pulls_mcse": tuple(float(part) for part in np.hypot(pulls.std(axis=0, ddof=1) / n, drift[0])),
+        "expected_regret": float(regret.mean()),
+        "expected_regret_mcse": float(np.hypot(regret.std(ddof=1) / n, drift[1])),
+    }
+
+
+def _per_round(
+    forward: Forward, code: int, rate: float, best: tuple[FloatArray, float]
+) -> tuple[FloatArray, float, tuple[float, float]]:
+    """At one stage: how often a round goes to each arm (K,), its expected regret, and errors of time and regret.
+
+    The error of the time is relative: that of the chance that a round brings a sample, from the users of the panel.
+    """
+    panel, settings = forward.panel, forward.settings
+    k = forward.market.n_arms
+    stage = forward.stages.get(code)
+    open_arms = [arm for arm in range(k) if not code >> arm & 1]
+    promoted = promotion_shares(panel.promoted_by, open_arms)
+    rates = np.ones(panel.n_users)
+    if code and not settings.personalised:
+        rates = np.full(panel.n_users, rate)
+    elif code:
+        rates = forward.sampling[code].sum(axis=1) / np.maximum(panel.weights, 1e-300)
+    best_reward, best_error = best
+    gained = rates * (promoted * panel.prior_rewards).sum(axis=1)
+    chances = rates[:, None] * promoted
+    organic_error = 0.0
+    if stage is not None and stage.organic is not None and stage.organic_value is not None:
+        organic, value = _for_everyone(stage, promoted, panel)
+        chances = chances + (1.0 - rates)[:, None] * organic
+        gained = gained + (1.0 - rates) * value
+        organic_error = stage.organic_error * (1.0 if settings.personalised else 1.0 - rate)
+    sampled, sampled_error = panel.mean(rates)
+    loss, loss_error = panel.mean(best_reward - gained)
+    of_time = sampled_error / sampled if sampled > 0 else 0.0
+    errors = (of_time, float(np.sqrt(loss_error**2 + best_error**2 + organic_error**2 + (loss * of_time) ** 2)))
+    return panel.weights @ chances, loss, errors
+
+
+def _for_everyone(stage: Stage, promoted: FloatArray, panel: Panel) -> tuple[FloatArray, FloatArray]:
+    """Organic shares and values of all users; a free user, of whom they were not computed, is put on her promoted arm.
+
+    Only one rate for all leaves free users organic rounds, and by that arm they lose at most epsilon.
+    """
+    assert stage.organic is not None  # of a stage with users who are not free
+    assert stage.organic_value is not None
+    free = stage.is_free
+    organic = np.where(free[:, None], promoted, stage.organic)
+    value = np.where(free, (promoted * panel.prior_rewards).sum(axis=1), stage.organic_value)
+    return organic, value
+
+
+def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
+    """E[max over arms of the true mean reward] of each user of the panel, under the users' belief, and the error."""
+    market, panel = forward.market, forward.panel
+    worlds = draw_worlds(market.prior, _BEST_DRAWS, rng=np.random.default_rng([forward.settings.seed, 7]))
+    best = np.empty((_BEST_DRAWS, panel.n_users))
+    for start in range(0, _BEST_DRAWS, 100):
+        beta = worlds.beta[start : start + 100]
+        eta = panel.users @ beta.swapaxes(1, 2)  # (draws, P, K)
+        best[start : start + 100] = market.noise.mean_reward(eta).max(axis=2)
+    error = float((best @ panel.weights).std(ddof=1) / np.sqrt(_BEST_DRAWS))
+    return best.mean(axis=0), error
+
+
+def _is_blocked(forward: Forward, stage: Stage) -> bool:
+    if not forward.settings.personalised:
+        return stage.rate < LEAST_RATE
+    return not (stage.rates > 0).any()
+
+
+def _nearest_at(forward: Forward, stage: Stage) -> float:
+    """The smallest epsilon at which the stage is no longer blocked."""
+    panel, settings = forward.panel, forward.settings
+    open_arms = [arm for arm in range(forward.market.n_arms) if not stage.code >> arm & 1]
+    promoted = promotion_shares(panel.promoted_by, open_arms)
+    gap = panel.prior_rewards[:, :, None] - panel.prior_rewards[:, None, :]
+    loss = np.where(promoted[:, :, None] > 0, -gap, 0.0).max(axis=(1, 2))  # at this epsilon she is free
+    tried = np.argsort(loss if settings.personalised else -loss)[:_WORST_USERS]
+
+    def opens(epsilon: float) -> bool:
+        simulator = forward.simulator
+        if settings.notion == "definition":
+            return simulator.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
+        assert stage.outlook is not None  # the stage was simulated
+        found = simulator.user_rates(stage.outlook, tried, code=stage.code, slack=stage.slack, epsilon=epsilon).rate
+        return bool((found > 0).any() if settings.personalised else (found >= LEAST_RATE).all())
+
+    low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
+    while high - low > 1e-3 * max(high, 1e-6):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if opens(middle) else (middle, high)
+    return high
+
+
+def _reason(forward: Forward, *, rate: float, stuck: float) -> str:
+    arms = forward.market.arms
+    if not forward.settings.personalised:
+        stage = min(forward.stages.values(), key=lambda part: part.rate)
+        names = ", ".join(arms[arm] for arm in arms_of(stage.code))
+        return (
+            f"Once {names} is saturated some users would lose more than epsilon at any rate above {rate:.2g}, "
+            "and one rate must suit all."
+        )
+    blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
+    if not blocked:
+        return f"{100 * stuck:.0f} % of cold starts reach a stage at which nobody can be explored."
+    names = ", ".join(arms[arm] for arm in arms_of(blocked[0].code))
+    return f"Once {names} is saturated no user can be explored ({100 * stuck:.0f} % of cold starts end there)."
+
+
+def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
+    notes = []
+    if 0 < stuck <= _MOST_STUCK:
+        notes.append(
+            f"{100 * stuck:.2g} % of cold starts"
+            " reach a rare stage at which nobody is explored; the figures leave them out."
+        )
+    if forward.simulator.n_not_vouched:
+        notes.append(f"{forward.simulator.n_not_vouched:,} of the simulated posteriors are not vouched for.")
+    if forward.market.is_misspecified:
+        notes.append("Rates, lengths and regret are under the users' belief; the platform's or nature's differs.")
+    if not forward.settings.personalised and not forward.panel.is_exact and forward.settings.notion != "definition":
+        share = 300.0 / forward.panel.n_users
+        notes.append(
+            f"The rate suits {forward.panel.n_users:,} users drawn at random: at most {share:.2g} % of all need a "
+            "lower one (95 % confidence)."
+        )
+    return tuple(notes)

@@ -1,0 +1,28 @@
+"""The best arm, with one rule for ties: arms that are best up to rounding share the choice evenly."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rcb_bayes.schema import BoolArray, FloatArray
+
+_TIE = 1e-12
+
+
+def best_shares(values: FloatArray) -> FloatArray:
+    """The probability that each arm is chosen as the best, (..., K) -> (..., K)."""
+    tied = is_best(values)
+    return tied / tied.sum(axis=-1, keepdims=True)
+
+
+def promotion_shares(prior_rewards: FloatArray, open_arms: Sequence[int]) -> FloatArray:
+    """pi_i(x): the chance that arm i is promoted, the best unsaturated one by prior means, (U, K) -> (U, K)."""
+    out = np.zeros(prior_rewards.shape)
+    out[..., list(open_arms)] = best_shares(prior_rewards[..., list(open_arms)])
+    return out
+
+
+def is_best(values: FloatArray) -> BoolArray:
+    """Which arms are best, up to rounding, (..., K) -> (..., K)."""
+    top = values.max(axis=-1, keepdims=True)
+    return values >= top - _TIE * np.maximum(np.abs(top), 1.0)

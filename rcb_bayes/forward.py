@@ -1,0 +1,443 @@
+r"""A cold start simulated stage by stage, with the rates that each stage allows.
+
+The law of the data is the mechanism's, not the population's: an arm is sampled where it was promoted, weighted by the
+exploration rates of the stages before. So stages are taken in the order in which arms fill up. At each saturated set
+that cold starts reach, worlds are drawn from the users' belief, the saturated arms' designs from the paths that lead
+there, and the posterior means give every user's rate; the rates then say how paths go on.
+
+A rate is the largest whose *predicted simultaneous audit bound* clears -epsilon. An audit of W_a worlds subtracts
+c standard errors (c its critical value), and its estimate differs from the one here, of W worlds, by another c errors
+at most, so that the slack is :math:`c (W_a^{-1/2} + (W_a^{-1} + W^{-1})^{1/2})` standard deviations over worlds.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from rcb_bayes.choice import best_shares, promotion_shares
+from rcb_bayes.errors import RcbError
+from rcb_bayes.gaps import best_gap
+from rcb_bayes.margins import Notion, critical_value
+from rcb_bayes.market import Market
+from rcb_bayes.panel import Panel, expected_rewards, make_panel
+from rcb_bayes.posterior import Engine, make_engine
+from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.prior import Prior
+from rcb_bayes.progress import track
+from rcb_bayes.rates import (
+    LinearOutlook,
+    Outlook,
+    TableOutlook,
+    UserRates,
+    binding_terms,
+    crowd_rate,
+    explored_terms,
+    organic_terms,
+    subset,
+    user_rates,
+)
+from rcb_bayes.saturation import (
+    Paths,
+    arms_of,
+    as_code,
+    draw_designs,
+    first_paths,
+    follow,
+    sampling_of,
+)
+from rcb_bayes.schema import FloatArray
+from rcb_bayes.worlds import block_seeds, data_of_designs, draw_worlds
+
+N_USERS = 2048
+N_PATHS = 20_000
+LEVEL = 0.01  # of the bands at each stage
+_LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
+_MAX_STAGES = 128
+_CRITICAL_USERS = 256
+_USERS_PER_WORLD = 16
+_CROWD = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a plan is asked for, and how precisely it is to be computed; see ``calibrate``."""
+
+    epsilon: float
+    notion: Notion
+    personalised: bool
+    n_per_arm: int
+    n_worlds: int
+    audit_worlds: int
+    engine: str
+    seed: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Stage:
+    """What was found at one saturated set.
+
+    Attributes
+    ----------
+    rates : the rate of every user of the panel, (P,): one for all unless personalised
+    rate, rate_mcse : their average; for a uniform plan the rate that the stage allows
+    ideal : the average by the point estimates
+    is_free : which users need no subsidy, (P,)
+    outlook, slack : what rates of other users are computed from; None where all users are free
+    coverage : smallest eigenvalue of X'X/N of the saturated arms, (W, arms); NaN for the others
+    gap : tau and rho of the arm with the least tau rho, with errors: (tau, tau_mcse, rho, rho_mcse)
+    organic : how often each arm is recommended in an organic round, (P, K)
+    organic_value : what an organic round gives each user, (P,), and its average over users not explored, with error
+    """
+
+    code: int
+    share: float
+    rates: FloatArray
+    rate: float
+    rate_mcse: float
+    is_free: np.ndarray
+    outlook: Outlook | None = None
+    slack: float = 0.0
+    own: "OwnUsers | None" = None
+    coverage: FloatArray | None = None
+    gap: tuple[float, float, float, float] | None = None
+    organic: FloatArray | None = None
+    organic_value: FloatArray | None = None
+    organic_error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnUsers:
+    """Users of each world's own, (W, u, ...): errors over worlds then cover the users too."""
+
+    rewards: FloatArray
+    acted_on: FloatArray
+    prior_rewards: FloatArray
+    promoted_by: FloatArray
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Forward:
+    """A cold start, followed to its end."""
+
+    market: Market
+    settings: Settings
+    panel: Panel
+    paths: Paths
+    sampling: dict[int, FloatArray]
+    stages: dict[int, Stage]
+    simulator: "StageSimulator"
+
+
+def run_forward(market: Market, settings: Settings) -> Forward:
+    """Simulate the cold start to its end."""
+    simulator = StageSimulator(market, settings)
+    k = market.n_arms
+    paths = first_paths(N_PATHS)
+    sampling = {0: sampling_of(simulator.panel, 0, 1.0)}
+    paths = follow(paths, sampling, n_per_arm=settings.n_per_arm, rng=simulator.rng(1, 0))
+    stages: dict[int, Stage] = {}
+    for level in range(1, k):
+        last = level == k - 1
+        members = paths.members()
+        for code, some in track(list(members.items()), description=f"stages with {level} of {k} arms saturated"):
+            if len(some) < _LEAST_SHARE * N_PATHS or len(stages) >= _MAX_STAGES:
+                sampling[code] = sampling_of(simulator.panel, code, simulator.is_free(code).astype(float))
+                continue
+            stage = simulator.stage(code, paths, some, sampling, wanted=last and not _has_gap(stages))
+            stages[code] = stage
+            sampling[code] = sampling_of(simulator.panel, code, stage.rates if settings.personalised else 1.0)
+        paths = follow(paths, sampling, n_per_arm=settings.n_per_arm, rng=simulator.rng(1, level))
+    return Forward(
+        market=market,
+        settings=settings,
+        panel=simulator.panel,
+        paths=paths,
+        sampling=sampling,
+        stages=stages,
+        simulator=simulator,
+    )
+
+
+def _has_gap(stages: dict[int, Stage]) -> bool:
+    return any(stage.gap is not None for stage in stages.values())
+
+
+class StageSimulator:
+    """The simulation of one stage; keeps engines and what they could not vouch for."""
+
+    def __init__(self, market: Market, settings: Settings) -> None:
+        self.market = market
+        self.settings = settings
+        self.panel = make_panel(market, n_users=N_USERS, rng=self.rng(0))
+        self.engine = make_engine(market.prior, market.noise, engine=settings.engine, seed=settings.seed)
+        self.platform: Engine | None = None
+        if market.platform_prior is not market.prior:
+            self.platform = make_engine(market.platform_prior, market.noise, seed=settings.seed)
+        self.n_not_vouched = 0
+        self.n_sent = 0
+        if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
+            raise RcbError(
+                "With Bernoulli rewards a rate of each user's own is known for the rows of a table only. "
+                "Use covariates=Empirical(rows), or personalised=False."
+            )
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """A stream for each purpose, so that no answer depends on what else is computed."""
+        return np.random.default_rng([self.settings.seed, *key])
+
+    def is_free(self, code: int) -> np.ndarray:
+        """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
+        promoted = promotion_shares(self.panel.promoted_by, self.open_arms(code))
+        s = self.settings
+        terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.notion)
+        return (terms >= 0.0).all(axis=(1, 2))
+
+    def open_arms(self, code: int) -> list[int]:
+        """The arms that are not saturated."""
+        return [arm for arm in range(self.market.n_arms) if not code >> arm & 1]
+
+    def stage(
+        self, code: int, paths: Paths, members: np.ndarray, sampling: dict[int, FloatArray], *, wanted: bool
+    ) -> Stage:
+        """Rates at a stage; a stage at which all users are free is simulated only where its figures are wanted."""
+        free = self.is_free(code)
+        stage = Stage(
+            code=code,
+            share=len(members) / paths.sets.shape[1],
+            rates=np.ones(self.panel.n_users),
+            rate=1.0,
+            rate_mcse=0.0,
+            is_free=free,
+        )
+        if free.all() and not wanted:
+            return stage
+        own_users = self._own_users(code)
+        outlook, own, stage.coverage = self._simulated(code, paths, members, sampling, own_users)
+        gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, list(arms_of(code))].max(axis=2)[:, :, None]
+        stage.gap = best_gap(gaps)
+        if free.all():
+            return stage
+        stage.outlook, stage.own = outlook, own
+        if self.settings.notion == "definition":
+            self._rate_of_all(stage)
+        else:
+            self._rates_of_each(stage)
+        return stage
+
+    # --- rates ---
+
+    def _rates_of_each(self, stage: Stage) -> None:
+        panel, s = self.panel, self.settings
+        assert stage.outlook is not None  # not all users are free
+        bound = np.flatnonzero(~stage.is_free)
+        some = self.rng(2, stage.code).permutation(bound)[:_CRITICAL_USERS]
+        first = self.user_rates(stage.outlook, some, code=stage.code, slack=0.0)
+        terms, _ = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
+        stage.slack = self._slack(critical_value(terms, level=LEVEL, seed=s.seed))
+        everyone = self.user_rates(stage.outlook, np.arange(panel.n_users), code=stage.code, slack=stage.slack)
+        found = subset(everyone, bound)
+        stage.rates = everyone.rate
+        left = panel.weights[bound] * ((1.0 - found.rate) if s.personalised else 1.0)
+        terms = self._note_organic(stage, bound, found, left)
+        slope = _slope(found.gain - stage.slack * found.spread, found.loss)
+        if s.personalised:
+            stage.rate, of_users = panel.mean(everyone.rate)
+            of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) / np.sqrt(len(terms))
+            stage.rate_mcse = float(np.hypot(of_users, of_worlds))
+        else:
+            worst = int(found.rate.argmin())
+            stage.rate = float(found.rate[worst])
+            stage.rate_mcse = float(slope[worst] * terms[:, worst].std(ddof=1) / np.sqrt(len(terms)))
+
+    def _rate_of_all(self, stage: Stage) -> None:
+        """``definition``: averaged over users, so that one rate serves all."""
+        stage.rate, stage.rate_mcse = self.rate_of_all(stage, epsilon=self.settings.epsilon)
+        stage.rates = np.full(self.panel.n_users, stage.rate)
+        bound = np.flatnonzero(~stage.is_free)
+        assert stage.outlook is not None  # not all users are free
+        found = self.user_rates(stage.outlook, bound, code=stage.code, slack=0.0)
+        self._note_organic(stage, bound, found, self.panel.weights[bound])
+
+    def rate_of_all(self, stage: Stage, *, epsilon: float) -> tuple[float, float]:
+        """The largest rate under ``definition``, and its error."""
+        explored, error, organic = self._crowd_terms(stage, epsilon=epsilon)
+        critical = float(ndtri(1.0 - LEVEL / len(explored)))
+        slack = self._slack(critical)
+        rate, cell = crowd_rate(explored, error, organic, critical=critical, slack=slack)
+        if rate == 1.0:
+            return 1.0, 0.0
+        spread = organic[:, cell].std(ddof=1)
+        slope = _slope(np.atleast_1d(organic[:, cell].mean() - slack * spread), np.atleast_1d(-explored[cell]))
+        return rate, float(slope[0] * spread / np.sqrt(len(organic)))
+
+    def _crowd_terms(self, stage: Stage, *, epsilon: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Under ``definition``, of every promoted arm and rival: e and its error over users, o world by world."""
+        assert stage.own is not None  # not all users are free
+        open_arms = self.open_arms(stage.code)
+        pairs = [(i, j) for i in open_arms for j in range(self.market.n_arms) if i != j]
+        panel = self.crowd
+        promoted = promotion_shares(panel.promoted_by, open_arms)
+        terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion="definition")
+        means = [panel.mean(terms[:, i, j]) for i, j in pairs]
+        shares = best_shares(stage.own.acted_on)
+        organic = [
+            organic_terms(stage.own.rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
+            for i, j in pairs
+        ]
+        explored, error = (np.array(part) for part in zip(*means, strict=True))
+        return explored, error, np.stack(organic, axis=1)
+
+    @cached_property
+    def crowd(self) -> Panel:
+        """Many users, for averages that no world is needed for."""
+        return make_panel(self.market, n_users=_CROWD, rng=self.rng(8))
+
+    def _note_organic(self, stage: Stage, bound: np.ndarray, found: UserRates, left: FloatArray) -> FloatArray:
+        """Enter what organic rounds give the users who are not free; returns the binding terms, (W, bound)."""
+        s = self.settings
+        assert stage.outlook is not None  # not all users are free
+        terms, values = binding_terms(stage.outlook, self.panel.users[bound], found, epsilon=s.epsilon, notion=s.notion)
+        stage.organic = np.zeros((self.panel.n_users, self.market.n_arms))
+        stage.organic[bound] = found.organic
+        stage.organic_value = np.zeros(self.panel.n_users)
+        stage.organic_value[bound] = values.mean(axis=0)
+        stage.organic_error = float((values @ left).std(ddof=1) / np.sqrt(len(values)))
+        return terms
+
+    def user_rates(
+        self, outlook: Outlook, some: np.ndarray, *, code: int, slack: float, epsilon: float | None = None
+    ) -> UserRates:
+        """Rates of some users of the panel."""
+        s = self.settings
+        return user_rates(
+            outlook,
+            self.panel.users[some],
+            prior_rewards=self.panel.prior_rewards[some],
+            promoted_by=self.panel.promoted_by[some],
+            open_arms=self.open_arms(code),
+            epsilon=s.epsilon if epsilon is None else epsilon,
+            notion=s.notion,
+            slack=slack,
+        )
+
+    def _slack(self, critical: float) -> float:
+        fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds
+        return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
+
+    # --- simulation ---
+
+    def _own_users(self, code: int) -> FloatArray:
+        """Fresh users for every world, (W, u, d)."""
+        n = self.settings.n_worlds
+        users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=self.rng(3, code))
+        return users.reshape(n, _USERS_PER_WORLD, -1)
+
+    def _simulated(
+        self,
+        code: int,
+        paths: Paths,
+        members: np.ndarray,
+        sampling: dict[int, FloatArray],
+        own_users: FloatArray,
+    ) -> tuple[Outlook, OwnUsers, FloatArray]:
+        """Worlds at this stage: designs of the paths that lead here, rewards, posterior means."""
+        market, n = self.market, self.settings.n_worlds
+        chosen = self.rng(4, code).choice(members, size=n, replace=len(members) < n)
+        results: list[list[FloatArray]] = []
+        start = 0
+        for size, rng in block_seeds(n, seed=int(self.rng(5, code).integers(2**63))):
+            rows = slice(start, start + size)
+            designs = self._designs(code, paths, chosen[rows], sampling, rng=rng)
+            worlds = draw_worlds(market.prior, size, rng=rng)
+            data = data_of_designs(worlds, market, designs, rng=rng)
+            results.append([*self._fitted(data, own_users[rows]), _coverage(designs, market.n_arms)])
+            start += size
+        parts = [np.concatenate(part) for part in zip(*results, strict=True)]
+        return *self._outlooks(code, parts, own_users), parts[-1]
+
+    def _outlooks(self, code: int, parts: list[FloatArray], own_users: FloatArray) -> tuple[Outlook, OwnUsers]:
+        """Expectations in every world; what no data tell about keeps its prior mean exactly: ties must stay ties."""
+        market = self.market
+        n, u, d = own_users.shape
+        flat = own_users.reshape(n * u, d)
+        before = expected_rewards(market.prior, market.noise, flat).reshape(n, u, -1)
+        promoted_by = before
+        if self.platform is not None:
+            promoted_by = expected_rewards(market.platform_prior, market.noise, flat).reshape(n, u, -1)
+        if market.noise.is_gaussian:
+            means = [np.asarray(part, dtype=np.float32).astype(np.float64) for part in parts[:-1]]
+            for part, prior in zip(means, (market.prior, market.platform_prior), strict=False):
+                same = _untouched(prior, code)
+                part[:, same] = prior.mean.values[same]
+            platform = means[1] if len(means) > 1 else None
+            outlook: Outlook = LinearOutlook(means[0], platform)
+            own = [own_users @ part.swapaxes(1, 2) for part in means]
+        else:
+            tables, own = parts[0:-1:2], parts[1:-1:2]
+            known = ((self.panel.prior_rewards, before), (self.panel.promoted_by, promoted_by))
+            for k, prior in enumerate((market.prior, market.platform_prior)[: len(tables)]):
+                same = _untouched(prior, code)
+                tables[k][:, :, same], own[k][:, :, same] = known[k][0][:, same], known[k][1][:, :, same]
+            outlook = TableOutlook(self.panel.users, tables[0], tables[1] if len(tables) > 1 else None)
+        return outlook, OwnUsers(rewards=own[0], acted_on=own[-1], prior_rewards=before, promoted_by=promoted_by)
+
+    def _fitted(self, data: Statistics | Rows, own_users: FloatArray) -> list[FloatArray]:
+        """Posterior means of each belief; with other than linear rewards, the panel's and the own users' rewards."""
+        found: list[FloatArray] = []
+        for engine in (self.engine, self.platform):
+            if engine is None:
+                continue
+            if self.market.noise.is_gaussian:
+                batch = engine.fit(data)
+                found.append(batch.mean)
+            else:
+                everyone = np.concatenate(
+                    [np.broadcast_to(self.panel.users, (len(own_users), *self.panel.users.shape)), own_users], axis=1
+                )
+                batch = engine.fit(data, users=everyone)
+                assert batch.reward is not None  # users were given
+                found += [batch.reward[:, : self.panel.n_users], batch.reward[:, self.panel.n_users :]]
+            self.n_not_vouched += int((~batch.vouched).sum())
+            self.n_sent += batch.n_sent
+        return found
+
+    def _designs(
+        self,
+        code: int,
+        paths: Paths,
+        some: np.ndarray,
+        sampling: dict[int, FloatArray],
+        *,
+        rng: np.random.Generator,
+    ) -> dict[int, FloatArray]:
+        """Users behind the samples of each saturated arm, (worlds, N, d)."""
+        n = self.settings.n_per_arm
+        return {
+            arm: self.panel.users[draw_designs(paths, some, sampling, arm, n_per_arm=n, rng=stream)]
+            for arm, stream in zip(arms_of(code), rng.spawn(len(arms_of(code))), strict=True)
+        }
+
+
+def _untouched(prior: Prior, code: int) -> list[int]:
+    """Arms about which the samples of the saturated ones say nothing."""
+    if prior.has_sigma:
+        return []
+    return [arm for group in prior.groups if not as_code(group) & code for arm in group]
+
+
+def _slope(organic: FloatArray, loss: FloatArray) -> FloatArray:
+    """How fast a rate o / (o + loss) moves with o; zero where the rate is."""
+    usable = np.maximum(organic, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(usable > 0.0, loss / (usable + loss) ** 2, 0.0)
+
+
+def _coverage(designs: dict[int, FloatArray], n_arms: int) -> FloatArray:
+    """Smallest eigenvalue of X'X/N of each saturated arm, (W, K); NaN for the others."""
+    size = len(next(iter(designs.values())))
+    out = np.full((size, n_arms), np.nan)
+    for arm, x in designs.items():
+        out[:, arm] = np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / x.shape[1])[:, 0]
+    return out

@@ -1,0 +1,130 @@
+r"""Margins of the incentive constraint, and simultaneous bands for them.
+
+In world w user x is recommended arm i with probability p_i and expects m_i of it. Each notion of epsilon-DBIC is a
+linear form in these, non-negative where the constraint holds for arm i against rival j:
+
+.. math::
+
+    \text{user, definition:}\quad H_{ij} = E[p_i (m_i - m_j + \epsilon)], \qquad
+    \text{proof:}\quad H_{ij} = E[p_i (m_i - m_j)] + \epsilon ,
+
+for each user by herself (``user``, ``proof``) or averaged over users (``definition``). The ratio
+:math:`E[p_i (m_i - m_j)] / E[p_i]` is what people read, the linear form is what is tested: with thin mass the ratio's
+delta-method band covers far less than it says.
+
+Since :math:`E[m_i - m_j] = U_{ij}`, the prior gap, is known, the part of p_i that is the same in all worlds is taken
+from the mean exactly and not from the sample (``steadied_terms``).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import BoolArray, FloatArray, suggestion
+
+Notion = Literal["proof", "definition", "user"]
+NOTIONS: tuple[Notion, ...] = ("proof", "definition", "user")
+Verdict = Literal["pass", "fail", "inconclusive"]
+_N_BOOT = 1000
+_FEW_EVENTS = 10
+_CHUNK_VALUES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bands:
+    """Means over worlds of some cells, (C,) each, with bands that hold for all cells at once.
+
+    ``lower`` and ``upper`` are one-sided each, at the level given; ``critical`` is the number of errors between them
+    and the estimate.
+    """
+
+    estimate: FloatArray
+    mcse: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    critical: float
+
+
+def as_notion(notion: object) -> Notion:
+    """One of the three notions, or a clear error."""
+    if notion not in NOTIONS:
+        close = suggestion(str(notion), NOTIONS)
+        raise RcbError(f"There is no notion '{notion}'.{close} Use one of {', '.join(NOTIONS)}.")
+    return notion
+
+
+def steadied_terms(
+    chances: FloatArray,
+    rewards: FloatArray,
+    prior_rewards: FloatArray,
+    *,
+    arm: int,
+    epsilon: float,
+    notion: Notion,
+) -> FloatArray:
+    """Terms whose mean over worlds is H_ij, for one arm i and every rival j: (W, U, K).
+
+    Parameters
+    ----------
+    chances : p_i(x) in every world, (W, U), for this arm
+    rewards : m_j(x), (W, U, K)
+    prior_rewards : mu0(x, j), (U, K), the mean of m_j(x) over worlds
+    """
+    lead = rewards[:, :, arm, None] - rewards
+    prior_lead = prior_rewards[:, arm, None] - prior_rewards
+    always = chances.min(axis=0)[:, None]  # (U, 1): what does not depend on the world
+    terms = (chances[:, :, None] - always) * lead + always * prior_lead
+    return terms + epsilon if notion == "proof" else terms + epsilon * chances[:, :, None]
+
+
+def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> float:
+    """Number of errors such that all cells' means stay within them, one side, with probability 1 - level.
+
+    A studentised multiplier bootstrap over worlds (rows): every world's deviations from the means get a common standard
+    normal factor. Cells with fewer than ten events say nothing about their own spread and are left out; what is left
+    is never judged by less than one cell alone would be.
+    """
+    from scipy.special import ndtri
+
+    single = float(ndtri(1.0 - level))
+    useful = (values != values[:1]).sum(axis=0) >= _FEW_EVENTS
+    if not useful.any():
+        return single
+    centred = values[:, useful] - values[:, useful].mean(axis=0)
+    scaled = centred / np.sqrt((centred**2).sum(axis=0))
+    rng = np.random.default_rng(seed)
+    largest = np.full(_N_BOOT, -np.inf)
+    factors = rng.standard_normal((_N_BOOT, len(values)))
+    step = max(1, _CHUNK_VALUES // _N_BOOT)
+    for start in range(0, scaled.shape[1], step):
+        largest = np.maximum(largest, (factors @ scaled[:, start : start + step]).max(axis=1))
+    return max(single, float(np.quantile(largest, 1.0 - level)))
+
+
+def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> Bands:
+    """Bands for the means of all columns of values (W, C) at once."""
+    critical = critical_value(values, level=level, seed=seed)
+    estimate = values.mean(axis=0)
+    mcse = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return Bands(
+        estimate=estimate,
+        mcse=mcse,
+        lower=estimate - critical * mcse,
+        upper=estimate + critical * mcse,
+        critical=critical,
+    )
+
+
+def judge_bands(bands: Bands, *, always_holds: BoolArray, n_events: np.ndarray) -> np.ndarray:
+    """Verdict of each cell, (C,) of "pass", "fail", "inconclusive".
+
+    Parameters
+    ----------
+    always_holds : the constraint holds in every world, whatever the recommendation: such a cell passes
+    n_events : worlds in which the arm is the best one; below about ten an upper bound is not to be trusted
+    """
+    passed = always_holds | (bands.lower >= 0.0)
+    failed = ~passed & (bands.upper < 0.0) & (n_events >= _FEW_EVENTS)
+    return np.where(passed, "pass", np.where(failed, "fail", "inconclusive"))

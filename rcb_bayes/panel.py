@@ -1,0 +1,80 @@
+"""Users who stand for the whole population, and what each expects of every arm before any data."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.covariates import Covariates, Empirical
+from rcb_bayes.market import Market
+from rcb_bayes.noise import Noise
+from rcb_bayes.prior import Prior
+from rcb_bayes.schema import FloatArray
+
+_LARGEST_TABLE = 8192
+_PRIOR_DRAWS = 20_000
+_CHUNK_VALUES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """P users with weights that sum to 1.
+
+    Attributes
+    ----------
+    users : (P, d)
+    weights : (P,)
+    prior_rewards : mu0(x, i) under the users' belief, (P, K)
+    promoted_by : the same under the platform's belief, by which it promotes arms
+    is_exact : whether these are all the users there are (a table), rather than a sample of them
+    """
+
+    users: FloatArray
+    weights: FloatArray
+    prior_rewards: FloatArray
+    promoted_by: FloatArray
+    is_exact: bool
+
+    @property
+    def n_users(self) -> int:
+        """P, the number of users."""
+        return len(self.users)
+
+    def mean(self, values: FloatArray) -> tuple[float, float]:
+        """Average over users of values (P,) and its error, which is none where these are all the users."""
+        average = float(self.weights @ values)
+        if self.is_exact:
+            return average, 0.0
+        spread = float(self.weights @ (values - average) ** 2)
+        return average, float(np.sqrt(spread / self.n_users))
+
+
+def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Panel:
+    """The rows of a table, or a sample of n users where there is no table or a very long one."""
+    users, weights, is_exact = _users(market.covariates, n_users, rng)
+    prior_rewards = expected_rewards(market.prior, market.noise, users)
+    same = market.platform_prior is market.prior
+    promoted_by = prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users)
+    return Panel(users=users, weights=weights, prior_rewards=prior_rewards, promoted_by=promoted_by, is_exact=is_exact)
+
+
+def expected_rewards(prior: Prior, noise: Noise, users: FloatArray) -> FloatArray:
+    """mu0(x, i) = E[mean reward of arm i for user x] before any data, (U, d) -> (U, K).
+
+    With rewards that are not linear in beta this is an average over draws of the belief, always the same ones.
+    """
+    if noise.is_gaussian:
+        return users @ prior.mean.values.T
+    beta, _ = prior.draw_arrays(_PRIOR_DRAWS, rng=np.random.default_rng(0))
+    out = np.empty((len(users), prior.n_arms))
+    step = max(1, _CHUNK_VALUES // _PRIOR_DRAWS)
+    for start in range(0, len(users), step):
+        some = users[start : start + step]
+        for arm in range(prior.n_arms):
+            out[start : start + step, arm] = noise.mean_reward(some @ beta[:, arm].T).mean(axis=1)
+    return out
+
+
+def _users(covariates: Covariates, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
+    if isinstance(covariates, Empirical) and covariates.n_rows <= max(n_users, _LARGEST_TABLE):
+        return covariates.rows, covariates.weights, True
+    return covariates.sample(n_users, seed=rng), np.full(n_users, 1.0 / n_users), False

@@ -1,0 +1,376 @@
+"""A plan: whom to explore, how often, with how many samples, and what that takes.
+
+A plan is data. It is frozen, it can be written to JSON and read back without loss, and what it needs to answer for any
+user travels with it.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rcb_bayes.choice import promotion_shares
+from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.margins import Notion
+from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows, user_rates
+from rcb_bayes.schema import FloatArray, as_finite_array, suggestion
+
+FORMAT = 1
+PlanKind = Literal["sampled", "theorem"]
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRule:
+    """Rates from worlds simulated at plan time, for any user; rewards linear in beta.
+
+    Attributes
+    ----------
+    outlook : posterior means in every world
+    slack : standard deviations over worlds that are left for the audit's bands
+    """
+
+    outlook: LinearOutlook
+    slack: float
+
+
+@dataclass(frozen=True, eq=False)
+class TableRule:
+    """Rates of the users of a table, (P, d) and (P,)."""
+
+    users: FloatArray
+    rates: FloatArray
+
+    @cached_property
+    def places(self) -> dict[bytes, int]:
+        """Where each user stands."""
+        return {row.tobytes(): k for k, row in enumerate(self.users)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlannedStage:
+    """The stage at which these arms are saturated.
+
+    Attributes
+    ----------
+    saturated : labels of the saturated arms
+    share : of cold starts that pass this stage
+    rate : the users' average exploration rate, with its error
+    share_explored : of users who are explored at all
+    share_free : of users who lose at most epsilon by it, so that nothing needs hiding
+    rule : the rate of each user; None for one rate for all, or where only free users are explored
+    """
+
+    saturated: tuple[str, ...]
+    share: float
+    rate: float
+    rate_mcse: float
+    share_explored: float
+    share_free: float
+    rule: SampledRule | TableRule | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """How to explore a market so that users follow.
+
+    Attributes
+    ----------
+    epsilon, notion : what users put up with, in which sense
+    personalised : a rate for each user, or one for all
+    n_per_arm : N, samples of each arm in the cold start
+    exploration_rate : q; for a personalised plan the mean over users, and over the stages that cold starts pass
+    inverse_rate : L = 1/q
+    tau, rho : the gap that the least favoured arm reaches, and how often, once the others are saturated
+    expected_cold_start : rounds until every arm has its N samples
+    expected_pulls : in how many of them each arm is recommended
+    coverage : each arm's smallest eigenvalue of X'X/N, averaged over cold starts
+    share_explored, share_free : users who are explored at all; those who need no subsidy
+    feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
+    prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
+
+    Every estimate has its Monte Carlo error beside it, ``*_mcse``.
+    """
+
+    kind: PlanKind
+    epsilon: float
+    notion: Notion
+    personalised: bool
+    n_per_arm: int
+    exploration_rate: float
+    exploration_rate_mcse: float
+    inverse_rate: float
+    inverse_rate_mcse: float
+    tau: float
+    tau_mcse: float
+    rho: float
+    rho_mcse: float
+    expected_cold_start: float
+    expected_cold_start_mcse: float
+    feasible: bool
+    reason: str
+    nearest_epsilon: float | None
+    arms: tuple[str, ...]
+    features: tuple[str, ...]
+    prior_mean: FloatArray
+    platform_mean: FloatArray | None = None
+    stages: tuple[PlannedStage, ...] = ()
+    expected_pulls: tuple[float, ...] = ()
+    expected_pulls_mcse: tuple[float, ...] = ()
+    coverage: tuple[float, ...] = ()
+    coverage_mcse: tuple[float, ...] = ()
+    share_explored: float = 1.0
+    share_free: float = 0.0
+    expected_regret: float = math.nan
+    expected_regret_mcse: float = math.nan
+    first_epoch: int | None = None
+    belief: str = ""
+    engine: str = ""
+    n_worlds: int = 0
+    audit_worlds: int = 0
+    n_not_vouched: int = 0
+    seed: int = 0
+    version: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    def rate(self, x: ArrayLike, *, saturated: Sequence[str] | None = None) -> FloatArray:
+        """Exploration rate of users x, (d,) -> a number, (U, d) -> (U,).
+
+        ``saturated`` names the stage; without it the stages that cold starts pass are averaged. No arm, or all of them,
+        is the stage at which nobody needs a subsidy: 1.
+
+        Raises
+        ------
+        DataError
+            Users of the wrong width, or of whom a plan for a table knows nothing.
+        RcbError
+            Arms that do not exist.
+        """
+        users = as_finite_array(x, name="x", ndim=(1, 2))
+        panel = np.atleast_2d(users)
+        if panel.shape[1] != len(self.features):
+            raise DataError(f"x must have {len(self.features)} features, got {panel.shape[1]}.")
+        rates = self._average_rate(panel) if saturated is None else self._stage_rate(panel, self._as_arms(saturated))
+        return rates if users.ndim == 2 else rates[0]
+
+    def explain(self, x: ArrayLike) -> str:
+        """Why user x is explored as often as she is, stage by stage."""
+        user = as_finite_array(x, name="x", ndim=1)
+        self.rate(user)  # refused here if it is no user
+        expected = self.prior_mean @ user
+        lines = ["before any data she expects " + ", ".join(self._named(expected))]
+        if not self.personalised:
+            return "\n".join([*lines, f"every user is explored at the rate {self.exploration_rate:.3g}"])
+        for stage in self.stages:
+            names = ", ".join(stage.saturated)
+            lines.append(f"{names} saturated ({100 * stage.share:.0f} % of cold starts): {self._why(stage, user)}")
+        return "\n".join(lines)
+
+    def summary(self) -> str:
+        """The plan in a few lines."""
+        who = "a rate for each user" if self.personalised else "one rate for all users"
+        lines = [
+            f"{self.kind} plan, {self.notion} notion, epsilon {self.epsilon:g}, {who}",
+            f"samples per arm N      {self.n_per_arm:,}",
+            f"exploration rate       {_figure(self.exploration_rate, self.exploration_rate_mcse)}"
+            f" (L = {_figure(self.inverse_rate, self.inverse_rate_mcse)})",
+            f"expected cold start    {_figure(self.expected_cold_start, self.expected_cold_start_mcse)} rounds",
+        ]
+        if self.kind == "sampled":
+            lines.append(
+                f"users explored         {100 * self.share_explored:.1f} %; "
+                f"{100 * self.share_free:.1f} % lose at most epsilon by it and need no subsidy"
+            )
+        lines += [] if self.feasible else [f"not feasible           {self.reason}"]
+        return "\n".join([*lines, *self.notes])
+
+    def to_json(self) -> str:
+        """The plan as text, without loss."""
+        values = {item.name: _encoded(getattr(self, item.name)) for item in fields(self)}
+        values["stages"] = [self._encoded_stage(stage) for stage in self.stages]
+        return json.dumps({"format": FORMAT, **values}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """A plan from its text.
+
+        Raises
+        ------
+        RcbError
+            Text that is no plan, or one of another format.
+        """
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise RcbError(f"This is no plan: not JSON ({error}). Write one with plan.save(path).") from None
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise RcbError(f"This is no plan of format {FORMAT}. Write one with plan.save(path), or calibrate again.")
+        known = {item.name for item in fields(cls)}
+        if known != set(values):
+            odd = ", ".join(sorted(known ^ set(values))[:4])
+            raise RcbError(f"This plan lacks or adds fields ({odd}). Calibrate again with this version.")
+        stages = values.pop("stages")
+        values = {name: _decoded(value) for name, value in values.items()}
+        plan = cls(**values)
+        object.__setattr__(plan, "stages", tuple(plan._decoded_stage(stage) for stage in stages))
+        return plan
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a JSON file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a plan from a JSON file."""
+        try:
+            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise RcbError(f"Cannot read a plan from {path}: {error}.") from None
+
+    def _as_arms(self, saturated: Sequence[str]) -> tuple[str, ...]:
+        names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
+        for name in names:
+            if name not in self.arms:
+                raise RcbError(
+                    f"There is no arm '{name}'.{suggestion(name, self.arms)} The arms are {', '.join(self.arms)}."
+                )
+        return tuple(arm for arm in self.arms if arm in names)
+
+    def _average_rate(self, users: FloatArray) -> FloatArray:
+        if not self.personalised:
+            return np.full(len(users), self.exploration_rate)
+        total = sum(stage.share for stage in self.stages)
+        rates = np.zeros(len(users))
+        for stage in self.stages:
+            rates += stage.share / total * self._stage_rate(users, stage.saturated)
+        return rates
+
+    def _stage_rate(self, users: FloatArray, saturated: tuple[str, ...]) -> FloatArray:
+        if len(saturated) in (0, len(self.arms)):
+            return np.ones(len(users))
+        if not self.personalised:
+            return np.full(len(users), self.exploration_rate)
+        stage = self._by_arms.get(saturated)
+        if stage is None or stage.rule is None:
+            return self._is_free(users, saturated).astype(float)
+        if isinstance(stage.rule, TableRule):
+            return stage.rule.rates[find_rows(stage.rule.places, users)]
+        return self._rates(users, stage.saturated, stage.rule).rate
+
+    @cached_property
+    def _by_arms(self) -> dict[tuple[str, ...], PlannedStage]:
+        return {stage.saturated: stage for stage in self.stages}
+
+    def _open(self, saturated: tuple[str, ...]) -> list[int]:
+        return [k for k, arm in enumerate(self.arms) if arm not in saturated]
+
+    def _promoted_by(self, users: FloatArray) -> FloatArray:
+        return users @ (self.prior_mean if self.platform_mean is None else self.platform_mean).T
+
+    def _is_free(self, users: FloatArray, saturated: tuple[str, ...]) -> np.ndarray:
+        """Who may be explored at a stage that nothing was simulated for: those who lose at most epsilon by it."""
+        promoted = promotion_shares(self._promoted_by(users), self._open(saturated))
+        terms = explored_terms(users @ self.prior_mean.T, promoted, epsilon=self.epsilon, notion=self.notion)
+        return (terms >= 0.0).all(axis=(1, 2))
+
+    def _rates(self, users: FloatArray, saturated: tuple[str, ...], rule: SampledRule) -> UserRates:
+        return user_rates(
+            rule.outlook,
+            users,
+            prior_rewards=users @ self.prior_mean.T,
+            promoted_by=self._promoted_by(users),
+            open_arms=self._open(saturated),
+            epsilon=self.epsilon,
+            notion=self.notion,
+            slack=rule.slack,
+        )
+
+    def _why(self, stage: PlannedStage, user: FloatArray) -> str:
+        if not isinstance(stage.rule, SampledRule):
+            return f"explored at the rate {self._stage_rate(user[None], stage.saturated)[0]:.3g}"
+        found = self._rates(user[None], stage.saturated, stage.rule)
+        if found.is_free[0]:
+            return f"she loses at most {self.epsilon:g} by the promoted arm, and is explored at the rate 1"
+        arm, rival = self.arms[found.arm[0]], self.arms[found.rival[0]]
+        return (
+            f"{arm} in the place of {rival} costs her {found.loss[0]:.3g} beyond epsilon if explored and brings "
+            f"{found.gain[0]:.3g} (sd {found.spread[0]:.2g}) if not; she is explored at the rate {found.rate[0]:.3g} "
+            f"(at most {found.ideal[0]:.3g} if nothing were left for the audit)"
+        )
+
+    def _named(self, values: FloatArray) -> list[str]:
+        return [f"{value:.3g} of {arm}" for arm, value in zip(self.arms, values, strict=True)]
+
+    def _encoded_stage(self, stage: PlannedStage) -> dict[str, Any]:
+        values = {item.name: _encoded(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
+        rule = stage.rule
+        if isinstance(rule, TableRule):
+            return values | {"rule": {"users": _encoded(rule.users), "rates": _encoded(rule.rates)}}
+        if isinstance(rule, SampledRule):
+            platform = rule.outlook.platform
+            parts = {
+                "means": _packed(rule.outlook.means, self.prior_mean),
+                "platform": None if platform is None else _packed(platform, self.platform_mean),
+            }
+            return values | {"rule": {"slack": rule.slack, **parts}}
+        return values | {"rule": None}
+
+    def _decoded_stage(self, values: dict[str, Any]) -> PlannedStage:
+        rule = values.pop("rule")
+        plain = {name: _decoded(value) for name, value in values.items()}
+        if rule is None:
+            return PlannedStage(**plain)
+        if "rates" in rule:
+            return PlannedStage(**plain, rule=TableRule(_decoded(rule["users"]), _decoded(rule["rates"])))
+        platform = None if rule["platform"] is None else _unpacked(rule["platform"], self.platform_mean)
+        outlook = LinearOutlook(_unpacked(rule["means"], self.prior_mean), platform)
+        return PlannedStage(**plain, rule=SampledRule(outlook, rule["slack"]))
+
+
+def _figure(value: float, mcse: float) -> str:
+    if not math.isfinite(value):
+        return "no end" if value > 0 else "unknown"
+    text = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return f"{text} ± {mcse:.1g}" if math.isfinite(mcse) and mcse > 1e-6 * value else text
+
+
+def _encoded(value: Any) -> Any:
+    """A value as JSON has it: arrays as base64, and text for numbers that JSON does not have."""
+    if isinstance(value, np.ndarray):
+        kind = "<f4" if value.dtype == np.float32 else "<f8"
+        data = base64.b64encode(np.ascontiguousarray(value, dtype=kind).tobytes()).decode("ascii")
+        return {"dtype": kind, "shape": list(value.shape), "data": data}
+    if isinstance(value, tuple):
+        return [_encoded(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": repr(value)}
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "number" in value:
+            return float(value["number"])
+        raw = np.frombuffer(base64.b64decode(value["data"]), dtype=value["dtype"])
+        return raw.reshape(value["shape"]).astype(np.float64)
+    return tuple(_decoded(part) for part in value) if isinstance(value, list) else value
+
+
+def _packed(means: FloatArray, prior_mean: FloatArray | None) -> dict[str, Any]:
+    """Posterior means (W, K, d) in single precision, without the arms that keep their prior mean in every world."""
+    assert prior_mean is not None  # of the same belief
+    moved = [k for k in range(means.shape[1]) if (means[:, k] != prior_mean[k]).any()]
+    return {"arms": moved, "n_worlds": len(means), "values": _encoded(means[:, moved].astype(np.float32))}
+
+
+def _unpacked(packed: dict[str, Any], prior_mean: FloatArray | None) -> FloatArray:
+    assert prior_mean is not None  # of the same belief
+    means = np.broadcast_to(prior_mean, (packed["n_worlds"], *prior_mean.shape)).copy()
+    means[:, packed["arms"]] = _decoded(packed["values"])
+    return means
