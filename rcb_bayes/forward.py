@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtri
 
 from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.errors import RcbError
@@ -262,6 +261,8 @@ class StageSimulator:
 
     def rate_of_all(self, stage: Stage, *, epsilon: float) -> tuple[float, float]:
         """The largest rate under ``definition``, and its error."""
+        from scipy.special import ndtri
+
         explored, error, organic = self._crowd_terms(stage, epsilon=epsilon)
         critical = float(ndtri(1.0 - LEVEL / len(explored)))
         slack = self._slack(critical)
