@@ -89,7 +89,7 @@ def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) ->
     from scipy.special import ndtri
 
     single = float(ndtri(1.0 - level))
-    useful = (values != values[:1]).sum(axis=0) >= _FEW_EVENTS
+    useful = (values != np.median(values, axis=0)).sum(axis=0) >= _FEW_EVENTS
     if not useful.any():
         return single
     centred = values[:, useful] - values[:, useful].mean(axis=0)
