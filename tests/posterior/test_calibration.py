@@ -152,15 +152,15 @@ EXACT = studies("exact", [("independent arms", 3), ("coupled arms", 3), ("two ca
 IMPORTANCE = studies("importance", [("student_t", 3), ("gamma", 3), ("laplace", 10)], n_sets=400)
 MANY = studies(
     "importance",
-    product(["student_t", "laplace", "gamma", "lognormal", "spiky", "two_camps", "no_variance"], [1, 3, 100]),
-    n_sets=3000,
+    product(["laplace", "student_t", "gamma", "lognormal", "spiky", "two_camps", "no_variance"], [100, 1]),
+    n_sets=1000,
 )
 CONDITIONAL = studies(
     "conditional",
     product(["hierarchical", "unknown noise", "horseshoe", "correlated"], [2, 10]),
-    n_sets=1500,
+    n_sets=1000,
 )
-LAPLACE = studies("laplace", product(["independent arms", "student_t", "gamma", "two camps"], [4, 40]), n_sets=1500)
+LAPLACE = studies("laplace", product(["independent arms", "student_t", "gamma", "two camps"], [4, 40]), n_sets=1000)
 NUTS = [
     *studies("nuts", [("student_t", 3), ("gamma", 3), ("hierarchical", 5), ("unknown noise", 5)], n_sets=300),
     *studies("nuts, Bernoulli", [("independent arms", 20)], n_sets=300),
@@ -181,7 +181,7 @@ def test_engines_are_calibrated(study: Study):
 @pytest.mark.parametrize("change", PLANTED)
 @pytest.mark.parametrize(
     "study",
-    [EXACT[-1], *(pytest.param(study, marks=pytest.mark.slow) for study in (MANY[5], CONDITIONAL[-1], LAPLACE[-1]))],
+    [EXACT[-1], *(pytest.param(study, marks=pytest.mark.slow) for study in (MANY[0], CONDITIONAL[-1], LAPLACE[-1]))],
     ids=name_of,
 )
 def test_draws_that_are_a_little_off_are_caught(study: Study, change: str):
