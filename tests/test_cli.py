@@ -40,6 +40,7 @@ def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("RCB_DEBUG", raising=False)
+    monkeypatch.setattr(demo, "_PLAN_WORLDS", 60)  # what is tested of the demo does not depend on it
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
@@ -61,7 +62,7 @@ def test_version(rcb: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--help"], ["models", "demo", "--version"]),
+        (["--help"], ["models", "check", "calibrate", "demo", "--version"]),
         (["models", "--help"], ["NAME", "--copy-to", "--json"]),
         (["demo", "--help"], ["--seed", "--json"]),
     ],
@@ -365,6 +366,24 @@ def test_demo_prints_the_figures(rcb: Run) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     for figure in ("Setting 4", "5 arms, 5 features", "arm_4", "N = 175,782", "L = 17.0", "12,105,323", "50,000"):
         assert figure in outcome.out
+
+
+def test_demo_compares_the_sampled_plan_with_the_theorem_s(rcb: Run) -> None:
+    outcome = rcb("demo", "--json", "demo.json")
+    result = json.loads(Path("demo.json").read_text(encoding="utf-8"))
+    plan = result["sampled"]
+    assert (plan["notion"], plan["personalised"], plan["n_per_arm"], plan["feasible"]) == ("user", True, 50, True)
+    assert plan["exploration_rate"] > 0.5
+    assert f"N = 50 samples per arm, mean rate {plan['exploration_rate']:.3f} ± " in outcome.out
+    assert f"{100 * plan['share_free']:.1f} % lose at most epsilon anyway and need no subsidy" in outcome.out
+    length = plan["expected_cold_start"]
+    times = float(f"{result['expected_cold_start'] / length:.2g}")
+    assert f"{length / 500:.1f} % of the horizon and some {times:,.0f} times shorter than the theorem's" in outcome.out
+    theorem, sampled, after = (
+        outcome.out.index(words) for words in ("The paper's plan", "A plan by sampling", "\nNext: ")
+    )
+    assert theorem < sampled < after
+    assert "`rcb calibrate NAME`" in outcome.out[after:]
 
 
 def test_demo_is_a_function_of_its_seed(rcb: Run) -> None:

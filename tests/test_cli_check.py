@@ -63,7 +63,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("work was done before the input was checked")
 
     monkeypatch.setattr("rcb_bayes.stages.draw_worlds", work)
-    monkeypatch.setattr("rcb_bayes.saturation._users", work)
+    monkeypatch.setattr("rcb_bayes.saturation.make_panel", work)
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------

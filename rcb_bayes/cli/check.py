@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -114,15 +114,9 @@ def _as_json(checks: "list[Check]", gaps: "xr.Dataset", *, verdict: str, seed: i
 
 
 def _save_figure(gaps: "xr.Dataset", out: Path, *, quiet: bool) -> None:
-    from rcb_bayes.errors import RcbError
     from rcb_bayes.plots import plot_frontier
 
-    axes = plot_frontier(gaps)
     target = out / "frontier.png"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        axes.figure.savefig(target, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
-    except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    write_figure(plot_frontier(gaps), target)
     if not quiet:
         typer.echo(f"Figure: {target}")

@@ -29,7 +29,7 @@ CovariatesOption = Annotated[
 ]
 NoiseOption = Annotated[
     str | None,
-    typer.Option("--noise", help="The rewards: a standard deviation, or 'logit' for 0/1 rewards.  [default: 0.05]"),
+    typer.Option("--noise", help=r"The rewards: a standard deviation, or 'logit' for 0/1 rewards.  \[default: 0.05]"),
 ]
 
 

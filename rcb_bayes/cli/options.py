@@ -5,11 +5,14 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rcb_bayes.errors import RcbError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def is_stdout(target: Path | None) -> bool:
@@ -98,5 +101,20 @@ def write_file(text: str, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+
+
+def write_figure(axes: "Axes", target: Path) -> None:
+    """Write the figure that axes belong to, and the folders it needs.
+
+    Raises
+    ------
+    RcbError
+        When the system does not allow it.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        axes.figure.savefig(target, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
     except OSError as error:
         raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None

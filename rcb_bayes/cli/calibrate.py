@@ -1,0 +1,285 @@
+"""``rcb calibrate``: the sampled plan for a belief, stage by stage, and what it takes."""
+
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
+from rcb_bayes.errors import RcbError
+
+if TYPE_CHECKING:
+    from rcb_bayes.market import Market
+    from rcb_bayes.plan import Plan, PlannedStage
+    from rcb_bayes.schema import FloatArray
+
+_FEASIBLE, _INFEASIBLE = 0, 1
+_MOST_ROWS = 8
+_FIGURE_USERS = 1000
+_ARRAYS = ("prior_mean", "platform_mean", "stages")  # of a plan; its file has them
+
+
+def command(
+    prior: PriorArgument,
+    settings: SetOption = None,
+    covariates: CovariatesOption = "sphere",
+    noise: NoiseOption = None,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="What users put up with, in units of the reward.")] = 0.05,
+    notion: Annotated[
+        str, typer.Option("--notion", help="In which sense: user (the strongest), proof or definition.")
+    ] = "user",
+    personalised: Annotated[
+        bool | None,
+        typer.Option(
+            "--personalised/--uniform",
+            help=r"A rate for each user, or one for all.  \[default: personalised; uniform for --notion definition]",
+        ),
+    ] = None,
+    n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="N, samples of every arm.")] = 50,
+    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
+    audit_worlds: Annotated[
+        int,
+        typer.Option("--audit-worlds", min=50, help="Worlds of the audit to be passed; more allow higher rates."),
+    ] = 1000,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", min=1, help="Rounds in all: says what share the cold start takes.")
+    ] = None,
+    seed: SeedOption = 1,
+    json_file: JsonOption = None,
+    out: OutOption = None,
+) -> None:
+    """Plan a cold start that users follow: exit 0 feasible, 1 infeasible.
+
+    Rates are the largest that an independent audit of --audit-worlds worlds will pass, by simulation of the cold start.
+    With --out the plan itself (plan.json) and a map of the rates (rates.png) are written.
+    """
+    personalised = _as_choice(notion, personalised)
+    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    _check_rewards(market, personalised=personalised)
+    from rcb_bayes.calibration import calibrate
+
+    plan = calibrate(
+        market,
+        epsilon=epsilon,
+        notion=notion,
+        personalised=personalised,
+        n_per_arm=n_per_arm,
+        n_worlds=worlds,
+        audit_worlds=audit_worlds,
+        seed=seed,
+    )
+    quiet = is_stdout(json_file)
+    if json_file is not None:
+        write_json(plan_figures(plan) | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
+    if not quiet:
+        typer.echo(market.describe() + "\n")
+        _print_plan(plan, horizon=horizon)
+    if out is not None:
+        _save(plan, market, out, quiet=quiet)
+    raise typer.Exit(_FEASIBLE if plan.feasible else _INFEASIBLE)
+
+
+def figure(value: float, mcse: float) -> str:
+    """A figure and its Monte Carlo error, to two digits of the error."""
+    if not math.isfinite(value):
+        return "no end" if value > 0 else "unknown"
+    if not (math.isfinite(mcse) and mcse > 1e-6 * abs(value)):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    digits = min(6, max(0, 1 - math.floor(math.log10(mcse))))
+    return f"{value:,.{digits}f} ± {mcse:,.{digits}f}"
+
+
+def plan_figures(plan: "Plan") -> dict[str, Any]:
+    """A plan as JSON has it, without the arrays behind its rates; what is endless or unknown is null."""
+    figures = {item.name: _plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
+    stages = [
+        {item.name: _plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
+        for stage in plan.stages
+    ]
+    return figures | {"stages": stages}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _as_choice(notion: str, personalised: bool | None) -> bool:
+    """Whether the plan is personalised, in the words of the command line where it cannot be."""
+    from rcb_bayes.margins import as_notion
+
+    if as_notion(notion) != "definition":
+        return personalised is not False
+    if personalised:
+        raise RcbError(
+            "The notion 'definition' averages over users, so a rate of each user's own is not judged by it. "
+            "Use --uniform, or --notion user or proof."
+        )
+    return False
+
+
+def _check_rewards(market: "Market", *, personalised: bool) -> None:
+    from rcb_bayes.covariates import Empirical
+
+    if personalised and not market.noise.is_gaussian and not isinstance(market.covariates, Empirical):
+        raise RcbError(
+            "With 0/1 rewards a rate of each user's own is known for the rows of a table only. "
+            "Use --covariates users.csv, or --uniform."
+        )
+
+
+def _share(plan: "Plan", horizon: int | None) -> float | None:
+    return None if horizon is None else _plain(plan.expected_cold_start / horizon)
+
+
+# --- the terminal ----------------------------------------------------------------------------------------------------
+
+
+def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
+    console = Console(highlight=False)
+    who = "a rate for each user" if plan.personalised else "one rate for all users"
+    typer.echo(f"Sampled plan: {plan.notion} notion, epsilon {plan.epsilon:g}, {who}\n")
+    console.print(_stage_table(plan))
+    console.print(Text(_legend(plan)), style="dim")
+    typer.echo("")
+    for name, text in _main_figures(plan, horizon=horizon):
+        console.print(f"{name:<22}", Text(text), sep="")
+    typer.echo("")
+    console.print(_arm_table(plan))
+    if plan.notes:
+        typer.echo("")
+    for note in plan.notes:
+        console.print(Text(note))
+    if plan.feasible:
+        console.print("\nVerdict: [green]feasible[/]")
+        return
+    console.print(f"\nVerdict: [red]not feasible[/]. {escape(plan.reason)}")
+    if not plan.personalised and plan.notion != "definition":
+        console.print(
+            "With --personalised users who would lose too much are left out, rather than set everyone's rate."
+        )
+
+
+def _stage_table(plan: "Plan") -> Table:
+    """The stages that most cold starts pass, and the others summed up."""
+    table = Table(box=None, pad_edge=False)
+    rate, explored = ("mean rate", "explored") if plan.personalised else ("largest rate", "explorable")
+    for title in ("saturated arms", "cold starts", rate, explored, "free"):
+        table.add_column(title, justify="left" if title == "saturated arms" else "right")
+    stages = sorted(plan.stages, key=lambda stage: -stage.share)
+    shown = stages if len(stages) <= _MOST_ROWS else stages[: _MOST_ROWS - 1]
+    for stage in shown:
+        table.add_row(
+            Text(_names(plan, stage)),
+            _percent(stage.share),
+            figure(stage.rate, stage.rate_mcse),
+            _percent(stage.share_explored),
+            _percent(stage.share_free),
+        )
+    rest = stages[len(shown) :]
+    if rest:
+        table.add_row(
+            f"and {len(rest)} more stages",
+            f"{_percent(rest[0].share)} at most",
+            _range([f"{stage.rate:.3f}" for stage in rest]),
+            _range([_percent(stage.share_explored) for stage in rest]),
+            _range([_percent(stage.share_free) for stage in rest]),
+        )
+    return table
+
+
+def _names(plan: "Plan", stage: "PlannedStage") -> str:
+    missing = [arm for arm in plan.arms if arm not in stage.saturated]
+    if len(missing) == 1 and len(plan.arms) > 3:
+        return f"all but {missing[0]}"
+    return ", ".join(stage.saturated)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _range(texts: list[str]) -> str:
+    low, high = min(texts, key=_leading), max(texts, key=_leading)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def _leading(text: str) -> float:
+    return float(text.removesuffix(" %"))
+
+
+def _legend(plan: "Plan") -> str:
+    explored = (
+        "explored: users who are explored at all"
+        if plan.personalised
+        else "explorable: users whom some rate above 0 would suit"
+    )
+    return (
+        f"cold starts: the share that passes the stage; {explored}; free: those who lose at most epsilon by it; "
+        "±: one Monte Carlo error"
+    )
+
+
+def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]:
+    rate = f"q = {figure(plan.exploration_rate, plan.exploration_rate_mcse)}"
+    if plan.exploration_rate > 0:
+        rate += f", L = 1/q = {figure(plan.inverse_rate, plan.inverse_rate_mcse)}"
+    tau, rho = figure(plan.tau, plan.tau_mcse), figure(plan.rho, plan.rho_mcse)
+    length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
+    ends = math.isfinite(plan.expected_cold_start)
+    share = _share(plan, horizon)
+    of_horizon = "" if share is None else f", {_percent(share)} of the horizon of {horizon:,}"
+    if share is not None and share > 1:
+        of_horizon += ": it ends before the cold start does"
+    regret = figure(plan.expected_regret, plan.expected_regret_mcse)
+    a_round = f", {plan.expected_regret / plan.expected_cold_start:.3g} a round" if ends else ""
+    return [
+        ("samples per arm", f"N = {plan.n_per_arm:,}"),
+        ("exploration rate", rate),
+        ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
+        ("regret until then", f"{regret}{a_round}"),
+        ("users", f"{_percent(plan.share_explored)} explored; {_percent(plan.share_free)} need no subsidy"),
+        ("least favoured arm", f"tau = {tau}, rho = Pr(G >= tau) = {rho}"),
+    ]
+
+
+def _arm_table(plan: "Plan") -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("arm", "expected pulls", "coverage (least eigenvalue of X'X/N)"):
+        table.add_column(title, justify="left" if title == "arm" else "right")
+    pulls = [figure(*pair) for pair in zip(plan.expected_pulls, plan.expected_pulls_mcse, strict=True)]
+    coverage = [figure(*pair) for pair in zip(plan.coverage, plan.coverage_mcse, strict=True)]
+    for arm, *row in zip(plan.arms, pulls, coverage, strict=True):
+        table.add_row(Text(arm), *row)
+    return table
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _save(plan: "Plan", market: "Market", out: Path, *, quiet: bool) -> None:
+    from rcb_bayes.plots import plot_rates
+
+    write_file(plan.to_json(), out / "plan.json")
+    write_figure(plot_rates(plan, _some_users(market, seed=plan.seed)), out / "rates.png")
+    if not quiet:
+        typer.echo(f"Plan: {out / 'plan.json'}")
+        typer.echo(f"Figure: {out / 'rates.png'}")
+
+
+def _some_users(market: "Market", *, seed: int) -> "FloatArray":
+    """Users to draw: the rows of a short table, or as many at random."""
+    from rcb_bayes.covariates import Empirical
+
+    users = market.covariates
+    if isinstance(users, Empirical) and users.n_rows <= _FIGURE_USERS:
+        return users.rows
+    return users.sample(_FIGURE_USERS, seed=seed)
