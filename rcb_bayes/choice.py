@@ -9,10 +9,10 @@ from rcb_bayes.schema import BoolArray, FloatArray
 _TIE = 1e-12
 
 
-def best_shares(values: FloatArray) -> FloatArray:
-    """The probability that each arm is chosen as the best, (..., K) -> (..., K)."""
-    tied = is_best(values)
-    return tied / tied.sum(axis=-1, keepdims=True)
+def best_shares(values: FloatArray, *, axis: int = -1) -> FloatArray:
+    """The probability that each arm is chosen as the best, same shape; ``axis`` is that of the arms."""
+    tied = is_best(values, axis=axis)
+    return tied / tied.sum(axis=axis, keepdims=True)
 
 
 def promotion_shares(prior_rewards: FloatArray, open_arms: Sequence[int]) -> FloatArray:
@@ -22,7 +22,7 @@ def promotion_shares(prior_rewards: FloatArray, open_arms: Sequence[int]) -> Flo
     return out
 
 
-def is_best(values: FloatArray) -> BoolArray:
-    """Which arms are best, up to rounding, (..., K) -> (..., K)."""
-    top = values.max(axis=-1, keepdims=True)
+def is_best(values: FloatArray, *, axis: int = -1) -> BoolArray:
+    """Which arms are best, up to rounding, same shape."""
+    top = values.max(axis=axis, keepdims=True)
     return values >= top - _TIE * np.maximum(np.abs(top), 1.0)

@@ -20,7 +20,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps import best_gap
 from rcb_bayes.margins import Notion, critical_value
 from rcb_bayes.market import Market
-from rcb_bayes.panel import Panel, expected_rewards, make_panel
+from rcb_bayes.panel import Panel, make_panel
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.prior import Prior
@@ -108,12 +108,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnUsers:
-    """Users of each world's own, (W, u, ...): errors over worlds then cover the users too."""
+    """What users of each world's own expect, and what the platform does, (W, u, K): errors then cover the users too."""
 
     rewards: FloatArray
     acted_on: FloatArray
-    prior_rewards: FloatArray
-    promoted_by: FloatArray
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -212,8 +210,7 @@ class StageSimulator:
         )
         if free.all() and not wanted:
             return stage
-        own_users = self._own_users(code)
-        outlook, own, stage.coverage = self._simulated(code, paths, members, sampling, own_users)
+        outlook, own, stage.coverage = self._simulated(code, paths, members, sampling)
         gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, list(arms_of(code))].max(axis=2)[:, :, None]
         stage.gap = best_gap(gaps)
         if free.all():
@@ -282,9 +279,10 @@ class StageSimulator:
         promoted = promotion_shares(panel.promoted_by, open_arms)
         terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion="definition")
         means = [panel.mean(terms[:, i, j]) for i, j in pairs]
-        shares = best_shares(stage.own.acted_on)
+        rewards, acted_on = (np.moveaxis(part, 2, 0) for part in (stage.own.rewards, stage.own.acted_on))
+        shares = best_shares(acted_on, axis=0)
         organic = [
-            organic_terms(stage.own.rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
             for i, j in pairs
         ]
         explored, error = (np.array(part) for part in zip(*means, strict=True))
@@ -292,7 +290,9 @@ class StageSimulator:
 
     @cached_property
     def crowd(self) -> Panel:
-        """Many users, for averages that no world is needed for."""
+        """Many users, for averages that no world is needed for; prior rewards that are not linear cost too much."""
+        if not self.market.noise.is_gaussian:
+            return self.panel
         return make_panel(self.market, n_users=_CROWD, rng=self.rng(8))
 
     def _note_organic(self, stage: Stage, bound: np.ndarray, found: UserRates, left: FloatArray) -> FloatArray:
@@ -329,77 +329,61 @@ class StageSimulator:
 
     # --- simulation ---
 
-    def _own_users(self, code: int) -> FloatArray:
-        """Fresh users for every world, (W, u, d)."""
-        n = self.settings.n_worlds
-        users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=self.rng(3, code))
-        return users.reshape(n, _USERS_PER_WORLD, -1)
-
     def _simulated(
-        self,
-        code: int,
-        paths: Paths,
-        members: np.ndarray,
-        sampling: dict[int, FloatArray],
-        own_users: FloatArray,
+        self, code: int, paths: Paths, members: np.ndarray, sampling: dict[int, FloatArray]
     ) -> tuple[Outlook, OwnUsers, FloatArray]:
-        """Worlds at this stage: designs of the paths that lead here, rewards, posterior means."""
+        """Worlds at this stage: designs of the paths that lead here, rewards, posterior means, coverage (W, K)."""
         market, n = self.market, self.settings.n_worlds
         chosen = self.rng(4, code).choice(members, size=n, replace=len(members) < n)
         results: list[list[FloatArray]] = []
         start = 0
         for size, rng in block_seeds(n, seed=int(self.rng(5, code).integers(2**63))):
-            rows = slice(start, start + size)
-            designs = self._designs(code, paths, chosen[rows], sampling, rng=rng)
+            designs = self._designs(code, paths, chosen[start : start + size], sampling, rng=rng)
             worlds = draw_worlds(market.prior, size, rng=rng)
             data = data_of_designs(worlds, market, designs, rng=rng)
-            results.append([*self._fitted(data, own_users[rows]), _coverage(designs, market.n_arms)])
+            results.append([*self._fitted(data), _coverage(designs, market.n_arms)])
             start += size
-        parts = [np.concatenate(part) for part in zip(*results, strict=True)]
-        return *self._outlooks(code, parts, own_users), parts[-1]
+        *found, coverage = (np.concatenate(part) for part in zip(*results, strict=True))
+        make = self._linear if market.noise.is_gaussian else self._tabulated
+        return *make(code, found), coverage
 
-    def _outlooks(self, code: int, parts: list[FloatArray], own_users: FloatArray) -> tuple[Outlook, OwnUsers]:
-        """Expectations in every world; what no data tell about keeps its prior mean exactly: ties must stay ties."""
-        market = self.market
-        n, u, d = own_users.shape
-        flat = own_users.reshape(n * u, d)
-        before = expected_rewards(market.prior, market.noise, flat).reshape(n, u, -1)
-        promoted_by = before
-        if self.platform is not None:
-            promoted_by = expected_rewards(market.platform_prior, market.noise, flat).reshape(n, u, -1)
-        if market.noise.is_gaussian:
-            means = [np.asarray(part, dtype=np.float32).astype(np.float64) for part in parts[:-1]]
-            for part, prior in zip(means, (market.prior, market.platform_prior), strict=False):
-                same = _untouched(prior, code)
-                part[:, same] = prior.mean.values[same]
-            platform = means[1] if len(means) > 1 else None
-            outlook: Outlook = LinearOutlook(means[0], platform)
-            own = [own_users @ part.swapaxes(1, 2) for part in means]
-        else:
-            tables, own = parts[0:-1:2], parts[1:-1:2]
-            known = ((self.panel.prior_rewards, before), (self.panel.promoted_by, promoted_by))
-            for k, prior in enumerate((market.prior, market.platform_prior)[: len(tables)]):
-                same = _untouched(prior, code)
-                tables[k][:, :, same], own[k][:, :, same] = known[k][0][:, same], known[k][1][:, :, same]
-            outlook = TableOutlook(self.panel.users, tables[0], tables[1] if len(tables) > 1 else None)
-        return outlook, OwnUsers(rewards=own[0], acted_on=own[-1], prior_rewards=before, promoted_by=promoted_by)
+    def _linear(self, code: int, means: list[FloatArray]) -> tuple[Outlook, OwnUsers]:
+        """From posterior means (W, K, d) under the users' belief and, where it is another, the platform's.
 
-    def _fitted(self, data: Statistics | Rows, own_users: FloatArray) -> list[FloatArray]:
-        """Posterior means of each belief; with other than linear rewards, the panel's and the own users' rewards."""
+        In single precision, as plans are saved. Arms that the data say nothing about keep their prior mean exactly:
+        ties must stay ties.
+        """
+        means = [part.astype(np.float32).astype(np.float64) for part in means]
+        for part, prior in zip(means, (self.market.prior, self.market.platform_prior), strict=False):
+            same = _untouched(prior, code)
+            part[:, same] = prior.mean.values[same]
+        n = self.settings.n_worlds
+        users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=self.rng(3, code))
+        own = [users.reshape(n, _USERS_PER_WORLD, -1) @ part.swapaxes(1, 2) for part in means]
+        outlook = LinearOutlook(means[0], means[1] if len(means) > 1 else None)
+        return outlook, OwnUsers(rewards=own[0], acted_on=own[-1])
+
+    def _tabulated(self, code: int, tables: list[FloatArray]) -> tuple[Outlook, OwnUsers]:
+        """From the mean rewards of the panel's users (W, P, K); each world's own users are drawn from the panel."""
+        panel = self.panel
+        known = (panel.prior_rewards, panel.promoted_by)
+        for part, prior, before in zip(tables, (self.market.prior, self.market.platform_prior), known, strict=False):
+            same = _untouched(prior, code)
+            part[:, :, same] = before[:, same]
+        n = self.settings.n_worlds
+        some = self.rng(3, code).choice(panel.n_users, size=(n, _USERS_PER_WORLD), p=panel.weights)
+        own = [part[np.arange(n)[:, None], some] for part in tables]
+        outlook = TableOutlook(panel.users, tables[0], tables[1] if len(tables) > 1 else None)
+        return outlook, OwnUsers(rewards=own[0], acted_on=own[-1])
+
+    def _fitted(self, data: Statistics | Rows) -> list[FloatArray]:
+        """Under each belief: posterior means, or the panel's mean rewards where these are not linear in beta."""
         found: list[FloatArray] = []
         for engine in (self.engine, self.platform):
             if engine is None:
                 continue
-            if self.market.noise.is_gaussian:
-                batch = engine.fit(data)
-                found.append(batch.mean)
-            else:
-                everyone = np.concatenate(
-                    [np.broadcast_to(self.panel.users, (len(own_users), *self.panel.users.shape)), own_users], axis=1
-                )
-                batch = engine.fit(data, users=everyone)
-                assert batch.reward is not None  # users were given
-                found += [batch.reward[:, : self.panel.n_users], batch.reward[:, self.panel.n_users :]]
+            batch = engine.fit(data, users=None if self.market.noise.is_gaussian else self.panel.users)
+            found.append(batch.mean if batch.reward is None else batch.reward)
             self.n_not_vouched += int((~batch.vouched).sum())
             self.n_sent += batch.n_sent
         return found

@@ -8,10 +8,12 @@ from rcb_bayes.covariates import Covariates, Empirical
 from rcb_bayes.market import Market
 from rcb_bayes.noise import Noise
 from rcb_bayes.prior import Prior
+from rcb_bayes.prior.law import GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 _LARGEST_TABLE = 8192
 _PRIOR_DRAWS = 20_000
+_NODES = 64
 _CHUNK_VALUES = 4_000_000
 
 
@@ -60,10 +62,13 @@ def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Pan
 def expected_rewards(prior: Prior, noise: Noise, users: FloatArray) -> FloatArray:
     """mu0(x, i) = E[mean reward of arm i for user x] before any data, (U, d) -> (U, K).
 
-    With rewards that are not linear in beta this is an average over draws of the belief, always the same ones.
+    Rewards that are not linear in beta are integrated by Gauss-Hermite rules where the belief is a finite mixture of
+    Gaussians, else averaged over draws of the belief, always the same ones.
     """
     if noise.is_gaussian:
         return users @ prior.mean.values.T
+    if prior.law is not None:
+        return _integrated(prior.law, noise, users, n_arms=prior.n_arms)
     beta, _ = prior.draw_arrays(_PRIOR_DRAWS, rng=np.random.default_rng(0))
     out = np.empty((len(users), prior.n_arms))
     step = max(1, _CHUNK_VALUES // _PRIOR_DRAWS)
@@ -71,6 +76,22 @@ def expected_rewards(prior: Prior, noise: Noise, users: FloatArray) -> FloatArra
         some = users[start : start + step]
         for arm in range(prior.n_arms):
             out[start : start + step, arm] = noise.mean_reward(some @ beta[:, arm].T).mean(axis=1)
+    return out
+
+
+def _integrated(law: GaussianLaw, noise: Noise, users: FloatArray, *, n_arms: int) -> FloatArray:
+    """E[mean reward] where x'b is a finite mixture of normals."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    weights = weights / weights.sum()
+    d = users.shape[1]
+    out = np.zeros((len(users), n_arms))
+    for block in law.blocks:
+        for place, arm in enumerate(block.arms):
+            own = slice(place * d, (place + 1) * d)
+            for share, mean, cov in zip(block.weights, block.means, block.covariances, strict=True):
+                sd = np.sqrt(np.maximum(((users @ cov[own, own]) * users).sum(axis=1), 0.0))
+                eta = (users @ mean[own])[:, None] + sd[:, None] * nodes
+                out[:, arm] += share * (noise.mean_reward(eta) @ weights)
     return out
 
 

@@ -36,11 +36,11 @@ class Outlook(Protocol):
         ...
 
     def rewards(self, users: FloatArray) -> FloatArray:
-        """m_j(x) under the users' belief, (U, W, K)."""
+        """m_j(x) under the users' belief, (K, U, W): arms first, so that the best is found fast."""
         ...
 
     def acted_on(self, users: FloatArray) -> FloatArray:
-        """m_j(x) under the platform's belief, by which it recommends, (U, W, K)."""
+        """m_j(x) under the platform's belief, by which it recommends, (K, U, W)."""
         ...
 
 
@@ -57,7 +57,7 @@ class LinearOutlook:
         return len(self.means)
 
     def rewards(self, users: FloatArray) -> FloatArray:
-        """m_j(x) = x' E[b_j | S] under the users' belief, (U, W, K)."""
+        """m_j(x) = x' E[b_j | S] under the users' belief, (K, U, W)."""
         return _linear(users, self.means)
 
     def acted_on(self, users: FloatArray) -> FloatArray:
@@ -79,12 +79,14 @@ class TableOutlook:
         return len(self.table)
 
     def rewards(self, users: FloatArray) -> FloatArray:
-        """m_j(x) under the users' belief, (U, W, K)."""
-        return self.table[:, self._rows(users)].swapaxes(0, 1)
+        """m_j(x) under the users' belief, (K, U, W)."""
+        return np.ascontiguousarray(self.table[:, self._rows(users)].T)
 
     def acted_on(self, users: FloatArray) -> FloatArray:
         """The same under the platform's belief."""
-        return self.rewards(users) if self.platform is None else self.platform[:, self._rows(users)].swapaxes(0, 1)
+        if self.platform is None:
+            return self.rewards(users)
+        return np.ascontiguousarray(self.platform[:, self._rows(users)].T)
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
@@ -143,9 +145,9 @@ def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: 
 def organic_terms(
     rewards: FloatArray, shares: FloatArray, *, arm: int, rival: int, epsilon: float, notion: Notion
 ) -> FloatArray:
-    """Terms whose mean over worlds is o_ij, from rewards and organic shares (..., K): (...)."""
-    lead = rewards[..., arm] - rewards[..., rival]
-    return shares[..., arm] * lead + epsilon if notion == "proof" else shares[..., arm] * (lead + epsilon)
+    """Terms whose mean over worlds is o_ij, from rewards and organic shares (K, ...): (...)."""
+    lead = rewards[arm] - rewards[rival]
+    return shares[arm] * lead + epsilon if notion == "proof" else shares[arm] * (lead + epsilon)
 
 
 def largest_rate(explored: FloatArray, organic: FloatArray) -> FloatArray:
@@ -197,13 +199,13 @@ def user_rates(
     for start in range(0, len(bound), step):
         some = bound[start : start + step]
         rewards = outlook.rewards(users[some])
-        shares = best_shares(outlook.acted_on(users[some]))
-        found.organic[some] = shares.mean(axis=1)
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        found.organic[some] = shares.mean(axis=2).T
         for i, j in zip(*np.nonzero((explored[some] < 0.0).any(axis=0)), strict=True):
             binds = explored[some, i, j] < 0.0
             at = some[binds]
             terms = organic_terms(
-                rewards[binds], shares[binds], arm=i, rival=j, epsilon=epsilon, notion=notion
+                rewards[:, binds], shares[:, binds], arm=i, rival=j, epsilon=epsilon, notion=notion
             )  # (u, W)
             _note(found, at, i, j, explored[at, i, j], terms, slack=slack)
     return found
@@ -220,12 +222,12 @@ def binding_terms(
     for start in range(0, len(users), step):
         some = slice(start, start + step)
         rewards = outlook.rewards(users[some])
-        shares = best_shares(outlook.acted_on(users[some]))
-        values[:, some] = (shares * rewards).sum(axis=2).T
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        values[:, some] = (shares * rewards).sum(axis=0).T
         arms, rivals = rates.arm[some], rates.rival[some]
         for i, j in set(zip(arms.tolist(), rivals.tolist(), strict=True)):
             at = np.flatnonzero((arms == i) & (rivals == j))
-            found = organic_terms(rewards[at], shares[at], arm=i, rival=j, epsilon=epsilon, notion=notion)
+            found = organic_terms(rewards[:, at], shares[:, at], arm=i, rival=j, epsilon=epsilon, notion=notion)
             terms[:, start + at] = found.T
     return terms, values
 
@@ -268,5 +270,4 @@ def _note(
 
 
 def _linear(users: FloatArray, means: FloatArray) -> FloatArray:
-    w, k, d = means.shape
-    return (users @ means.reshape(w * k, d).T).reshape(len(users), w, k)
+    return np.matmul(users, means.transpose(1, 2, 0))

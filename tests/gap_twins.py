@@ -143,3 +143,19 @@ def logit_truth(mean: tuple[float, float], sd: float, *, n: int, taus: Sequence[
         gain=float(total @ np.maximum(gap, 0.0)),
         positive=float(total[gap > 0].sum()),
     )
+
+
+GAMMA = stats.gamma((0.5 / 0.4) ** 2, scale=0.4**2 / 0.5)
+
+
+def mixture_parameters(other: float) -> dict[str, Any]:
+    return {"means": ([0.8, other + 0.4], [-0.4, other - 0.6]), "weights": (0.6, 0.4), "scales": (0.3, 0.2)}
+
+
+# The gallery's model, its parameters for an other arm of the given mean, and the law of the first arm.
+BELIEFS: dict[str, tuple[str, Callable[[float], dict[str, Any]], Belief]] = {
+    "laplace": ("laplace", lambda other: {"mean": [0.1, other]}, Belief((stats.laplace(0.1, 0.35),), knots=(0.1,))),
+    "mixture": ("mixture", mixture_parameters, Belief((stats.norm(0.8, 0.3), stats.norm(-0.4, 0.2)), (0.6, 0.4))),
+    "gamma": ("skewed", lambda other: {"mean": [0.5, other]}, Belief((GAMMA,))),
+    "student_t": ("student_t", lambda other: {"mean": [0.1, other]}, Belief((stats.t(4, 0.1, 0.5),))),
+}

@@ -1,6 +1,5 @@
 """Gaps against closed forms and quadrature, errors against the spread over seeds, and the curve over n."""
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -19,7 +18,7 @@ from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.stages import Stages
 from tests import gap_twins as twins
-from tests.gap_twins import Belief, Truth
+from tests.gap_twins import Truth
 
 TAUS = (0.05, 0.2)
 
@@ -76,26 +75,11 @@ def test_prior_spread_for_the_spread_of_posterior_means_is_found() -> None:
 
 # --- other beliefs, by quadrature ------------------------------------------------------------------------------------
 
-GAMMA = stats.gamma((0.5 / 0.4) ** 2, scale=0.4**2 / 0.5)
-
-
-def mixture_parameters(other: float) -> dict[str, Any]:
-    return {"means": ([0.8, other + 0.4], [-0.4, other - 0.6]), "weights": (0.6, 0.4), "scales": (0.3, 0.2)}
-
-
-# The gallery's model, its parameters for an other arm of the given mean, and the law of the first arm.
-BELIEFS: dict[str, tuple[str, Callable[[float], dict[str, Any]], Belief]] = {
-    "laplace": ("laplace", lambda other: {"mean": [0.1, other]}, Belief((stats.laplace(0.1, 0.35),), knots=(0.1,))),
-    "mixture": ("mixture", mixture_parameters, Belief((stats.norm(0.8, 0.3), stats.norm(-0.4, 0.2)), (0.6, 0.4))),
-    "gamma": ("skewed", lambda other: {"mean": [0.5, other]}, Belief((GAMMA,))),
-    "student_t": ("student_t", lambda other: {"mean": [0.1, other]}, Belief((stats.t(4, 0.1, 0.5),))),
-}
-
 
 @cache
 def other_gaps(name: str, other: float, n_worlds: int) -> tuple[xr.Dataset, Truth]:
     """The gap of an arm of prior mean ``other`` over one with 6 samples, and what it should be."""
-    model, parameters, belief = BELIEFS[name]
+    model, parameters, belief = twins.BELIEFS[name]
     prior = load_prior(model, n_arms=2, n_features=1, **parameters(other))
     market = twins.one_type(prior, sigma=0.5)
     found = estimate_gaps(market, saturated=["arm_0"], n_per_arm=6, n_worlds=n_worlds, taus=TAUS, seed=7)
@@ -103,7 +87,7 @@ def other_gaps(name: str, other: float, n_worlds: int) -> tuple[xr.Dataset, Trut
     return found.isel(arm=0), belief.truth(other, s=0.5 / np.sqrt(6), taus=TAUS)
 
 
-@pytest.mark.parametrize("name", BELIEFS)
+@pytest.mark.parametrize("name", twins.BELIEFS)
 def test_gaps_of_other_beliefs_are_those_of_quadrature(name: str) -> None:
     found, truth = other_gaps(name, 0.7, 40_000 if name == "mixture" else 8000)
     assert twins.worst_z(found, truth) < 4

@@ -127,7 +127,8 @@ def test_rates_of_users_are_those_of_bisection(notion: Notion, slack: float):
     found = rates_of(outlook, users, prior, notion, slack)
     rewards = outlook.rewards(users)
     twin = [
-        naive_rate(rewards[u], prior[u], [1, 2, 3], epsilon=0.05, notion=notion, slack=slack) for u in range(len(users))
+        naive_rate(rewards[:, u].T, prior[u], [1, 2, 3], epsilon=0.05, notion=notion, slack=slack)
+        for u in range(len(users))
     ]
     np.testing.assert_allclose(found.rate, twin, atol=1e-9)
     assert (found.rate[found.is_free] == 1).all()
@@ -172,7 +173,7 @@ def test_the_binding_terms_are_those_of_the_pair_that_binds():
     terms, values = binding_terms(outlook, users[bound], subset(found, bound), epsilon=0.05, notion="user")
     np.testing.assert_allclose(terms.mean(axis=0), found.gain[bound])
     np.testing.assert_allclose(terms.std(axis=0, ddof=1), found.spread[bound])
-    np.testing.assert_allclose(values, outlook.rewards(users[bound]).max(axis=2).T)
+    np.testing.assert_allclose(values, outlook.rewards(users[bound]).max(axis=0).T)
 
 
 def test_the_platform_recommends_by_its_own_expectations():
@@ -186,7 +187,7 @@ def test_the_platform_recommends_by_its_own_expectations():
 
 def test_a_table_answers_for_its_rows_only():
     outlook, users, prior = some_market(30)
-    table = TableOutlook(users, outlook.rewards(users).swapaxes(0, 1))
+    table = TableOutlook(users, outlook.rewards(users).T)
     np.testing.assert_allclose(
         user_rates(
             table,
