@@ -21,6 +21,7 @@ from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
 from rcb_bayes.posterior.unknown_noise import NoiseMixture, noise_mixture
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block
+from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 1_000_000  # numbers in the largest array: more would not fit the processor's cache
@@ -65,11 +66,11 @@ class ConditionalEngine:
             open_sets = np.flatnonzero(~batch.vouched)
             if not len(open_sets):
                 break
-            for replicate in range(attempt.n_replicates):
-                members = open_sets[turn[open_sets] % attempt.n_replicates == replicate]
-                for chunk in self._chunks(members, attempt):
-                    found = self._fit(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
-                    _put(batch, found, chunk)
+            members = [open_sets[turn[open_sets] % attempt.n_replicates == r] for r in range(attempt.n_replicates)]
+            chunks = [(r, chunk) for r, own in enumerate(members) for chunk in self._chunks(own, attempt)]
+            for replicate, chunk in track(chunks, description=f"{attempt.n_draws} draws of the scales"):
+                found = self._fit(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
+                _put(batch, found, chunk)
         return replace(batch, reward=linear_rewards(batch.mean, users))
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:

@@ -32,6 +32,7 @@ from rcb_bayes.posterior.proposal import (
 )
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import GaussianLaw
+from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
 
 KHAT_LIMIT = 0.7
@@ -106,14 +107,15 @@ class ImportanceSampler:
     def _attempt(self, data: Statistics, attempt: Attempt, *, covariance: bool) -> Weighted:
         size = self._prior.n_arms * self._prior.n_features
         step = max(1, _CHUNK_VALUES // (attempt.n_draws * size))
-        parts: list[tuple[np.ndarray, Weighted]] = []
         turn = data.fingerprints() % N_REPLICATES
+        chunks: list[tuple[int, np.ndarray]] = []
         for replicate in range(N_REPLICATES):
             members = np.flatnonzero(turn == replicate)
-            for start in range(0, len(members), step):
-                chunk = members[start : start + step]
-                found = self._weigh(data.take(chunk), attempt, replicate=replicate, covariance=covariance)
-                parts.append((chunk, found))
+            chunks += [(replicate, members[start : start + step]) for start in range(0, len(members), step)]
+        parts = [
+            (chunk, self._weigh(data.take(chunk), attempt, replicate=replicate, covariance=covariance))
+            for replicate, chunk in track(chunks, description=f"importance sampling, {attempt.n_draws} draws")
+        ]
         if not parts:
             return self._weigh(data, attempt, replicate=0, covariance=covariance)
         return _gather(parts, n_sets=data.n_sets)

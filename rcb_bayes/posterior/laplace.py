@@ -22,6 +22,7 @@ from rcb_bayes.posterior.proposal import lifted, moment_surrogate, scale_surroga
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
+from rcb_bayes.progress import track
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _LADDER = (512, 2048, 8192)
@@ -66,13 +67,12 @@ class LaplaceEngine:
         for n_draws in _LADDER:
             size = self.prior.n_arms * self.prior.n_features
             step = max(1, _CHUNK_VALUES // (n_draws * size))
-            for replicate in range(N_REPLICATES):
-                members = open_sets[turn[open_sets] == replicate]
-                for start in range(0, len(members), step):
-                    chunk = members[start : start + step]
-                    part, own = data.take(chunk), users_of(users, chunk)
-                    draws, log_weight = self._weighted_draws(part, n_draws=n_draws, replicate=replicate)
-                    self._average(draws, log_weight, chunk, found, unseen=part.n == 0, users=own)
+            members = [open_sets[turn[open_sets] == replicate] for replicate in range(N_REPLICATES)]
+            chunks = [(r, own[k : k + step]) for r, own in enumerate(members) for k in range(0, len(own), step)]
+            for replicate, chunk in track(chunks, description=f"Laplace proposals, {n_draws} draws"):
+                part, own = data.take(chunk), users_of(users, chunk)
+                draws, log_weight = self._weighted_draws(part, n_draws=n_draws, replicate=replicate)
+                self._average(draws, log_weight, chunk, found, unseen=part.n == 0, users=own)
             open_sets = np.flatnonzero(~found.vouched)
             if not len(open_sets):
                 break
