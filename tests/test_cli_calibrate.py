@@ -182,6 +182,13 @@ def test_nobody_can_be_explored(rcb: Run, firm: tuple[str, ...]) -> None:
     assert rcb(*firm, "--epsilon", str(1.01 * result["nearest_epsilon"])).code == 0
 
 
+def test_coverage_that_nobody_needed_is_not_simulated(rcb: Run) -> None:
+    outcome = rcb("setting_1", "--set", "n_arms=2", "--set", "n_features=2", *SMALL)
+    assert outcome.code == 0
+    assert outcome.out.count("not simulated") == 1
+    assert outcome.line("exploration rate").endswith("q = 1, L = 1/q = 1")
+
+
 def test_labels_are_not_taken_for_markup(rcb: Run, firm: tuple[str, ...]) -> None:
     outcome = rcb(*firm, "--set", "lead=-1.0")
     assert outcome.line("[new] ").startswith("[new] ")
@@ -251,6 +258,8 @@ def test_many_stages_are_summed_up(capsys: pytest.CaptureFixture[str], n_stages:
         (math.nan, math.nan, "unknown"),
         (0.0, 0.0, "0"),
         (0.0, 0.01, "0.000 ± 0.010"),
+        (-1e-18, 2e-19, "0"),
+        (2.5e-7, 3e-8, "2.5e-07 ± 3e-08"),
     ],
 )
 def test_figures_have_two_digits_of_their_error(value: float, mcse: float, text: str) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _FEASIBLE, _INFEASIBLE = 0, 1
 _MOST_ROWS = 8
 _FIGURE_USERS = 1000
+_ZERO = 1e-12  # what rounding leaves of an eigenvalue that is zero
 _ARRAYS = ("prior_mean", "platform_mean", "stages")  # of a plan; its file has them
 
 
@@ -90,9 +91,13 @@ def figure(value: float, mcse: float) -> str:
     """A figure and its Monte Carlo error, to two digits of the error."""
     if not math.isfinite(value):
         return "no end" if value > 0 else "unknown"
+    if abs(value) < _ZERO and not mcse > _ZERO:
+        return "0"
     if not (math.isfinite(mcse) and mcse > 1e-6 * abs(value)):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    digits = min(6, max(0, 1 - math.floor(math.log10(mcse))))
+    digits = max(0, 1 - math.floor(math.log10(mcse)))
+    if digits > 6:
+        return f"{value:.2g} ± {mcse:.1g}"
     return f"{value:,.{digits}f} ± {mcse:,.{digits}f}"
 
 
@@ -247,7 +252,7 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
         ("regret until then", f"{regret}{a_round}"),
         ("users", f"{_percent(plan.share_explored)} explored; {_percent(plan.share_free)} need no subsidy"),
-        ("least favoured arm", f"tau = {tau}, rho = Pr(G >= tau) = {rho}"),
+        ("least favoured arm", f"tau = {tau}, rho = {rho}"),
     ]
 
 
@@ -256,7 +261,10 @@ def _arm_table(plan: "Plan") -> Table:
     for title in ("arm", "expected pulls", "coverage (least eigenvalue of X'X/N)"):
         table.add_column(title, justify="left" if title == "arm" else "right")
     pulls = [figure(*pair) for pair in zip(plan.expected_pulls, plan.expected_pulls_mcse, strict=True)]
-    coverage = [figure(*pair) for pair in zip(plan.coverage, plan.coverage_mcse, strict=True)]
+    coverage = [
+        figure(value, mcse) if math.isfinite(value) else "not simulated"  # all users free wherever it is saturated
+        for value, mcse in zip(plan.coverage, plan.coverage_mcse, strict=True)
+    ]
     for arm, *row in zip(plan.arms, pulls, coverage, strict=True):
         table.add_row(Text(arm), *row)
     return table
