@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from rcb_bayes.prior import Prior as Prior
     from rcb_bayes.prior import gallery as gallery
     from rcb_bayes.prior import load_prior as load_prior
+    from rcb_bayes.theorem import RegretBound as RegretBound
+    from rcb_bayes.theorem import regret_bound as regret_bound
+    from rcb_bayes.theorem import theorem_plan as theorem_plan
+    from rcb_bayes.tradeoffs import tradeoff as tradeoff
 
 _HOMES = {
     "Ball": "covariates",
@@ -46,6 +50,7 @@ _HOMES = {
     "Plan": "plan",
     "Prior": "prior",
     "RcbError": "errors",
+    "RegretBound": "theorem",
     "Rows": "posterior",
     "Sphere": "covariates",
     "Statistics": "posterior",
@@ -60,7 +65,10 @@ _HOMES = {
     "load_prior": "prior",
     "make_engine": "posterior",
     "posterior_means": "posterior",
+    "regret_bound": "theorem",
     "summary_means": "posterior",
+    "theorem_plan": "theorem",
+    "tradeoff": "tradeoffs",
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]  # pyright: ignore[reportUnsupportedDunderAll]

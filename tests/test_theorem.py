@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rcb_bayes as rcb
 from rcb_bayes.errors import RcbError
-from rcb_bayes.theorem import TheoremConstants, theorem_constants
+from rcb_bayes.theorem import RegretBound, TheoremConstants, theorem_constants
 
 # The paper's Setting 1, with phi0 = 1 as if that were possible.
 SETTING: dict[str, Any] = {
@@ -168,3 +169,97 @@ def test_bad_values_are_refused(changes: dict[str, Any], message: str) -> None:
         constants(**changes)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+# --- without the theorem's "+ 1" -------------------------------------------------------------------------------------
+
+
+def test_without_the_plus_one_samples_scale_with_the_noise() -> None:
+    assert constants(n_arms=5, plus_one=False).n_per_arm == ceil(Fraction(25, 10_000) * 5 * 125 / Fraction(36, 10_000))
+    assert constants(n_arms=5, sigma=0.0, plus_one=False).n_per_arm == 1
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def setting_1(n_arms: int = 5) -> rcb.Market:
+    prior = rcb.Prior.gaussian(np.zeros((n_arms, 5)), 0.2)
+    return rcb.Market(prior=prior, covariates=rcb.Sphere(5), noise=rcb.GaussianNoise(0.05))
+
+
+def test_the_plan_of_setting_1_overruns_the_horizon_and_contradicts_the_belief() -> None:
+    plan = rcb.theorem_plan(setting_1(), epsilon=0.05, tau=0.01, rho=0.95, phi0=1.0)
+    assert plan.n_per_arm == 35_157
+    assert plan.exploration_rate == pytest.approx(1 / plan.inverse_rate)
+    assert not plan.feasible
+    assert "of 100,000 there are" in plan.reason
+    (note,) = plan.notes
+    assert "rho = 0.95 contradicts the belief" in note
+    assert "probability 0.05" in note  # reading 4: about .06 with four saturated arms
+    assert plan.rate(np.ones(5)) == plan.exploration_rate
+    assert plan.notion == "proof"
+
+
+def test_phi0_comes_from_the_users_unless_given() -> None:
+    assert rcb.theorem_plan(setting_1()).n_per_arm == constants(n_arms=5, phi0=0.2).n_per_arm
+
+
+def test_constants_that_hold_are_not_called_a_contradiction() -> None:
+    plan = rcb.theorem_plan(setting_1(2), rho=0.4, epsilon=5.0, horizon=10**6)
+    assert plan.notes == ()
+    assert plan.feasible
+    assert plan.reason == ""
+
+
+def test_a_theorem_s_plan_survives_json() -> None:
+    plan = rcb.theorem_plan(setting_1())
+    assert rcb.Plan.from_json(plan.to_json()).to_json() == plan.to_json()
+    assert "theorem plan" in plan.summary()
+
+
+def test_users_with_a_direction_never_visited_are_refused() -> None:
+    flat = rcb.Market(
+        prior=rcb.Prior.gaussian(np.zeros((2, 2)), 1.0),
+        covariates=rcb.Empirical([[1.0, 1.0], [2.0, 2.0]]),
+        noise=rcb.GaussianNoise(0.1),
+    )
+    with pytest.raises(RcbError, match="phi0 > 0"):
+        rcb.theorem_plan(flat)
+    assert rcb.theorem_plan(flat, phi0=0.5).n_per_arm > 0
+
+
+def test_an_unknown_noise_is_refused() -> None:
+    prior = rcb.load_prior("unknown_noise", n_arms=2, n_features=2)
+    with pytest.raises(RcbError, match="sigma, which this belief leaves open"):
+        rcb.theorem_plan(rcb.Market(prior=prior, covariates=rcb.Sphere(2)))
+
+
+# --- Theorem 2 -------------------------------------------------------------------------------------------------------
+
+
+def bound(**changes: Any) -> RegretBound:
+    plan = rcb.calibrate(setting_1(), n_per_arm=10, n_worlds=100)  # 50 rounds
+    return rcb.regret_bound(setting_1(), plan, **{"horizon": 10**8, **changes})
+
+
+def test_both_forms_of_the_regret_bound() -> None:
+    found = bound()
+    assert found.cold_start == 50
+    assert found.learning == pytest.approx(151 * 0.05 * 5 * 1e4)
+    assert found.learning_corrected == pytest.approx(found.learning * 5**0.5)
+    assert found.deviation == pytest.approx((8 * (1e8 - 50) * np.log(40)) ** 0.5)
+    assert found.total == pytest.approx(50 + found.learning + found.deviation)
+    assert found.total < found.total_corrected
+
+
+def test_the_horizon_bounds_regret_by_itself() -> None:
+    assert bound(horizon=1000).total == 1000.0
+    assert bound(horizon=20).cold_start == 20.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"), [({"horizon": 0}, "horizon"), ({"delta": 0.0}, "delta"), ({"delta": nan}, "delta")]
+)
+def test_bad_input_of_the_bound_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(RcbError, match=message):
+        bound(**change)

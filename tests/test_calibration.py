@@ -1,0 +1,241 @@
+"""``calibrate``: the paper's settings, feasibility, the course of the cold start, bad input."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rcb_bayes as rcb
+from rcb_bayes import Market, Plan, Prior
+from rcb_bayes.calibration import LEAST_RATE
+from rcb_bayes.errors import RcbError
+
+
+def market_of(mean: Any, variance: Any, covariates: Any = None, *, sigma: float = 0.3) -> Market:
+    prior = Prior.gaussian(np.asarray(mean, dtype=float), variance)
+    return Market(prior=prior, covariates=covariates or rcb.Sphere(prior.n_features), noise=rcb.GaussianNoise(sigma))
+
+
+def one_type(mean: list[float], variance: Any, *, sigma: float = 0.3) -> Market:
+    return market_of(np.array(mean)[:, None], variance, rcb.Empirical([[1.0]]), sigma=sigma)
+
+
+# --- the paper's settings --------------------------------------------------------------------------------------------
+
+
+def setting_4(variance: float) -> Market:
+    mean = np.zeros((5, 5))
+    mean[0] = 1.0
+    return market_of(mean, variance, sigma=0.05)
+
+
+@cache
+def plan_4(variance: float, notion: str, personalised: bool) -> Plan:
+    return rcb.calibrate(setting_4(variance), notion=notion, personalised=personalised, n_worlds=600, seed=1)
+
+
+def test_setting_4_has_no_uniform_rate_that_every_user_follows():
+    plan = plan_4(0.04, "user", False)
+    assert plan.exploration_rate < LEAST_RATE
+    assert not plan.feasible
+    assert "one rate must suit all" in plan.reason
+    assert plan.nearest_epsilon is not None
+    assert 1.5 < plan.nearest_epsilon < np.sqrt(5)
+    assert plan.expected_cold_start == np.inf
+
+
+def test_setting_4_has_a_small_uniform_rate_under_the_proof_s_notion():
+    plan = plan_4(0.04, "proof", False)
+    assert plan.feasible
+    assert plan.exploration_rate == pytest.approx(0.023, abs=0.002)  # eps/(eps + D), the largest D near sqrt(5)
+    assert plan.inverse_rate == pytest.approx(1 / plan.exploration_rate)
+
+
+@pytest.mark.parametrize("variance", [0.02, pytest.param(0.04, marks=pytest.mark.slow), 0.1])
+def test_setting_4_has_a_personalised_rate_above_one_half(variance: float):
+    plan = plan_4(variance, "user", True)
+    assert plan.feasible
+    assert plan.exploration_rate - 3 * plan.exploration_rate_mcse > 0.48
+    assert plan.exploration_rate > 0.5
+    assert plan.share_free == pytest.approx(0.515, abs=0.03)
+    assert plan.share_explored > plan.share_free
+    assert len(plan.stages) == 15  # arm_0 first, then the others in any order
+
+
+@pytest.mark.parametrize(
+    ("notion", "personalised"), [("user", True), ("user", False), ("proof", True), ("definition", False)]
+)
+def test_setting_1_has_nothing_to_subsidise(notion: str, personalised: bool):
+    market = market_of(np.zeros((5, 5)), 0.2, sigma=0.05)
+    plan = rcb.calibrate(market, notion=notion, personalised=personalised, n_per_arm=20, n_worlds=300, seed=1)
+    assert plan.exploration_rate == plan.inverse_rate == 1.0
+    assert plan.feasible
+    assert plan.expected_cold_start == 100.0
+    assert plan.expected_cold_start_mcse == 0.0
+
+
+# --- the course of the cold start ------------------------------------------------------------------------------------
+
+
+def test_two_arms_take_n_and_then_n_over_q():
+    plan = rcb.calibrate(one_type([0.3, 0.0], 0.3), n_per_arm=12, n_worlds=2000, seed=2)
+    expected = 12 + 12 / plan.exploration_rate
+    assert 0 < plan.exploration_rate < 1
+    assert abs(plan.expected_cold_start - expected) < 4 * plan.expected_cold_start_mcse
+    assert abs(plan.expected_cold_start - 1.05 * expected) > 4 * plan.expected_cold_start_mcse
+    assert plan.coverage[0] == pytest.approx(1.0)
+
+
+def test_pulls_add_up_to_the_length():
+    plan = rcb.calibrate(market_of([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]], 0.3), n_per_arm=8, n_worlds=300, seed=3)
+    assert sum(plan.expected_pulls) == pytest.approx(plan.expected_cold_start, rel=1e-9)
+    assert min(plan.expected_pulls) >= 8 - 4 * max(plan.expected_pulls_mcse)
+
+
+def test_the_regret_of_a_cold_start_is_that_of_a_plain_run():
+    """Two arms, x = 1: N rounds of the liked arm, then N/q rounds, organic ones taking the better posterior mean."""
+    mean, variance, sigma, n = np.array([0.3, 0.0]), 0.3, 0.3, 12
+    plan = rcb.calibrate(one_type([0.3, 0.0], variance), n_per_arm=n, n_worlds=4000, seed=2)
+    rng = np.random.default_rng(5)
+    truth = mean + np.sqrt(variance) * rng.standard_normal((200_000, 2))
+    average = truth[:, 0] + sigma / np.sqrt(n) * rng.standard_normal(len(truth))
+    posterior = (mean[0] / variance + average * n / sigma**2) / (1 / variance + n / sigma**2)
+    organic = np.where(posterior > mean[1], truth[:, 0], truth[:, 1])
+    best = truth.max(axis=1)
+    rounds = n * (1 / plan.exploration_rate - 1)
+    regret = n * (best - truth[:, 0]) + n * (best - truth[:, 1]) + rounds * (best - organic)
+    error = np.hypot(plan.expected_regret_mcse, regret.std() / np.sqrt(len(regret)))
+    assert abs(plan.expected_regret - regret.mean()) < 4 * error
+    assert plan.expected_regret_mcse < 0.1 * plan.expected_regret
+
+
+def test_a_personalised_plan_explores_at_least_as_often_as_one_rate_for_all():
+    market = market_of([[0.4, 0.1], [0.1, 0.0]], 0.3)
+    each, all_alike = (
+        rcb.calibrate(market, personalised=personalised, n_per_arm=10, n_worlds=600, seed=4)
+        for personalised in (True, False)
+    )
+    assert each.exploration_rate > all_alike.exploration_rate
+    assert each.expected_cold_start < all_alike.expected_cold_start
+    assert any("lower one" in note for note in all_alike.notes)
+
+
+def test_more_worlds_for_the_audit_allow_higher_rates():
+    market = one_type([0.3, 0.0], 0.3)
+    rates = [
+        rcb.calibrate(market, n_per_arm=10, n_worlds=2000, audit_worlds=worlds, seed=1).exploration_rate
+        for worlds in (200, 1000, 100_000)
+    ]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[2]
+
+
+def test_arms_that_are_sampled_from_one_type_only_cover_one_direction():
+    """N samples do not imply coverage: the second arm is promoted to one of two orthogonal types alone."""
+    market = market_of([[1.0, 1.0], [0.98, -9.0], [0.9, 0.9]], [1e-4, 0.1, 0.1], rcb.Empirical(np.eye(2)))
+    plan = rcb.calibrate(market, n_per_arm=10, n_worlds=300, seed=1)
+    assert plan.coverage[0] > 0.1
+    assert plan.coverage[1] == 0.0
+
+
+# --- beliefs that forbid it ------------------------------------------------------------------------------------------
+
+
+def test_a_belief_without_doubt_cannot_be_explored_but_from_the_gap_on():
+    plan = rcb.calibrate(one_type([0.5, 0.0], [1e-8, 0.2]), n_per_arm=5, n_worlds=300, seed=1)
+    assert not plan.feasible
+    assert plan.exploration_rate == 0.0
+    assert plan.share_explored == 0.0
+    assert plan.nearest_epsilon is not None
+    assert plan.nearest_epsilon == pytest.approx(0.5, rel=2e-3)
+    assert "no user can be explored" in plan.reason
+    again = rcb.calibrate(
+        one_type([0.5, 0.0], [1e-8, 0.2]), epsilon=plan.nearest_epsilon, n_per_arm=5, n_worlds=300, seed=2
+    )
+    assert again.feasible
+
+
+def test_the_nearest_epsilon_of_the_crowd_is_feasible():
+    market = one_type([0.5, 0.0], [1e-4, 0.2])
+    plan = rcb.calibrate(market, notion="definition", personalised=False, n_per_arm=5, n_worlds=300, seed=1)
+    assert not plan.feasible
+    assert plan.nearest_epsilon is not None
+    assert 0.05 < plan.nearest_epsilon <= 0.5
+
+
+def test_one_rate_for_all_may_fail_where_rates_of_their_own_do_not():
+    market = market_of([[0.5, 3.0], [0.4, 0.0]], [[[0.2, 0], [0, 1e-8]]] * 2, rcb.Empirical(np.eye(2)))
+    each, all_alike = (
+        rcb.calibrate(market, personalised=personalised, n_per_arm=5, n_worlds=600, seed=1)
+        for personalised in (True, False)
+    )
+    assert each.feasible
+    assert not all_alike.feasible
+    assert 0 < each.share_explored < 1
+
+
+# --- other markets ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["student_t", "laplace", "skewed", "hierarchical", "mixture"])
+def test_gallery_beliefs_have_plans(name: str):
+    prior = rcb.load_prior(name, n_arms=3, n_features=2)
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=None if prior.has_sigma else rcb.GaussianNoise(0.3))  # pyright: ignore[reportArgumentType]
+    plan = rcb.calibrate(market, n_per_arm=20, n_worlds=500, seed=1)
+    assert 0 <= plan.exploration_rate <= 1
+    assert plan.n_not_vouched == 0
+
+
+def test_bernoulli_rewards_have_rates_for_the_rows_of_a_table():
+    users = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    prior = Prior.gaussian([[0.8, 0.3], [0.2, 0.2]], 1.0)
+    market = Market(prior=prior, covariates=rcb.Empirical(users), noise=rcb.BernoulliLogit())
+    plan = rcb.calibrate(market, n_per_arm=8, n_worlds=200, seed=1)
+    rates = plan.rate(users)
+    assert (rates >= 0).all()
+    assert (rates <= 1).all()
+    assert plan.exploration_rate == pytest.approx(rates.mean())
+    with pytest.raises(rcb.RcbError, match="rows of the covariates' table"):
+        plan.rate([0.5, 0.5])
+    np.testing.assert_array_equal(Plan.from_json(plan.to_json()).rate(users), rates)
+
+
+def test_bernoulli_rewards_of_any_user_have_one_rate_for_all():
+    prior = Prior.gaussian([[0.4, 0.0], [0.3, 0.0]], 1.0)
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.BernoulliLogit())
+    with pytest.raises(RcbError, match="personalised=False"):
+        rcb.calibrate(market, n_per_arm=5)
+
+
+def test_whose_belief_it_is_is_said():
+    prior, other = Prior.gaussian([[0.3], [0.0]], 0.3), Prior.gaussian([[0.2], [0.0]], 0.3)
+    market = Market(prior=prior, platform_prior=other, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+    plan = rcb.calibrate(market, n_per_arm=10, n_worlds=300, seed=1)
+    assert any("users' belief" in note for note in plan.notes)
+    np.testing.assert_array_equal(plan.platform_mean, other.mean.values)
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": -0.1}, "epsilon must be a finite number of at least 0, got -0.1"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": "a"}, "epsilon"),
+        ({"notion": "usr"}, "Did you mean 'user'"),
+        ({"notion": "definition"}, "personalised=False"),
+        ({"personalised": "yes"}, "personalised must be True or False"),
+        ({"n_per_arm": 0}, "n_per_arm must be an integer of at least 1"),
+        ({"n_worlds": 10}, "n_worlds must be an integer of at least 50"),
+        ({"audit_worlds": 1.5}, "audit_worlds"),
+        ({"engine": "exat"}, "Did you mean 'exact'"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_bad_input_is_refused(change: dict[str, Any], message: str):
+    with pytest.raises(RcbError, match=message):
+        rcb.calibrate(one_type([0.3, 0.0], 0.3), **{"n_worlds": 100, **change})
