@@ -277,7 +277,7 @@ def report(*, fast: bool) -> Iterator[str]:
     yield "Other beliefs and rewards"
     yield as_markdown(other_beliefs(n_sets=40 if fast else 200, repeats=1 if fast else 3))
     yield "Student-t beliefs, d = 50, n = 200: share of data sets that importance sampling vouches for"
-    yield as_markdown(many_features(n_sets=20 if fast else 100))
+    yield as_markdown(many_features(n_sets=20 if fast else 60))
     if not fast:
         yield f"Peak memory, M = {MANY:,} at d = 10: {peak_memory():.2f} GiB"
 

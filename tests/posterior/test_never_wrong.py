@@ -154,7 +154,7 @@ def test_no_vouched_answer_is_wrong(name: str, d: int, record_property: Callable
         worst.append(wrong[found.vouched].max(initial=0.0))
         vouched.append(found.vouched)
     total = np.concatenate(vouched)
-    record_property("largest error, posterior sd", max(worst))
+    record_property("largest error, posterior sd", float(max(worst)))
     record_property("vouched for", int(total.sum()))
     record_property("sent on", int((~total).sum()))
     assert total.mean() > LEAST_VOUCHED
