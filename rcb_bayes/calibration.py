@@ -1,12 +1,12 @@
 """The sampled plan: rates, cold start and coverage for any belief, by forward simulation of the mechanism."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rcb_bayes._version import __version__
-from rcb_bayes.choice import promotion_shares
+from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.errors import RcbError
 from rcb_bayes.forward import Forward, Settings, Stage, run_forward
 from rcb_bayes.margins import as_notion
@@ -14,7 +14,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
 from rcb_bayes.plan import Plan, PlannedStage, SampledRule, TableRule
 from rcb_bayes.rates import LinearOutlook
-from rcb_bayes.saturation import STUCK, arms_of, draw_rounds
+from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.worlds import draw_worlds
 
@@ -22,6 +22,7 @@ LEAST_RATE = 1e-4  # one rate for all below this is no plan
 _MOST_STUCK = 0.01  # of cold starts
 _WORST_USERS = 64
 _BEST_DRAWS = 1000
+_COVERAGE_PATHS = 1000
 
 
 def calibrate(
@@ -83,7 +84,7 @@ def as_plan(forward: Forward) -> Plan:
     tau, tau_mcse, rho, rho_mcse = min(
         (stage.gap for stage in forward.stages.values() if stage.gap is not None), key=lambda gap: gap[0] * gap[2]
     )
-    bound = [panel.mean(stage.is_free.astype(float))[0] for stage in forward.stages.values()]
+    free = [panel.mean(stage.is_free.astype(float))[0] for stage in forward.stages.values()]
     explored = [panel.mean((stage.rates > 0).astype(float))[0] for stage in forward.stages.values()]
     shares = np.array([stage.share for stage in forward.stages.values()])
     shares = shares / shares.sum()
@@ -108,9 +109,10 @@ def as_plan(forward: Forward) -> Plan:
         features=market.features,
         prior_mean=market.prior.mean.values,
         platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
+        alike=tuple(tuple(market.arms[arm] for arm in arms) for arms in forward.simulator.alike),
         stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
-        share_explored=float(shares @ explored) if settings.personalised else float(rate > 0),
-        share_free=float(shares @ bound),
+        share_explored=min(float(shares @ explored), 1.0) if settings.personalised else float(rate > 0),
+        share_free=min(float(shares @ free), 1.0),
         belief=market.prior.name,
         engine=forward.simulator.engine.reason,
         n_worlds=settings.n_worlds,
@@ -170,7 +172,7 @@ def _overall_rate(forward: Forward) -> tuple[float, float]:
         return worst.rate, worst.rate_mcse
     shares = np.array([stage.share for stage in stages])
     shares = shares / shares.sum()
-    rate = float(shares @ [stage.rate for stage in stages])
+    rate = min(float(shares @ [stage.rate for stage in stages]), 1.0)
     # Stages share the panel of users, so their errors may add up.
     return rate, float(shares @ [stage.rate_mcse for stage in stages])
 
@@ -197,18 +199,34 @@ def _planned(forward: Forward, stage: Stage) -> PlannedStage:
 
 
 def _coverage(forward: Forward) -> dict[str, Any]:
-    """Each arm's smallest eigenvalue of X'X/N, over the stages at which it is saturated; NaN if none was simulated."""
-    k = forward.market.n_arms
-    values: list[list[FloatArray]] = [[] for _ in range(k)]
-    for stage in forward.stages.values():
-        if stage.coverage is not None:
-            for arm in arms_of(stage.code):
-                values[arm].append(stage.coverage[:, arm])
-    pooled = [np.concatenate(part) if part else np.array([np.nan, np.nan]) for part in values]
+    """Each arm's smallest eigenvalue of X'X/N over cold starts that saturate it; NaN where none does."""
+    paths, n = forward.paths, forward.settings.n_per_arm
+    means, errors = np.full((2, forward.market.n_arms), np.nan)
+    for arm in range(forward.market.n_arms):
+        rng = np.random.default_rng([forward.settings.seed, 9, arm])
+        some = np.flatnonzero(paths.taken[:, :, arm].sum(axis=0) == n)[:_COVERAGE_PATHS]
+        if len(some) < 2:
+            continue
+        least = np.empty(len(some))
+        for start in range(0, len(some), 100):
+            rows = slice(start, start + 100)
+            x = forward.panel.users[draw_designs(paths, some[rows], forward.sampling, arm, n_per_arm=n, rng=rng)]
+            least[rows] = np.maximum(np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / n)[:, 0], 0.0)
+        means[arm], errors[arm] = least.mean(), least.std(ddof=1) / np.sqrt(len(some))
     return {
-        "coverage": tuple(float(part.mean()) for part in pooled),
-        "coverage_mcse": tuple(float(part.std(ddof=1) / np.sqrt(len(part))) for part in pooled),
+        "coverage": tuple(float(part) for part in _among_alike(means, forward)),
+        "coverage_mcse": tuple(float(part) for part in _among_alike(errors, forward)),
     }
+
+
+def _among_alike(values: FloatArray, forward: Forward) -> FloatArray:
+    """Figures of each arm, (..., K), averaged over arms that are alike: paths name those in the order they fill up."""
+    out = values.copy()
+    for arms in forward.simulator.alike:
+        known = [arm for arm in arms if not np.isnan(values[..., arm]).any()]
+        if known:
+            out[..., list(arms)] = values[..., known].mean(axis=-1, keepdims=True)
+    return out
 
 
 def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
@@ -232,71 +250,86 @@ def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
     best = _best_rewards(forward)
     per_round = {code: _per_round(forward, int(code), rate, best) for code in np.unique(sets)}
     pulls = np.zeros((rounds.shape[1], k))
-    regret, drift = np.zeros(rounds.shape[1]), np.zeros(2)  # drift: errors that more paths do not average out
+    regret, drift = np.zeros(rounds.shape[1]), np.zeros(2 + k)  # drift: errors that more paths do not average out
     for level in range(len(sets)):
         for code in np.unique(sets[level]):
             some = sets[level] == code
-            chances, loss, errors = per_round[code]
-            pulls[some] += rounds[level, some, None] * chances
-            regret[some] += rounds[level, some] * loss
+            found = per_round[code]
+            pulls[some] += rounds[level, some, None] * found.chances
+            regret[some] += rounds[level, some] * found.regret
             total = rounds[level, some].sum() / rounds.shape[1]
-            drift += total * np.array(errors)
-    length = rounds.sum(axis=0)
+            # Explored pulls are counted and do not depend on how long it takes; organic ones do.
+            drift += total * np.array([found.time_error, found.regret_error, *(found.time_error * found.organic)])
+    length, pulls = rounds.sum(axis=0), _among_alike(pulls, forward)
     n = np.sqrt(len(length))
+    pulls_error = np.hypot(pulls.std(axis=0, ddof=1) / n, _among_alike(drift[2:], forward))
     return {
         "expected_cold_start": float(length.mean()),
         "expected_cold_start_mcse": float(np.hypot(length.std(ddof=1) / n, drift[0])),
         "expected_pulls": tuple(float(part) for part in pulls.mean(axis=0)),
-        "expected_pulls_mcse": tuple(float(part) for part in np.hypot(pulls.std(axis=0, ddof=1) / n, drift[0])),
+        "expected_pulls_mcse": tuple(float(part) for part in pulls_error),
         "expected_regret": float(regret.mean()),
         "expected_regret_mcse": float(np.hypot(regret.std(ddof=1) / n, drift[1])),
     }
 
 
-def _per_round(
-    forward: Forward, code: int, rate: float, best: tuple[FloatArray, float]
-) -> tuple[FloatArray, float, tuple[float, float]]:
-    """At one stage: how often a round goes to each arm (K,), its expected regret, and errors of time and regret.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Round:
+    """A round of one stage: how often it goes to each arm, in all and organically, (K,), and its expected regret.
 
-    The error of the time is relative: that of the chance that a round brings a sample, from the users of the panel.
+    ``time_error`` is relative: that of the chance that a round brings a sample, from the users of the panel.
     """
+
+    chances: FloatArray
+    organic: FloatArray
+    regret: float
+    time_error: float
+    regret_error: float
+
+
+def _per_round(forward: Forward, code: int, rate: float, best: tuple[FloatArray, float]) -> _Round:
     panel, settings = forward.panel, forward.settings
-    k = forward.market.n_arms
     stage = forward.stages.get(code)
-    open_arms = [arm for arm in range(k) if not code >> arm & 1]
+    open_arms = [arm for arm in range(forward.market.n_arms) if not code >> arm & 1]
     promoted = promotion_shares(panel.promoted_by, open_arms)
-    rates = np.ones(panel.n_users)
+    rates = forward.sampling[code].sum(axis=1) / np.maximum(panel.weights, 1e-300)
     if code and not settings.personalised:
-        rates = np.full(panel.n_users, rate)
-    elif code:
-        rates = forward.sampling[code].sum(axis=1) / np.maximum(panel.weights, 1e-300)
+        rates = rates * rate
     best_reward, best_error = best
     gained = rates * (promoted * panel.prior_rewards).sum(axis=1)
-    chances = rates[:, None] * promoted
-    organic_error = 0.0
-    if stage is not None and stage.organic is not None and stage.organic_value is not None:
-        organic, value = _for_everyone(stage, promoted, panel)
-        chances = chances + (1.0 - rates)[:, None] * organic
+    organic, organic_error = np.zeros(promoted.shape), 0.0
+    if (rates < 1.0).any():
+        shares, value = _organic(stage, promoted, panel)
+        organic = (1.0 - rates)[:, None] * shares
         gained = gained + (1.0 - rates) * value
-        organic_error = stage.organic_error * (1.0 if settings.personalised else 1.0 - rate)
+        organic_error = 0.0 if stage is None else stage.organic_error * (1.0 if settings.personalised else 1.0 - rate)
     sampled, sampled_error = panel.mean(rates)
     loss, loss_error = panel.mean(best_reward - gained)
-    of_time = sampled_error / sampled if sampled > 0 else 0.0
-    errors = (of_time, float(np.sqrt(loss_error**2 + best_error**2 + organic_error**2 + (loss * of_time) ** 2)))
-    return panel.weights @ chances, loss, errors
+    time_error = sampled_error / sampled if sampled > 0 else 0.0
+    return _Round(
+        chances=panel.weights @ (rates[:, None] * promoted + organic),
+        organic=panel.weights @ organic,
+        regret=loss,
+        time_error=time_error,
+        regret_error=float(np.sqrt(loss_error**2 + best_error**2 + organic_error**2 + (loss * time_error) ** 2)),
+    )
 
 
-def _for_everyone(stage: Stage, promoted: FloatArray, panel: Panel) -> tuple[FloatArray, FloatArray]:
-    """Organic shares and values of all users; a free user, of whom they were not computed, is put on her promoted arm.
+def _organic(stage: Stage | None, promoted: FloatArray, panel: Panel) -> tuple[FloatArray, FloatArray]:
+    """Organic shares (P, K) and values (P,) of all users.
 
-    Only one rate for all leaves free users organic rounds, and by that arm they lose at most epsilon.
+    Where they were not computed, for free users and at stages too rare to be planned, a user is put on the arm that is
+    best before any data: the former lose at most epsilon by it, the latter hardly count.
     """
-    assert stage.organic is not None  # of a stage with users who are not free
-    assert stage.organic_value is not None
+    before = best_shares(panel.promoted_by)
+    value = (before * panel.prior_rewards).sum(axis=1)
+    if stage is None or stage.organic is None or stage.organic_value is None:
+        return before, value
     free = stage.is_free
-    organic = np.where(free[:, None], promoted, stage.organic)
-    value = np.where(free, (promoted * panel.prior_rewards).sum(axis=1), stage.organic_value)
-    return organic, value
+    return (
+        np.where(free[:, None], promoted, stage.organic),
+        np.where(free, (promoted * panel.prior_rewards).sum(axis=1), stage.organic_value),
+    )
 
 
 def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
@@ -365,6 +398,12 @@ def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
             f"{100 * stuck:.2g} % of cold starts"
             " reach a rare stage at which nobody is explored; the figures leave them out."
         )
+    unplanned = _unplanned(forward)
+    if unplanned > 0.001:
+        notes.append(
+            f"{100 * unplanned:.2g} % of stages passed are too rare or too many to be planned: there only users who "
+            "lose at most epsilon are explored."
+        )
     if forward.simulator.n_not_vouched:
         notes.append(f"{forward.simulator.n_not_vouched:,} of the simulated posteriors are not vouched for.")
     if forward.market.is_misspecified:
@@ -376,3 +415,9 @@ def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
             "lower one (95 % confidence)."
         )
     return tuple(notes)
+
+
+def _unplanned(forward: Forward) -> float:
+    """The share of stages passed, over cold starts and levels, that have no rates of their own."""
+    passed = forward.paths.sets[1:-1]
+    return float((~np.isin(passed, [*forward.stages, STUCK])).mean()) if passed.size else 0.0

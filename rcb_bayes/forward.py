@@ -38,6 +38,7 @@ from rcb_bayes.rates import (
     user_rates,
 )
 from rcb_bayes.saturation import (
+    Classes,
     Paths,
     arms_of,
     as_code,
@@ -53,7 +54,7 @@ N_USERS = 2048
 N_PATHS = 20_000
 LEVEL = 0.01  # of the bands at each stage
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
-_MAX_STAGES = 128
+MAX_STAGES = 128
 _CRITICAL_USERS = 256
 _USERS_PER_WORLD = 16
 _CROWD = 65_536
@@ -84,7 +85,6 @@ class Stage:
     ideal : the average by the point estimates
     is_free : which users need no subsidy, (P,)
     outlook, slack : what rates of other users are computed from; None where all users are free
-    coverage : smallest eigenvalue of X'X/N of the saturated arms, (W, arms); NaN for the others
     gap : tau and rho of the arm with the least tau rho, with errors: (tau, tau_mcse, rho, rho_mcse)
     organic : how often each arm is recommended in an organic round, (P, K)
     organic_value : what an organic round gives each user, (P,), and its average over users not explored, with error
@@ -99,7 +99,6 @@ class Stage:
     outlook: Outlook | None = None
     slack: float = 0.0
     own: "OwnUsers | None" = None
-    coverage: FloatArray | None = None
     gap: tuple[float, float, float, float] | None = None
     organic: FloatArray | None = None
     organic_value: FloatArray | None = None
@@ -133,19 +132,22 @@ def run_forward(market: Market, settings: Settings) -> Forward:
     k = market.n_arms
     paths = first_paths(N_PATHS)
     sampling = {0: sampling_of(simulator.panel, 0, 1.0)}
-    paths = follow(paths, sampling, n_per_arm=settings.n_per_arm, rng=simulator.rng(1, 0))
+    n, alike = settings.n_per_arm, simulator.alike
+    paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, 0), alike=alike)
     stages: dict[int, Stage] = {}
     for level in range(1, k):
-        last = level == k - 1
         members = paths.members()
         for code, some in track(list(members.items()), description=f"stages with {level} of {k} arms saturated"):
-            if len(some) < _LEAST_SHARE * N_PATHS or len(stages) >= _MAX_STAGES:
+            # tau and rho are wanted from one stage at least, the last if no other needs simulating.
+            wanted = level == k - 1 and all(stage.gap is None for stage in stages.values())
+            is_rare = len(some) < _LEAST_SHARE * N_PATHS or len(stages) >= MAX_STAGES
+            if is_rare and not wanted:
                 sampling[code] = sampling_of(simulator.panel, code, simulator.is_free(code).astype(float))
                 continue
-            stage = simulator.stage(code, paths, some, sampling, wanted=last and not _has_gap(stages))
+            stage = simulator.stage(code, paths, some, sampling, wanted=wanted)
             stages[code] = stage
             sampling[code] = sampling_of(simulator.panel, code, stage.rates if settings.personalised else 1.0)
-        paths = follow(paths, sampling, n_per_arm=settings.n_per_arm, rng=simulator.rng(1, level))
+        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, level), alike=alike)
     return Forward(
         market=market,
         settings=settings,
@@ -155,10 +157,6 @@ def run_forward(market: Market, settings: Settings) -> Forward:
         stages=stages,
         simulator=simulator,
     )
-
-
-def _has_gap(stages: dict[int, Stage]) -> bool:
-    return any(stage.gap is not None for stage in stages.values())
 
 
 class StageSimulator:
@@ -172,6 +170,7 @@ class StageSimulator:
         self.platform: Engine | None = None
         if market.platform_prior is not market.prior:
             self.platform = make_engine(market.platform_prior, market.noise, seed=settings.seed)
+        self.alike = _alike(market)
         self.n_not_vouched = 0
         self.n_sent = 0
         if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
@@ -210,7 +209,7 @@ class StageSimulator:
         )
         if free.all() and not wanted:
             return stage
-        outlook, own, stage.coverage = self._simulated(code, paths, members, sampling)
+        outlook, own = self._simulated(code, paths, members, sampling)
         gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, list(arms_of(code))].max(axis=2)[:, :, None]
         stage.gap = best_gap(gaps)
         if free.all():
@@ -331,8 +330,8 @@ class StageSimulator:
 
     def _simulated(
         self, code: int, paths: Paths, members: np.ndarray, sampling: dict[int, FloatArray]
-    ) -> tuple[Outlook, OwnUsers, FloatArray]:
-        """Worlds at this stage: designs of the paths that lead here, rewards, posterior means, coverage (W, K)."""
+    ) -> tuple[Outlook, OwnUsers]:
+        """Worlds at this stage: designs of the paths that lead here, rewards, posterior means."""
         market, n = self.market, self.settings.n_worlds
         chosen = self.rng(4, code).choice(members, size=n, replace=len(members) < n)
         results: list[list[FloatArray]] = []
@@ -341,11 +340,10 @@ class StageSimulator:
             designs = self._designs(code, paths, chosen[start : start + size], sampling, rng=rng)
             worlds = draw_worlds(market.prior, size, rng=rng)
             data = data_of_designs(worlds, market, designs, rng=rng)
-            results.append([*self._fitted(data), _coverage(designs, market.n_arms)])
+            results.append(self._fitted(data))
             start += size
-        *found, coverage = (np.concatenate(part) for part in zip(*results, strict=True))
         make = self._linear if market.noise.is_gaussian else self._tabulated
-        return *make(code, found), coverage
+        return make(code, [np.concatenate(part) for part in zip(*results, strict=True)])
 
     def _linear(self, code: int, means: list[FloatArray]) -> tuple[Outlook, OwnUsers]:
         """From posterior means (W, K, d) under the users' belief and, where it is another, the platform's.
@@ -419,10 +417,11 @@ def _slope(organic: FloatArray, loss: FloatArray) -> FloatArray:
         return np.where(usable > 0.0, loss / (usable + loss) ** 2, 0.0)
 
 
-def _coverage(designs: dict[int, FloatArray], n_arms: int) -> FloatArray:
-    """Smallest eigenvalue of X'X/N of each saturated arm, (W, K); NaN for the others."""
-    size = len(next(iter(designs.values())))
-    out = np.full((size, n_arms), np.nan)
-    for arm, x in designs.items():
-        out[:, arm] = np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / x.shape[1])[:, 0]
-    return out
+def _alike(market: Market) -> Classes:
+    """Classes of arms that may change places, under the users' and the platform's belief."""
+    laws = [prior.law for prior in (market.prior, market.platform_prior)]
+    if any(law is None for law in laws) or market.prior.has_sigma:
+        return tuple((arm,) for arm in range(market.n_arms))
+    ours, theirs = (law.alike() for law in laws if law is not None)
+    both = [tuple(arm for arm in one if arm in other) for one in ours for other in theirs]
+    return tuple(sorted(arms for arms in both if arms))

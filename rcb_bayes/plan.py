@@ -59,10 +59,10 @@ class PlannedStage:
 
     Attributes
     ----------
-    saturated : labels of the saturated arms
+    saturated : labels of the saturated arms; of arms that are alike the first ones stand for any
     share : of cold starts that pass this stage
-    rate : the users' average exploration rate, with its error
-    share_explored : of users who are explored at all
+    rate : the users' average exploration rate, with its error; of one rate for all, the largest this stage allows
+    share_explored : of users who can be explored at all
     share_free : of users who lose at most epsilon by it, so that nothing needs hiding
     rule : the rate of each user; None for one rate for all, or where only free users are explored
     """
@@ -94,6 +94,7 @@ class Plan:
     share_explored, share_free : users who are explored at all; those who need no subsidy
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
+    alike : classes of arms with one and the same law: stages that differ only by which of them is saturated are one
 
     Every estimate has its Monte Carlo error beside it, ``*_mcse``.
     """
@@ -120,6 +121,7 @@ class Plan:
     features: tuple[str, ...]
     prior_mean: FloatArray
     platform_mean: FloatArray | None = None
+    alike: tuple[tuple[str, ...], ...] = ()
     stages: tuple[PlannedStage, ...] = ()
     expected_pulls: tuple[float, ...] = ()
     expected_pulls_mcse: tuple[float, ...] = ()
@@ -168,9 +170,18 @@ class Plan:
         if not self.personalised:
             return "\n".join([*lines, f"every user is explored at the rate {self.exploration_rate:.3g}"])
         for stage in self.stages:
-            names = ", ".join(stage.saturated)
-            lines.append(f"{names} saturated ({100 * stage.share:.0f} % of cold starts): {self._why(stage, user)}")
+            when = f"{self.stage_name(stage)} saturated ({100 * stage.share:.0f} % of cold starts)"
+            lines.append(f"{when}: {self._why(stage, user)}")
         return "\n".join(lines)
+
+    def stage_name(self, stage: PlannedStage) -> str:
+        """The saturated arms in words: ``arm_0 and 2 of arm_1, arm_2, arm_3``."""
+        parts = []
+        for arms in self.alike or tuple((arm,) for arm in self.arms):
+            n = sum(arm in stage.saturated for arm in arms)
+            if n:
+                parts.append(", ".join(arms) if n == len(arms) else f"{n} of {', '.join(arms)}")
+        return " and ".join(parts)
 
     def summary(self) -> str:
         """The plan in a few lines."""
@@ -254,14 +265,20 @@ class Plan:
     def _stage_rate(self, users: FloatArray, saturated: tuple[str, ...]) -> FloatArray:
         if len(saturated) in (0, len(self.arms)):
             return np.ones(len(users))
-        if not self.personalised:
+        stage = self._by_arms.get(self._stands_for(saturated))
+        if self.kind == "theorem" or (stage is not None and not self.personalised):
             return np.full(len(users), self.exploration_rate)
-        stage = self._by_arms.get(saturated)
         if stage is None or stage.rule is None:
-            return self._is_free(users, saturated).astype(float)
+            free = self._is_free(users, saturated).astype(float)
+            return free if self.personalised else free * self.exploration_rate
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates[find_rows(stage.rule.places, users)]
         return self._rates(users, stage.saturated, stage.rule).rate
+
+    def _stands_for(self, saturated: tuple[str, ...]) -> tuple[str, ...]:
+        """The stage that stands for a set of saturated arms."""
+        named = {arm for arms in self.alike for arm in arms[: sum(arm in saturated for arm in arms)]}
+        return tuple(arm for arm in self.arms if arm in named) if self.alike else saturated
 
     @cached_property
     def _by_arms(self) -> dict[tuple[str, ...], PlannedStage]:

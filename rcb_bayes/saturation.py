@@ -7,6 +7,9 @@ of a cold start is then a few gamma variables, whatever N is.
 
 One arm fills up at a time, so every cold start passes exactly one set of each size: level l is the stage with l
 saturated arms. Level 0 is the most popular arm's (MPASC), where everybody is sampled.
+
+Arms that are alike, independent with one and the same law, may change places. Paths name them in the order in which
+they fill up, so that sets that differ only by such arms are one stage.
 """
 
 from collections.abc import Mapping
@@ -22,6 +25,7 @@ from rcb_bayes.schema import FloatArray
 _N_USERS = 5000
 STUCK = -1  # in the place of a set: the stage before it never ends
 
+Classes = tuple[tuple[int, ...], ...]
 Sampling = Mapping[int, FloatArray]
 """For each saturated set, by its code: the chance that a round brings user u and a sample of arm i, (P, K)."""
 
@@ -76,13 +80,14 @@ def first_paths(n_paths: int) -> Paths:
     return Paths(sets=np.zeros((1, n_paths), dtype=np.int64), taken=np.zeros((0, n_paths, 1), dtype=np.int64))
 
 
-def follow(paths: Paths, sampling: Sampling, *, n_per_arm: int, rng: np.random.Generator) -> Paths:
-    """All paths, until one more arm is full."""
+def follow(paths: Paths, sampling: Sampling, *, n_per_arm: int, rng: np.random.Generator, alike: Classes = ()) -> Paths:
+    """All paths, until one more arm is full; of open arms that are ``alike`` the first is then said to be it."""
     n_arms = next(iter(sampling.values())).shape[1]
     n_paths = paths.sets.shape[1]
     before = paths.taken.sum(axis=0) if paths.level else np.zeros((n_paths, n_arms), dtype=np.int64)
     taken = np.zeros((n_paths, n_arms), dtype=np.int64)
     reached = np.full(n_paths, STUCK, dtype=np.int64)
+    arm_names = np.tile(np.arange(n_arms), (n_paths, 1))
     for code, some in paths.members().items():
         shares = sampling[code].sum(axis=0)
         open_arms = [arm for arm in range(n_arms) if not code >> arm & 1]
@@ -90,9 +95,22 @@ def follow(paths: Paths, sampling: Sampling, *, n_per_arm: int, rng: np.random.G
             continue
         found, full = _race(n_per_arm - before[np.ix_(some, open_arms)], shares[open_arms], rng=rng)
         taken[np.ix_(some, open_arms)] = found
-        reached[some] = code | (1 << np.array(open_arms)[full])
+        first = np.array(open_arms)[full]
+        named = _first_alike(open_arms, alike, n_arms=n_arms)[first]
+        arm_names[some, first], arm_names[some, named] = named, first
+        reached[some] = code | (1 << named)
     earlier = paths.taken if paths.level else np.zeros((0, n_paths, n_arms), dtype=np.int64)
-    return Paths(sets=np.vstack([paths.sets, reached]), taken=np.concatenate([earlier, taken[None]]))
+    history = np.concatenate([earlier, taken[None]])
+    return Paths(sets=np.vstack([paths.sets, reached]), taken=np.take_along_axis(history, arm_names[None], axis=2))
+
+
+def _first_alike(open_arms: list[int], alike: Classes, *, n_arms: int) -> np.ndarray:
+    """For each arm the first open one that is like it, (K,)."""
+    first = np.arange(n_arms)
+    for arms in alike:
+        still = [arm for arm in arms if arm in open_arms]
+        first[still] = still[0] if still else 0
+    return first
 
 
 def draw_rounds(paths: Paths, sampling: Sampling, *, thinning: float = 1.0, rng: np.random.Generator) -> FloatArray:

@@ -46,8 +46,8 @@ def tradeoff(
     -------
     Dataset, dims (epsilon, n): ``exploration_rate``, ``inverse_rate`` (L), ``expected_cold_start``,
     ``expected_regret`` of the cold start and ``price``, each with its ``_mcse``; ``share_explored`` and ``feasible``;
-    over epsilon, ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies, the
-    theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
+    over epsilon, ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies,
+    the theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
 
     Raises
     ------

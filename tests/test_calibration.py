@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes import Market, Plan, Prior
+from rcb_bayes import Market, Plan, Prior, forward
 from rcb_bayes.calibration import LEAST_RATE
 from rcb_bayes.errors import RcbError
 
@@ -60,7 +60,11 @@ def test_setting_4_has_a_personalised_rate_above_one_half(variance: float):
     assert plan.exploration_rate > 0.5
     assert plan.share_free == pytest.approx(0.515, abs=0.03)
     assert plan.share_explored > plan.share_free
-    assert len(plan.stages) == 15  # arm_0 first, then the others in any order
+    assert [plan.stage_name(stage) for stage in plan.stages][:2] == [
+        "arm_0",
+        "arm_0 and 1 of arm_1, arm_2, arm_3, arm_4",
+    ]
+    assert len(plan.stages) == 4
 
 
 @pytest.mark.parametrize(
@@ -73,6 +77,65 @@ def test_setting_1_has_nothing_to_subsidise(notion: str, personalised: bool):
     assert plan.feasible
     assert plan.expected_cold_start == 100.0
     assert plan.expected_cold_start_mcse == 0.0
+
+
+# --- arms that are alike ---------------------------------------------------------------------------------------------
+
+
+def three_alike() -> Market:
+    return market_of([[0.3, 0.1], [0.0, 0.1], [0.0, 0.1], [0.0, 0.1]], [0.2, 0.1, 0.1, 0.1])
+
+
+def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch):
+    """With and without: the same rates at every set, within Monte Carlo error, and the same course."""
+    settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 1500, "seed": 1}
+    together = rcb.calibrate(three_alike(), **settings)
+    monkeypatch.setattr(forward, "_alike", lambda market: tuple((arm,) for arm in range(4)))
+    apart = rcb.calibrate(three_alike(), **settings)
+    assert len(together.stages) < len(apart.stages)
+    users = rcb.Sphere(2).sample(200, seed=5)
+    for stage in apart.stages:
+        if stage.share > 0.05:
+            one, two = (plan.rate(users, saturated=stage.saturated).mean() for plan in (together, apart))
+            assert abs(one - two) < 4 * np.sqrt(2) * stage.rate_mcse + 0.01
+    for name in ("expected_cold_start", "expected_regret"):
+        one, two = getattr(together, name), getattr(apart, name)
+        assert abs(one - two) < 4 * np.hypot(getattr(together, f"{name}_mcse"), getattr(apart, f"{name}_mcse"))
+    np.testing.assert_allclose(together.expected_pulls, apart.expected_pulls, rtol=0.1)
+    assert len(set(together.expected_pulls[1:])) == 1
+    np.testing.assert_allclose(together.coverage, apart.coverage, atol=0.03)
+
+
+def test_many_arms_that_are_alike_are_few_stages():
+    plan = rcb.calibrate(market_of([[1.0], *[[0.0]] * 8], 0.02, rcb.Empirical([[1.0]]), sigma=0.05), notion="proof",
+                         personalised=False, n_worlds=60, seed=1)  # fmt: skip
+    assert len(plan.stages) == 8
+    assert plan.exploration_rate == pytest.approx(0.05, abs=0.002)  # eps/(eps + D - eps): the last arm's
+
+
+def test_ten_equal_arms_have_a_plan():
+    plan = rcb.calibrate(market_of(np.zeros((10, 2)), 0.2), n_per_arm=5, n_worlds=60, seed=1)
+    assert plan.exploration_rate == plan.share_explored == 1.0
+    assert plan.expected_cold_start == 50
+    assert plan.rho_mcse > 0
+    assert np.isfinite(plan.coverage).all()
+
+
+# --- stages without rates of their own -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("personalised", [True, False])
+def test_stages_that_are_not_planned_explore_free_users_only(personalised: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(forward, "MAX_STAGES", 1)
+    market = market_of([[0.4], [0.39], [0.0]], 0.3, rcb.Empirical([[1.0], [-1.0]]))
+    plan = rcb.calibrate(market, personalised=personalised, n_per_arm=5, n_worlds=100, seed=1)
+    assert len(plan.stages) <= 2
+    assert any("too rare or too many" in note for note in plan.notes)
+    known = {stage.saturated for stage in plan.stages}
+    assert ("arm_0", "arm_1") not in known
+    low, high = plan.rate([[1.0], [-1.0]], saturated=["arm_0", "arm_1"])
+    assert low == 0.0  # arm_2 costs her .4
+    assert high == (1.0 if personalised else plan.exploration_rate)
 
 
 # --- the course of the cold start ------------------------------------------------------------------------------------

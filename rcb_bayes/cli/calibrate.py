@@ -17,7 +17,7 @@ from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
-    from rcb_bayes.plan import Plan, PlannedStage
+    from rcb_bayes.plan import Plan
     from rcb_bayes.schema import FloatArray
 
 _FEASIBLE, _INFEASIBLE = 0, 1
@@ -183,7 +183,7 @@ def _stage_table(plan: "Plan") -> Table:
     shown = stages if len(stages) <= _MOST_ROWS else stages[: _MOST_ROWS - 1]
     for stage in shown:
         table.add_row(
-            Text(_names(plan, stage)),
+            Text(plan.stage_name(stage)),
             _percent(stage.share),
             figure(stage.rate, stage.rate_mcse),
             _percent(stage.share_explored),
@@ -199,13 +199,6 @@ def _stage_table(plan: "Plan") -> Table:
             _range([_percent(stage.share_free) for stage in rest]),
         )
     return table
-
-
-def _names(plan: "Plan", stage: "PlannedStage") -> str:
-    missing = [arm for arm in plan.arms if arm not in stage.saturated]
-    if len(missing) == 1 and len(plan.arms) > 3:
-        return f"all but {missing[0]}"
-    return ", ".join(stage.saturated)
 
 
 def _percent(share: float) -> str:
@@ -262,7 +255,7 @@ def _arm_table(plan: "Plan") -> Table:
         table.add_column(title, justify="left" if title == "arm" else "right")
     pulls = [figure(*pair) for pair in zip(plan.expected_pulls, plan.expected_pulls_mcse, strict=True)]
     coverage = [
-        figure(value, mcse) if math.isfinite(value) else "not simulated"  # all users free wherever it is saturated
+        figure(value, mcse) if math.isfinite(value) else "never saturated"
         for value, mcse in zip(plan.coverage, plan.coverage_mcse, strict=True)
     ]
     for arm, *row in zip(plan.arms, pulls, coverage, strict=True):

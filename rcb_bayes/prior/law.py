@@ -8,6 +8,7 @@ posterior, the density and the draws factorise over them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,15 @@ class GaussianLaw:
     def has_density(self) -> bool:
         """Whether every component's covariance is positive definite."""
         return all(is_positive_definite(cov) for block in self.blocks for cov in block.covariances)
+
+    def alike(self) -> tuple[tuple[int, ...], ...]:
+        """Classes of independent arms with one and the same law, so that they may change places; each arm in one."""
+        classes: dict[Any, list[int]] = {}
+        for block in self.blocks:
+            law = (block.weights.tobytes(), block.means.tobytes(), block.covariances.tobytes())
+            for arm in block.arms:
+                classes.setdefault(law if len(block.arms) == 1 else arm, []).append(arm)
+        return tuple(sorted(tuple(sorted(arms)) for arms in classes.values()))
 
     def mean(self) -> FloatArray:
         """Prior mean of beta, (n_arms, n_features)."""

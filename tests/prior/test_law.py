@@ -213,3 +213,13 @@ def test_connected_groups(pairs: list[tuple[int, int]], groups: zoo.Groups):
     for first, second in pairs:
         coupled[first, second] = coupled[second, first] = True
     assert connected_groups(coupled) == groups
+
+
+def test_independent_arms_of_one_law_are_alike() -> None:
+    mean = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    assert gaussian_law(mean, np.diag(np.repeat([1.0, 2.0, 1.0, 3.0], 2))).alike() == ((0, 2), (1,), (3,))
+
+
+def test_arms_that_share_randomness_are_not_alike() -> None:
+    law = gaussian_law(np.zeros((3, 1)), np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    assert law.alike() == ((0,), (1,), (2,))
