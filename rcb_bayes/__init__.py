@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rcb_bayes.noise import BernoulliLogit as BernoulliLogit
     from rcb_bayes.noise import GaussianNoise as GaussianNoise
     from rcb_bayes.plan import Plan as Plan
+    from rcb_bayes.plots import plot_frontier as plot_frontier
+    from rcb_bayes.plots import plot_rates as plot_rates
+    from rcb_bayes.plots import plot_tradeoff as plot_tradeoff
     from rcb_bayes.posterior import Rows as Rows
     from rcb_bayes.posterior import Statistics as Statistics
     from rcb_bayes.posterior import fit_posterior as fit_posterior
@@ -64,6 +67,9 @@ _HOMES = {
     "gap_curve": "gaps",
     "load_prior": "prior",
     "make_engine": "posterior",
+    "plot_frontier": "plots",
+    "plot_rates": "plots",
+    "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
     "summary_means": "posterior",

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.schema import FloatArray, as_finite_array
+from rcb_bayes.schema import FloatArray, as_finite_array, suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from rcb_bayes.plan import Plan
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
+_TRADEOFF_LABELS = {
+    "price": "regret of the cold start beyond the unconstrained one",
+    "expected_regret": "expected regret of the cold start",
+    "expected_cold_start": "expected length of the cold start (rounds)",
+    "exploration_rate": "exploration rate q",
+    "inverse_rate": "L = 1/q",
+}
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _NOBODY = "#BBBBBB"
 _ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
@@ -104,6 +111,45 @@ def plot_rates(
         axes.set_ylabel("exploration rate q(x)")
     axes.set_xlabel(labels[0])
     axes.set_title(_rates_title(plan, rates, saturated))
+    return axes
+
+
+def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | None" = None) -> "Axes":
+    """A figure of ``tradeoff`` over epsilon, a line for each N, with a band of two Monte Carlo errors.
+
+    Parameters
+    ----------
+    curve : the result of ``tradeoff``
+    figure : "price", "expected_regret", "expected_cold_start", "exploration_rate" or "inverse_rate"
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        Another figure.
+    """
+    from matplotlib.figure import Figure
+
+    if figure not in _TRADEOFF_LABELS:
+        known = tuple(_TRADEOFF_LABELS)
+        raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, known)} Use one of {', '.join(known)}.")
+    if axes is None:
+        axes = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+    epsilon = curve["epsilon"].values
+    for k, n in enumerate(curve["n"].values):
+        row, colour = curve.sel(n=n), PALETTE[k % len(PALETTE)]
+        value, error = (row[name].values for name in (figure, f"{figure}_mcse"))
+        finite = np.isfinite(value)
+        axes.plot(epsilon[finite], value[finite], marker="o", color=colour, label=f"{n:,}")
+        axes.fill_between(
+            epsilon[finite], (value - 2 * error)[finite], (value + 2 * error)[finite], color=colour, alpha=0.2
+        )
+        if not finite.all():
+            axes.plot(epsilon[~finite], np.zeros((~finite).sum()), "x", color=colour, clip_on=False)
+    axes.set_xlabel("epsilon, what users put up with (x: not feasible)")
+    axes.set_ylabel(_TRADEOFF_LABELS[figure])
+    axes.set_title("What a smaller epsilon costs")
+    axes.legend(title="samples per arm", frameon=False)
     return axes
 
 

@@ -1,7 +1,8 @@
 r"""The price of incentives as a curve: what a smaller epsilon costs in rounds and in regret.
 
 The price of a plan is the expected regret of its cold start beyond that of one without any constraint (everybody
-explored, q = 1) with as many samples. Theorem 1's N, L and cold start stand beside it where the theorem applies.
+explored, q = 1) with as many samples; a personalised plan can beat that, as it spares users who would lose much, and
+then its price is negative. Theorem 1's N, L and cold start stand beside it where the theorem applies.
 """
 
 from collections.abc import Sequence

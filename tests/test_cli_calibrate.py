@@ -118,7 +118,7 @@ def test_what_is_printed(rcb: Run) -> None:
     assert "rewards         Gaussian rewards, sigma = 0.05" in outcome.lines
     assert outcome.line("saturated arms").split("  ")[-1] == "free"
     shares = [outcome.lines.index(outcome.line(name)) for name in ("arm_0  ", "arm_0 and 1 of arm_1, arm_2 ")]
-    assert min(shares) == shares[0]  # the most passed one comes first
+    assert min(shares) == shares[0]  # in the order in which they are passed
     first = plan.stages[0]
     for text in (
         command.figure(first.rate, first.rate_mcse),

@@ -21,7 +21,7 @@ from rcb_bayes.gaps import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.plan import Plan
-from rcb_bayes.plots import PALETTE, plot_frontier, plot_rates
+from rcb_bayes.plots import PALETTE, plot_frontier, plot_rates, plot_tradeoff
 from rcb_bayes.prior import Prior
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -281,3 +281,28 @@ def test_pyplot_is_not_even_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+# --- the price of incentives -----------------------------------------------------------------------------------------
+
+
+def small_curve() -> xr.Dataset:
+    values = np.array([[np.inf, 30.0], [20.0, 25.0], [5.0, 12.0]])
+    names = ("price", "expected_regret", "expected_cold_start", "exploration_rate", "inverse_rate")
+    variables = {name: (("epsilon", "n"), values) for name in names}
+    variables |= {f"{name}_mcse": (("epsilon", "n"), np.full((3, 2), 0.5)) for name in names}
+    return xr.Dataset(variables, coords={"epsilon": [0.0, 0.05, 0.1], "n": [10, 100]})
+
+
+@pytest.mark.parametrize("figure", ["price", "expected_cold_start"])
+def test_the_tradeoff_has_a_line_for_each_n_and_marks_what_is_not_feasible(figure: str) -> None:
+    axes = plot_tradeoff(small_curve(), figure=figure)
+    lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
+    assert [line.get_label() for line in lines] == ["10", "100"]
+    assert list(np.asarray(lines[0].get_xdata())) == [0.05, 0.1]
+    assert len(axes.get_lines()) == 3
+
+
+def test_a_figure_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(RcbError, match="Did you mean 'price'"):
+        plot_tradeoff(small_curve(), figure="prize")

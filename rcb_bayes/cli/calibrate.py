@@ -181,6 +181,7 @@ def _stage_table(plan: "Plan") -> Table:
         table.add_column(title, justify="left" if title == "saturated arms" else "right")
     stages = sorted(plan.stages, key=lambda stage: -stage.share)
     shown = stages if len(stages) <= _MOST_ROWS else stages[: _MOST_ROWS - 1]
+    shown = sorted(shown, key=lambda stage: (len(stage.saturated), -stage.share))
     for stage in shown:
         table.add_row(
             Text(plan.stage_name(stage)),
