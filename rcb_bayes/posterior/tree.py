@@ -37,13 +37,17 @@ def fit_posterior(
     own, which is exact or nearly so: a summary of the tree repeats it to the last digit.
     """
     check_data(prior, noise, data, n_sets=1)
-    chosen = make_engine(prior, noise, engine=engine, seed=seed)
-    if isinstance(chosen, NutsEngine):
-        return _from_nuts(chosen, data, reason=chosen.reason)
-    batch = chosen.fit(data)
-    if isinstance(chosen, CheckedEngine) and batch.engine[0] == NutsEngine.name:
-        return _from_nuts(chosen.nuts, data, reason=chosen.reason)
-    return _from_draws(chosen, warn_if_not_vouched(batch), data, seed=seed)
+    return posterior_tree(make_engine(prior, noise, engine=engine, seed=seed), data, seed=seed)
+
+
+def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0) -> "xr.DataTree":
+    """The same from an engine that is kept for many data sets."""
+    if isinstance(engine, NutsEngine):
+        return _from_nuts(engine, data, reason=engine.reason)
+    batch = engine.fit(data)
+    if isinstance(engine, CheckedEngine) and batch.engine[0] == NutsEngine.name:
+        return _from_nuts(engine.nuts, data, reason=engine.reason)
+    return _from_draws(engine, warn_if_not_vouched(batch), data, seed=seed)
 
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
