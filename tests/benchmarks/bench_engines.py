@@ -157,14 +157,14 @@ def engine_table(*, sigma: float, repeats: int, naive_repeats: int) -> Table:
     gaussian = rcb.Prior.gaussian(np.zeros((N_ARMS, N_FEATURES)), 0.5)
     exact = rcb.make_engine(gaussian, noise, engine="exact")
     sampler = rcb.make_engine(prior, noise, engine="importance")
-    nuts, few = NutsEngine(prior, noise), data.take(slice(0, 10))
+    nuts, few = NutsEngine(prior, noise), data.take(slice(0, 20))
     naive, naive_again, naive_error = time_naive(prior, sigma=sigma, repeats=naive_repeats)
     nuts_error = root_mean_square(nuts.fit(few).mean, long.mean, long.covariance)
     error = root_mean_square(sampler.fit(data).mean, long.mean, long.covariance)
     rows = {
         "naive `pm.sample`": (naive, naive_error),
         "the same on data seen before": (naive_again, naive_error),
-        "`nuts`, re-fed": (milliseconds(lambda: nuts.fit(few), per=10, repeats=3), nuts_error),
+        "`nuts`, re-fed": (milliseconds(lambda: nuts.fit(few), per=20, repeats=3), nuts_error),
         "`importance`": (milliseconds(lambda: sampler.fit(data), per=N_SETS, repeats=repeats), error),
         "`exact` (Gaussian belief)": (milliseconds(lambda: exact.fit(data), per=N_SETS, repeats=repeats), 0.0),
     }

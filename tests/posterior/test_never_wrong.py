@@ -161,16 +161,21 @@ def test_no_vouched_answer_is_wrong(name: str, d: int, record_property: Callable
 
 
 @pytest.mark.parametrize("name", ["student_t", "no_variance", "laplace", "gamma", "lognormal", "horseshoe"])
-def test_what_is_sent_on_is_answered_right(name: str):
-    """Data sets that the first engine does not vouch for; mixtures are left out, since NUTS never vouches for them."""
+def test_what_nuts_vouches_for_is_right(name: str):
+    """Data sets that are sent to it, and some of the hardest cell; mixtures are left out: it never vouches for them."""
+    n_vouched = 0
     for n, sigma, data in cells(name, 1):
-        sent = np.flatnonzero(~engine_of(name, 1, sigma).fit(data).vouched)[:N_ANSWERED]
-        if not len(sent):
+        asked = np.flatnonzero(~engine_of(name, 1, sigma).fit(data).vouched)[:N_ANSWERED]
+        if (n, sigma) == (1, 1.0):
+            asked = np.union1d(asked, np.arange(N_ANSWERED))
+        if not len(asked):
             continue
-        part = data.take(sent)
+        part = data.take(asked)
         answered = NutsEngine(prior_of(name, 1), GaussianNoise(sigma)).fit(part)
         wrong = errors(name, answered.mean, part, sigma=sigma)
         assert wrong[answered.vouched].max(initial=0.0) < WRONG, f"n = {n}, sigma = {sigma}"
+        n_vouched += int(answered.vouched.sum())
+    assert n_vouched > 0
 
 
 def test_the_grid_would_notice_chains_in_one_camp():

@@ -235,6 +235,26 @@ def test_a_divergence_is_enough():
     assert not is_good(diagnose(chains(np.random.default_rng(0)), 1))
 
 
+@pytest.mark.parametrize(
+    ("rhat", "size", "divergences", "factor", "expected"),
+    [
+        (1.005, 900.0, 0.0, 1, 0),  # good
+        (1.015, 900.0, 0.0, 1, 2),  # bad luck
+        (1.015, 900.0, 0.0, 2, 4),
+        (1.1, 900.0, 0.0, 1, 4),
+        (1.015, 100.0, 0.0, 1, 4),
+        (1.015, 900.0, 3.0, 1, 4),
+        (np.nan, np.nan, 0.0, 1, 4),
+        (1.1, 50.0, 3.0, 4, 0),  # nothing is left to try
+    ],
+)
+def test_how_many_draws_to_try_next(rhat: float, size: float, divergences: float, factor: int, expected: int):
+    found = {"rhat": rhat, "ess_bulk": size, "divergences": divergences}
+    assert NutsEngine(PRIOR, GaussianNoise(SIGMA))._next_factor(found, factor) == expected
+    patient = NutsEngine(PRIOR, GaussianNoise(SIGMA), settings=NutsSettings(retry=False))
+    assert patient._next_factor(found, factor) == 0
+
+
 def test_known_coefficients_do_not_count():
     draws = chains(np.random.default_rng(0))
     draws[:, :, 0, 0] = 0.7
