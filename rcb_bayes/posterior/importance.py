@@ -38,7 +38,7 @@ from rcb_bayes.schema import FloatArray
 KHAT_LIMIT = 0.7
 MIN_EFFECTIVE_SIZE = 200.0
 N_REPLICATES = 8
-_MIN_SPREAD_SIZE = 20.0  # draws that a variance rests on: it is then known to about a quarter
+_MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
 _CHUNK_VALUES = 500_000  # coefficients drawn at a time: arrays of 4 MB, which the processor keeps near
 
