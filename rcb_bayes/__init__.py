@@ -18,16 +18,24 @@ if TYPE_CHECKING:
     from rcb_bayes.covariates import Sphere as Sphere
     from rcb_bayes.covariates import Uniform as Uniform
     from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.exploit import Exploiting as Exploiting
     from rcb_bayes.gaps import estimate_gaps as estimate_gaps
     from rcb_bayes.gaps import estimate_separation as estimate_separation
     from rcb_bayes.gaps import gap_curve as gap_curve
     from rcb_bayes.market import Market as Market
     from rcb_bayes.noise import BernoulliLogit as BernoulliLogit
     from rcb_bayes.noise import GaussianNoise as GaussianNoise
+    from rcb_bayes.oracle import PosteriorOracle as PosteriorOracle
+    from rcb_bayes.oracle import RidgeOracle as RidgeOracle
+    from rcb_bayes.oracle import SklearnOracle as SklearnOracle
     from rcb_bayes.plan import Plan as Plan
     from rcb_bayes.plots import plot_frontier as plot_frontier
     from rcb_bayes.plots import plot_rates as plot_rates
     from rcb_bayes.plots import plot_tradeoff as plot_tradeoff
+    from rcb_bayes.policies import Greedy as Greedy
+    from rcb_bayes.policies import LinThompson as LinThompson
+    from rcb_bayes.policies import LinUcb as LinUcb
+    from rcb_bayes.policies import Rcb as Rcb
     from rcb_bayes.posterior import Rows as Rows
     from rcb_bayes.posterior import Statistics as Statistics
     from rcb_bayes.posterior import fit_posterior as fit_posterior
@@ -37,6 +45,8 @@ if TYPE_CHECKING:
     from rcb_bayes.prior import Prior as Prior
     from rcb_bayes.prior import gallery as gallery
     from rcb_bayes.prior import load_prior as load_prior
+    from rcb_bayes.recommender import Recommender as Recommender
+    from rcb_bayes.simulation import simulate as simulate
     from rcb_bayes.theorem import RegretBound as RegretBound
     from rcb_bayes.theorem import regret_bound as regret_bound
     from rcb_bayes.theorem import theorem_plan as theorem_plan
@@ -47,14 +57,23 @@ _HOMES = {
     "BernoulliLogit": "noise",
     "Check": "assumptions",
     "Empirical": "covariates",
+    "Exploiting": "exploit",
     "Gaussian": "covariates",
     "GaussianNoise": "noise",
+    "Greedy": "policies",
+    "LinThompson": "policies",
+    "LinUcb": "policies",
     "Market": "market",
     "Plan": "plan",
+    "PosteriorOracle": "oracle",
     "Prior": "prior",
+    "Rcb": "policies",
     "RcbError": "errors",
+    "Recommender": "recommender",
     "RegretBound": "theorem",
+    "RidgeOracle": "oracle",
     "Rows": "posterior",
+    "SklearnOracle": "oracle",
     "Sphere": "covariates",
     "Statistics": "posterior",
     "Uniform": "covariates",
@@ -72,6 +91,7 @@ _HOMES = {
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
+    "simulate": "simulation",
     "summary_means": "posterior",
     "theorem_plan": "theorem",
     "tradeoff": "tradeoffs",

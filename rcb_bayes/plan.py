@@ -4,7 +4,6 @@ A plan is data. It is frozen, it can be written to JSON and read back without lo
 user travels with it.
 """
 
-import base64
 import json
 import math
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.choice import promotion_shares
+from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.margins import Notion
 from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows, user_rates
@@ -203,7 +203,7 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as text, without loss."""
-        values = {item.name: _encoded(getattr(self, item.name)) for item in fields(self)}
+        values = {item.name: encoded(getattr(self, item.name)) for item in fields(self)}
         values["stages"] = [self._encoded_stage(stage) for stage in self.stages]
         return json.dumps({"format": FORMAT, **values}, indent=1)
 
@@ -227,7 +227,7 @@ class Plan:
             odd = ", ".join(sorted(known ^ set(values))[:4])
             raise RcbError(f"This plan lacks or adds fields ({odd}). Calibrate again with this version.")
         stages = values.pop("stages")
-        values = {name: _decoded(value) for name, value in values.items()}
+        values = {name: decoded(value) for name, value in values.items()}
         plan = cls(**values)
         object.__setattr__(plan, "stages", tuple(plan._decoded_stage(stage) for stage in stages))
         return plan
@@ -325,10 +325,10 @@ class Plan:
         return [f"{value:.3g} of {arm}" for arm, value in zip(self.arms, values, strict=True)]
 
     def _encoded_stage(self, stage: PlannedStage) -> dict[str, Any]:
-        values = {item.name: _encoded(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
+        values = {item.name: encoded(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
         rule = stage.rule
         if isinstance(rule, TableRule):
-            return values | {"rule": {"users": _encoded(rule.users), "rates": _encoded(rule.rates)}}
+            return values | {"rule": {"users": encoded(rule.users), "rates": encoded(rule.rates)}}
         if isinstance(rule, SampledRule):
             platform = rule.outlook.platform
             parts = {
@@ -340,11 +340,11 @@ class Plan:
 
     def _decoded_stage(self, values: dict[str, Any]) -> PlannedStage:
         rule = values.pop("rule")
-        plain = {name: _decoded(value) for name, value in values.items()}
+        plain = {name: decoded(value) for name, value in values.items()}
         if rule is None:
             return PlannedStage(**plain)
         if "rates" in rule:
-            return PlannedStage(**plain, rule=TableRule(_decoded(rule["users"]), _decoded(rule["rates"])))
+            return PlannedStage(**plain, rule=TableRule(decoded(rule["users"]), decoded(rule["rates"])))
         platform = None if rule["platform"] is None else _unpacked(rule["platform"], self.platform_mean)
         outlook = LinearOutlook(_unpacked(rule["means"], self.prior_mean), platform)
         return PlannedStage(**plain, rule=SampledRule(outlook, rule["slack"]))
@@ -357,37 +357,15 @@ def _figure(value: float, mcse: float) -> str:
     return f"{text} ± {mcse:.1g}" if math.isfinite(mcse) and mcse > 1e-6 * value else text
 
 
-def _encoded(value: Any) -> Any:
-    """A value as JSON has it: arrays as base64, and text for numbers that JSON does not have."""
-    if isinstance(value, np.ndarray):
-        kind = "<f4" if value.dtype == np.float32 else "<f8"
-        data = base64.b64encode(np.ascontiguousarray(value, dtype=kind).tobytes()).decode("ascii")
-        return {"dtype": kind, "shape": list(value.shape), "data": data}
-    if isinstance(value, tuple):
-        return [_encoded(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"number": repr(value)}
-    return value
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        if "number" in value:
-            return float(value["number"])
-        raw = np.frombuffer(base64.b64decode(value["data"]), dtype=value["dtype"])
-        return raw.reshape(value["shape"]).astype(np.float64)
-    return tuple(_decoded(part) for part in value) if isinstance(value, list) else value
-
-
 def _packed(means: FloatArray, prior_mean: FloatArray | None) -> dict[str, Any]:
     """Posterior means (W, K, d) in single precision, without the arms that keep their prior mean in every world."""
     assert prior_mean is not None  # of the same belief
     moved = [k for k in range(means.shape[1]) if (means[:, k] != prior_mean[k]).any()]
-    return {"arms": moved, "n_worlds": len(means), "values": _encoded(means[:, moved].astype(np.float32))}
+    return {"arms": moved, "n_worlds": len(means), "values": encoded(means[:, moved].astype(np.float32))}
 
 
 def _unpacked(packed: dict[str, Any], prior_mean: FloatArray | None) -> FloatArray:
     assert prior_mean is not None  # of the same belief
     means = np.broadcast_to(prior_mean, (packed["n_worlds"], *prior_mean.shape)).copy()
-    means[:, packed["arms"]] = _decoded(packed["values"])
+    means[:, packed["arms"]] = decoded(packed["values"])
     return means

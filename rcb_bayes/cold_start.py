@@ -1,0 +1,130 @@
+"""The cold start (Algorithm 1): samples of the most popular arm first, then exploration hidden among organic rounds.
+
+Samples of an arm wait until it has N of them; then they enter S, what the organic arm is chosen by. Organic rounds are
+logged but never counted, so that stages tell nothing about rewards.
+"""
+
+import numpy as np
+
+from rcb_bayes.choice import best_shares, promotion_shares
+from rcb_bayes.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
+from rcb_bayes.history import History
+from rcb_bayes.kernel import linear_scores, pick
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import LinearPredictor, PosteriorOracle, Predictor
+from rcb_bayes.panel import expected_rewards
+from rcb_bayes.plan import Plan
+from rcb_bayes.saturation import as_code
+from rcb_bayes.schema import FloatArray
+
+_AT_A_TIME = 256  # users whose own rates are computed at a time
+
+
+class ColdStart:
+    """Algorithm 1 as it goes on.
+
+    Attributes
+    ----------
+    history : counted samples of every arm
+    saturated : positions of the arms with N samples
+    """
+
+    def __init__(self, market: Market, plan: Plan, oracle: PosteriorOracle, *, keep_rows: bool = False) -> None:
+        self.market = market
+        self.plan = plan
+        self.oracle = oracle
+        self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows or oracle.needs_rows)
+        self.saturated: tuple[int, ...] = ()
+        self.predictor: Predictor | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every arm has its samples."""
+        return len(self.saturated) == self.market.n_arms
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations at the present stage, up to the round in which an arm becomes full.
+
+        Parameters
+        ----------
+        x, features : users, (n, d) and (d, n)
+        uniforms : (n, 2): the coin of exploration, and the choice among arms
+        """
+        n = _AT_A_TIME if self.plan.personalised and self.saturated else len(x)
+        decisions = self.decide_now(x[:n], features[:, :n], uniforms[:n])
+        return decisions.first(self._until_change(decisions))
+
+    def probabilities(self, x: FloatArray, features: FloatArray) -> FloatArray:
+        """Probability of recommending each arm to users at the present stage, (K, n)."""
+        return self.decide_now(x, features, np.zeros((len(x), 2))).probabilities
+
+    def absorb(self, x: FloatArray, arm: np.ndarray, reward: FloatArray) -> None:
+        """Counted samples, and the new stage if an arm has become full."""
+        self.history.add(x, arm, reward)
+        self._renew()
+
+    def absorb_one(self, x: FloatArray, arm: int, reward: float) -> None:
+        """One counted sample."""
+        self.history.add_one(x, arm, reward)
+        self._renew()
+
+    def _renew(self) -> None:
+        full = tuple(int(arm) for arm in np.flatnonzero(self.history.n >= self.plan.n_per_arm))
+        if full != self.saturated:
+            self.saturated = full
+            self.predictor = None if self.is_over else self._fitted()
+
+    def _fitted(self) -> Predictor:
+        """Expectations from the samples of saturated arms; arms they say nothing about keep their prior mean."""
+        found = self.oracle.fit_arms(self.history, self.saturated)
+        prior = self.market.platform_prior
+        if not isinstance(found, LinearPredictor) or prior.has_sigma:
+            return found
+        means = found.means.copy()
+        for group in prior.groups:
+            if not as_code(group) & as_code(self.saturated):
+                means[list(group)] = prior.mean.values[list(group)]
+        return LinearPredictor(means)
+
+    def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations for all of these users at the present stage."""
+        n = len(x)
+        prior = self._prior_scores(x, features)
+        open_arms = [arm for arm in range(self.market.n_arms) if arm not in self.saturated]
+        promoted = promotion_shares(prior.T, open_arms).T
+        if self.predictor is None:
+            return Decisions(
+                arm=pick(promoted, uniforms[:, 1]),
+                stage=np.full(n, MOST_POPULAR, dtype=np.int8),
+                counted=np.ones(n, dtype=bool),
+                probabilities=promoted,
+                scores=prior,
+            )
+        rates = self.plan.rate(x, saturated=[self.market.arms[arm] for arm in self.saturated])
+        scores = self.predictor.scores(features)
+        organic = best_shares(scores, axis=0)
+        explored = uniforms[:, 0] < rates
+        return Decisions(
+            arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
+            stage=np.where(explored, PROMOTED, ORGANIC).astype(np.int8),
+            counted=explored,
+            probabilities=rates * promoted + (1.0 - rates) * organic,
+            scores=scores,
+        )
+
+    def _prior_scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
+        prior, noise = self.market.platform_prior, self.market.noise
+        if noise.is_gaussian:
+            return linear_scores(prior.mean.values, features)
+        return expected_rewards(prior, noise, x).T
+
+    def _until_change(self, decisions: Decisions) -> int:
+        """Rounds up to and with the one in which the first arm becomes full; all of them if none does."""
+        n = len(decisions)
+        for arm in range(self.market.n_arms):
+            if arm not in self.saturated:
+                rounds = np.flatnonzero(decisions.counted[:n] & (decisions.arm[:n] == arm))
+                needed = self.plan.n_per_arm - int(self.history.n[arm])
+                if len(rounds) >= needed:
+                    n = int(rounds[needed - 1]) + 1
+        return n

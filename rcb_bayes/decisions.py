@@ -1,0 +1,50 @@
+"""What was recommended to some users in a row, and with which probabilities."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.schema import FloatArray
+
+STAGES: tuple[str, ...] = ("most popular", "promoted", "organic", "exploit")
+MOST_POPULAR, PROMOTED, ORGANIC, EXPLOIT = range(len(STAGES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decisions:
+    """Recommendations for n users.
+
+    Attributes
+    ----------
+    arm : positions, (n,)
+    stage : positions in ``STAGES``, (n,)
+    counted : whether the sample enters the data, (n,): organic rounds of a cold start do not
+    probabilities : of every arm, before any coin was tossed, (K, n)
+    scores : what the platform expects of every arm, (K, n)
+    """
+
+    arm: np.ndarray
+    stage: np.ndarray
+    counted: np.ndarray
+    probabilities: FloatArray
+    scores: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.arm)
+
+    @property
+    def propensity(self) -> FloatArray:
+        """The probability of what was recommended, (n,)."""
+        return self.probabilities[self.arm, np.arange(len(self.arm))]
+
+    def first(self, n: int) -> "Decisions":
+        """The first n of them."""
+        if n >= len(self.arm):
+            return self
+        return Decisions(
+            arm=self.arm[:n],
+            stage=self.stage[:n],
+            counted=self.counted[:n],
+            probabilities=self.probabilities[:, :n],
+            scores=self.scores[:, :n],
+        )

@@ -1,0 +1,160 @@
+"""What a platform has seen: users, arms and rewards, as sufficient statistics and, where an oracle needs them, rows.
+
+Samples are summed in chunks of a fixed number of them, however they come in: sums of floating-point numbers depend on
+their grouping in the last bits, and a run one by one is to be the same as one in blocks.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.schema import FloatArray
+
+CHUNK = 4096
+
+
+class Sums(NamedTuple):
+    """Sums over the samples of each arm: X'X (K, d, d), X'y (K, d), y'y (K,) and n (K,)."""
+
+    xtx: FloatArray
+    xty: FloatArray
+    yty: FloatArray
+    n: FloatArray
+
+    @classmethod
+    def zero(cls, n_arms: int, n_features: int) -> "Sums":
+        """Of no samples."""
+        k, d = n_arms, n_features
+        return cls(np.zeros((k, d, d)), np.zeros((k, d)), np.zeros(k), np.zeros(k))
+
+    def plus(self, other: "Sums") -> "Sums":
+        """Of both."""
+        return Sums(*(one + two for one, two in zip(self, other, strict=True)))
+
+    def of_arms(self, arms: Iterable[int]) -> "Sums":
+        """Of some arms alone."""
+        kept = np.zeros(len(self.n))
+        kept[list(arms)] = 1.0
+        return Sums(self.xtx * kept[:, None, None], self.xty * kept[:, None], self.yty * kept, self.n * kept)
+
+    def as_statistics(self) -> Statistics:
+        """As an engine for Gaussian rewards takes them."""
+        return Statistics(xtx=self.xtx[None], xty=self.xty[None], yty=self.yty[None], n=self.n[None])
+
+
+class History:
+    """Samples of every arm, added to as they come.
+
+    Attributes
+    ----------
+    n : samples of each arm, (K,)
+    keeps_rows : whether rows are kept beside the sums
+    """
+
+    def __init__(self, n_arms: int, n_features: int, *, keep_rows: bool = False) -> None:
+        self.n = np.zeros(n_arms)
+        self.keeps_rows = keep_rows
+        self._sums = Sums.zero(n_arms, n_features)
+        self._x = np.empty((CHUNK, n_features))
+        self._arm = np.empty(CHUNK, dtype=np.int64)
+        self._reward = np.empty(CHUNK)
+        self._filled = 0
+        self._parts: list[tuple[FloatArray, np.ndarray, FloatArray]] = []
+
+    @property
+    def n_samples(self) -> int:
+        """Samples of all arms."""
+        return int(self.n.sum())
+
+    def add(self, x: FloatArray, arm: np.ndarray, reward: FloatArray) -> None:
+        """More samples: x (m, d), arm positions (m,), reward (m,)."""
+        self.n += np.bincount(arm, minlength=len(self.n))
+        start = 0
+        while start < len(arm):
+            size = min(CHUNK - self._filled, len(arm) - start)
+            here, there = slice(self._filled, self._filled + size), slice(start, start + size)
+            self._x[here], self._arm[here], self._reward[here] = x[there], arm[there], reward[there]
+            self._filled += size
+            start += size
+            self._empty_if_full()
+
+    def add_one(self, x: FloatArray, arm: int, reward: float) -> None:
+        """One more sample, x (d,)."""
+        self.n[arm] += 1.0
+        k = self._filled
+        self._x[k], self._arm[k], self._reward[k] = x, arm, reward
+        self._filled = k + 1
+        self._empty_if_full()
+
+    def sums(self) -> Sums:
+        """Sums over all samples."""
+        return self._sums.plus(_sums(*self._waiting(), n_arms=len(self.n)))
+
+    def rows(self) -> tuple[FloatArray, np.ndarray, FloatArray]:
+        """All rows in the order they came: x (n, d), arm (n,), reward (n,)."""
+        assert self.keeps_rows  # for whoever asks
+        x, arm, reward = (np.concatenate(part) for part in zip(*self._parts, self._waiting(), strict=True))
+        return x, arm, reward
+
+    def as_rows(self, arms: Iterable[int]) -> Rows:
+        """The samples of some arms, as an engine for Bernoulli rewards takes them."""
+        x, arm, reward = self.rows()
+        kept = np.isin(arm, list(arms))
+        return Rows(x=x[kept][None], arm=arm[kept][None], reward=reward[kept][None], n_arms=len(self.n))
+
+    def join(self, other: "History") -> None:
+        """All samples of another history."""
+        if self.keeps_rows:
+            x, arm, reward = other.rows()
+            self._parts += [self._waiting_copy(), (x, arm, reward)]
+        self._sums, self._filled = self.sums().plus(other.sums()), 0
+        self.n = self._sums.n.copy()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything, as arrays."""
+        x, arm, reward = self._waiting()
+        out: dict[str, np.ndarray] = {**self._sums._asdict(), "x": x, "arm": arm, "reward": reward}
+        if self.keeps_rows:
+            parts = [(x[:0], arm[:0], reward[:0]), *self._parts]
+            old = (np.concatenate(part) for part in zip(*parts, strict=True))
+            out |= dict(zip(("old_x", "old_arm", "old_reward"), old, strict=True))
+        return out
+
+    @classmethod
+    def from_state(cls, state: dict[str, np.ndarray]) -> "History":
+        """A history as it was."""
+        k, d = state["xty"].shape
+        made = cls(k, d, keep_rows="old_x" in state)
+        made._sums = Sums(*(np.array(state[name]) for name in Sums._fields))
+        made.n = made._sums.n.copy()
+        if made.keeps_rows:
+            made._parts = [(state["old_x"], state["old_arm"].astype(np.int64), state["old_reward"])]
+        made.add(state["x"], state["arm"].astype(np.int64), state["reward"])
+        return made
+
+    def _waiting(self) -> tuple[FloatArray, np.ndarray, FloatArray]:
+        n = self._filled
+        return self._x[:n], self._arm[:n], self._reward[:n]
+
+    def _waiting_copy(self) -> tuple[FloatArray, np.ndarray, FloatArray]:
+        x, arm, reward = self._waiting()
+        return x.copy(), arm.copy(), reward.copy()
+
+    def _empty_if_full(self) -> None:
+        if self._filled == CHUNK:
+            self._sums = self._sums.plus(_sums(*self._waiting(), n_arms=len(self.n)))
+            if self.keeps_rows:
+                self._parts.append(self._waiting_copy())
+            self._filled = 0
+
+
+def _sums(x: FloatArray, arm: np.ndarray, reward: FloatArray, *, n_arms: int) -> Sums:
+    found = Sums.zero(n_arms, x.shape[1])
+    for k in range(n_arms):
+        rows = np.flatnonzero(arm == k)
+        if len(rows):
+            own, y = x[rows], reward[rows]
+            found.xtx[k], found.xty[k], found.yty[k], found.n[k] = own.T @ own, y @ own, y @ y, len(rows)
+    return found

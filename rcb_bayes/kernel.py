@@ -1,0 +1,63 @@
+r"""Inverse-proportional-gap sampling: how often each arm is recommended, given what is expected of it.
+
+With b the best arm by the scores m and :math:`\gamma` the spread,
+
+.. math:: p_i = \frac{1}{K + \gamma (m_b - m_i)} \quad (i \ne b), \qquad p_b = 1 - \sum_{i \ne b} p_i .
+
+Arrays have arms first, (K, n): the best of a few arms is then found column by column at the speed of memory. Scores are
+summed feature by feature, so that a user's are the same to the last bit alone and among thousands.
+"""
+
+import numpy as np
+
+from rcb_bayes.choice import is_best
+from rcb_bayes.schema import FloatArray
+
+
+def linear_scores(means: FloatArray, features: FloatArray) -> FloatArray:
+    """x'b of every arm and user, from means (K, d) and the users' features (d, n): (K, n)."""
+    out = means[:, :1] * features[0]
+    if features.shape[0] == 1:
+        return out
+    part = np.empty_like(out)
+    for j in range(1, features.shape[0]):
+        np.multiply(means[:, j : j + 1], features[j], out=part)
+        out += part
+    return out
+
+
+def ipgs_probabilities(scores: FloatArray, gamma: float, *, guard: FloatArray | None = None) -> FloatArray:
+    """Recommendation probabilities, (K, n) -> (K, n).
+
+    Parameters
+    ----------
+    gamma : spread, 0 (uniform) to infinity (greedy)
+    guard : (K, n), factors in [0, 1] on the part of an arm's probability that it has where it is not the best; what is
+        cut goes to the best arm
+
+    Arms that are best up to rounding share what is left to the best one.
+    """
+    top = scores.max(axis=0)
+    gap = top - scores
+    best = is_best(scores, axis=0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = gamma * gap  # inf * 0 is NaN, and overwritten: a best arm gets what is left
+    out += len(scores)
+    np.divide(1.0, out, out=out)
+    if guard is not None:
+        out *= guard
+    out[best] = 0.0
+    left = 1.0 - out.sum(axis=0)
+    n_best = best.sum(axis=0)
+    np.copyto(out, left / n_best, where=best)
+    return out
+
+
+def pick(probabilities: FloatArray, uniforms: FloatArray) -> np.ndarray:
+    """The arm that each uniform number falls on, (K, n), (n,) -> (n,)."""
+    upto = np.cumsum(probabilities, axis=0)
+    threshold = uniforms * upto[-1]
+    arm = np.zeros(len(uniforms), dtype=np.int64)
+    for row in upto[:-1]:
+        arm += threshold >= row
+    return arm

@@ -1,0 +1,280 @@
+"""Offline oracles: what is to be expected of every arm, given a history.
+
+The default is the posterior mean of a PyMC belief, read from its ArviZ summary. Ridge regression and any scikit-learn
+regressor serve as well: the algorithm asks for predictions only.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.history import History, Sums
+from rcb_bayes.kernel import linear_scores
+from rcb_bayes.noise import GaussianNoise, Noise
+from rcb_bayes.posterior import Engine, make_engine, summary_means
+from rcb_bayes.posterior.tree import posterior_tree
+from rcb_bayes.prior import Prior
+from rcb_bayes.schema import FloatArray
+
+_DRAWS = 256
+_CHUNK_VALUES = 4_000_000
+
+
+class Predictor(Protocol):
+    """Expectations given what was fed; frozen until the next fit."""
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """Expected reward of every arm, from users' features (d, n): (K, n)."""
+        ...
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        """Posterior variance of every arm's mean reward, (K, n); None where the oracle has no posterior."""
+        ...
+
+
+class Oracle(Protocol):
+    """An offline learner."""
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether sums over each arm's samples are not enough."""
+        ...
+
+    def fit(self, history: History) -> Predictor:
+        """What the history says."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictor:
+    """Expected rewards x'm with m (K, d) and, where known, the posterior covariances (K, d, d)."""
+
+    means: FloatArray
+    covariances: FloatArray | None = None
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """x'm of every arm, (K, n)."""
+        return linear_scores(self.means, features)
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        """x'Cx of every arm, (K, n)."""
+        if self.covariances is None:
+            return None
+        return np.einsum("dn,kde,en->kn", features, self.covariances, features, optimize=True)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawsPredictor:
+    """Mean rewards averaged over posterior draws of beta (S, K, d): for rewards that are not linear in it."""
+
+    draws: FloatArray
+    noise: Noise
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """E[mean reward | S], (K, n)."""
+        return self._moments(features)[0]
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        """Var(mean reward | S), (K, n)."""
+        return self._moments(features)[1]
+
+    def _moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        s, k, _ = self.draws.shape
+        n = features.shape[1]
+        mean, square = np.empty((k, n)), np.empty((k, n))
+        step = max(1, _CHUNK_VALUES // s)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            for arm in range(k):
+                reward = self.noise.mean_reward(linear_scores(self.draws[:, arm], features[:, some]))
+                mean[arm, some], square[arm, some] = reward.mean(axis=0), (reward**2).mean(axis=0)
+        return mean, square - mean**2
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorOracle:
+    """The posterior mean under a belief.
+
+    Parameters
+    ----------
+    engine : see ``make_engine``
+    read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine;
+        "auto" reads the summary but for closed forms, whose summary repeats them
+
+    Raises
+    ------
+    RcbError
+        An engine that cannot serve, another way of reading.
+    """
+
+    prior: Prior
+    noise: Noise
+    engine: str = "auto"
+    read: Literal["auto", "summary", "engine"] = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.read not in ("auto", "summary", "engine"):
+            raise RcbError(f"read must be 'auto', 'summary' or 'engine', got {self.read!r}.")
+
+    @property
+    def needs_rows(self) -> bool:
+        """Bernoulli rewards are not told by sums."""
+        return not self.noise.is_gaussian
+
+    @cached_property
+    def made(self) -> Engine:
+        """The engine, compiled once and re-fed."""
+        return make_engine(self.prior, self.noise, engine=self.engine, seed=self.seed)
+
+    def fit(self, history: History) -> Predictor:
+        """Posterior means and covariances."""
+        return self.fit_arms(history, range(self.prior.n_arms))
+
+    def fit_arms(self, history: History, arms: Iterable[int]) -> Predictor:
+        """The same from the samples of some arms alone."""
+        if self.noise.is_gaussian:
+            return self.fit_sums(history.sums().of_arms(arms))
+        draws = self.made.draw(history.as_rows(arms), _DRAWS, rng=np.random.default_rng(self.seed))[0]
+        return DrawsPredictor(draws, self.noise)
+
+    def fit_sums(self, sums: Sums) -> "LinearPredictor":
+        """The same from sums, with Gaussian rewards."""
+        data = sums.as_statistics()
+        batch = self.made.fit(data, covariance=True)
+        assert batch.covariance is not None  # asked for
+        k, d = self.prior.n_arms, self.prior.n_features
+        tiles = batch.covariance[0].reshape(k, d, k, d)
+        covariances = np.stack([tiles[arm, :, arm] for arm in range(k)])
+        means = batch.mean[0]
+        if self.read == "summary" or (self.read == "auto" and self.made.name != "exact"):
+            means = summary_means(posterior_tree(self.made, data, seed=self.seed)).values
+        return LinearPredictor(means, covariances)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _InflatedOracle:
+    """The posterior under a prior whose deviations from its mean are stretched by sqrt(factor).
+
+    With b = m + s (c - m), s = sqrt(factor) and c from the belief itself, the rewards y/s + x'm (1 - 1/s) are those of
+    c with noise sigma/s: any engine of the belief answers.
+    """
+
+    inner: PosteriorOracle
+    stretch: float
+    needs_rows: bool = False
+
+    def fit(self, history: History) -> Predictor:
+        mean, s = self.inner.prior.mean.values, self.stretch
+        sums = history.sums()
+        shift = (1.0 - 1.0 / s) * mean  # (K, d)
+        moved = np.einsum("kde,ke->kd", sums.xtx, shift)
+        cross = np.einsum("kd,kd->k", sums.xty, shift)
+        found = self.inner.fit_sums(
+            Sums(
+                xtx=sums.xtx,
+                xty=sums.xty / s + moved,
+                yty=sums.yty / s**2 + 2.0 * cross / s + np.einsum("kd,kd->k", moved, shift),
+                n=sums.n,
+            )
+        )
+        covariances = None if found.covariances is None else s**2 * found.covariances
+        return LinearPredictor(mean + s * (found.means - mean), covariances)
+
+
+def inflated(oracle: Oracle, factor: float) -> Oracle:
+    """The oracle with prior variances multiplied by a factor (Assumption 4).
+
+    Raises
+    ------
+    RcbError
+        An oracle without a prior, or rewards other than Gaussian with a known sigma.
+    """
+    sigma = getattr(getattr(oracle, "noise", None), "sigma", None)
+    if not isinstance(oracle, PosteriorOracle) or sigma is None:
+        raise RcbError(
+            "Inflation stretches a prior, so it needs a posterior oracle and Gaussian rewards with a known sigma. "
+            "Use inflation='none'."
+        )
+    stretch = float(np.sqrt(factor))
+    return _InflatedOracle(replace(oracle, noise=GaussianNoise(sigma / stretch)), stretch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RidgeOracle:
+    """Ridge regression of each arm by itself: (X'X + penalty I)^(-1) X'y, zero without data."""
+
+    penalty: float = 1.0
+    needs_rows: bool = False
+
+    def fit(self, history: History) -> Predictor:
+        """Coefficients of each arm."""
+        sums = history.sums()
+        gram = sums.xtx + self.penalty * np.eye(sums.xty.shape[1])
+        return LinearPredictor(np.linalg.solve(gram, sums.xty[..., None])[..., 0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SklearnOracle:
+    """Any scikit-learn regressor or pipeline, one for each arm or, ``joint``, one for all with the arm as a feature.
+
+    A classifier with ``predict_proba`` is asked for the probability of its last class. An arm without data is expected
+    to give ``default``.
+    """
+
+    estimator: Any
+    joint: bool = False
+    default: float = 0.0
+    needs_rows: bool = True
+
+    def fit(self, history: History) -> Predictor:
+        """Fit clones of the estimator."""
+        x, arm, reward = history.rows()
+        k = len(history.n)
+        if self.joint:
+            fitted = _clone(self.estimator).fit(_with_arm(x, arm, k), reward) if len(x) else None
+            return _SklearnPredictor([fitted] * k, joint=True, default=self.default)
+        models = []
+        for which in range(k):
+            own = arm == which
+            models.append(_clone(self.estimator).fit(x[own], reward[own]) if own.any() else None)
+        return _SklearnPredictor(models, joint=False, default=self.default)
+
+
+@dataclass(frozen=True, eq=False)
+class _SklearnPredictor:
+    models: list[Any]
+    joint: bool
+    default: float
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        x = np.ascontiguousarray(features.T)
+        k = len(self.models)
+        out = np.full((k, len(x)), self.default)
+        for arm, model in enumerate(self.models):
+            if model is None:
+                continue
+            rows = _with_arm(x, np.full(len(x), arm), k) if self.joint else x
+            out[arm] = model.predict_proba(rows)[:, -1] if hasattr(model, "predict_proba") else model.predict(rows)
+        return out
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        return None
+
+
+def _clone(estimator: Any) -> Any:
+    from sklearn.base import clone
+
+    return clone(estimator)
+
+
+def _with_arm(x: FloatArray, arm: np.ndarray, n_arms: int) -> FloatArray:
+    """Features of the arm's own: (n, K d), x in the place of the arm and zeros elsewhere."""
+    n, d = x.shape
+    out = np.zeros((n, n_arms, d))
+    out[np.arange(n), arm] = x
+    return out.reshape(n, n_arms * d)

@@ -1,0 +1,222 @@
+"""Policies: whatever turns users into recommendations and learns from rewards.
+
+``Rcb`` is the paper's algorithm; greedy, linear Thompson sampling and LinUCB are what it is compared with. All are
+simulated alike, and audited alike, through ``recommend_proba``.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from rcb_bayes.choice import best_shares
+from rcb_bayes.cold_start import ColdStart
+from rcb_bayes.decisions import EXPLOIT, Decisions
+from rcb_bayes.errors import RcbError
+from rcb_bayes.exploit import Exploitation, Exploiting
+from rcb_bayes.history import History
+from rcb_bayes.kernel import linear_scores, pick
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import LinearPredictor, Oracle, PosteriorOracle
+from rcb_bayes.plan import Plan
+from rcb_bayes.schema import FloatArray
+
+
+class Policy(Protocol):
+    """A recommendation policy in one world.
+
+    ``decide`` answers for as many of the users, from the first on, as it can before it has to learn; ``update`` then
+    gets exactly those.
+    """
+
+    def recommend_proba(self, x: FloatArray) -> FloatArray:
+        """Probability of recommending each arm to each user now, (n, d) -> (n, K)."""
+        ...
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations for the first users; x (n, d), features (d, n), uniforms (n, 2)."""
+        ...
+
+    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Learn from what was recommended to the users x (n, d) and what they got (n,)."""
+        ...
+
+
+class Rcb:
+    """The paper's algorithm: a cold start, then exploitation.
+
+    Parameters
+    ----------
+    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given
+    options : of the exploitation stage
+
+    Raises
+    ------
+    RcbError
+        A plan for other arms or features, or another prior mean.
+    """
+
+    def __init__(
+        self, market: Market, plan: Plan, *, oracle: Oracle | None = None, options: Exploiting | None = None
+    ) -> None:
+        check_plan(market, plan)
+        self.market = market
+        self.plan = plan
+        self.options = options or Exploiting()
+        posterior = PosteriorOracle(market.platform_prior, market.noise)
+        self.oracle: Oracle = oracle or posterior
+        self.cold = ColdStart(market, plan, posterior, keep_rows=self.oracle.needs_rows)
+        self.exploitation: Exploitation | None = None
+        self.rounds = 0
+        self.counts = np.zeros(market.n_arms, dtype=np.int64)
+
+    def recommend_proba(self, x: FloatArray) -> FloatArray:
+        """Probability of each arm for each user at the present stage, (n, d) -> (n, K)."""
+        features = np.ascontiguousarray(x.T)
+        still = np.zeros((len(x), 2))
+        if self.exploitation is not None:
+            return self.exploitation.decide(x, features, still).probabilities.T
+        return self.cold.probabilities(x, features).T
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations up to the next saturation, or to the end of the epoch."""
+        if self.exploitation is None:
+            return self.cold.decide(x, features, uniforms)
+        n = self.exploitation.ends - self.rounds
+        return self.exploitation.decide(x[:n], features[:, :n], uniforms[:n])
+
+    def recommend_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations for users none of whose rewards is known: all at the present stage, up to the epoch's end."""
+        return (
+            self.cold.decide_now(x, features, uniforms)
+            if self.exploitation is None
+            else self.decide(x, features, uniforms)
+        )
+
+    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Count what is to be counted; end the cold start or the epoch where it is over."""
+        self.rounds += len(decisions)
+        kept = slice(None) if self.exploitation is not None else np.flatnonzero(decisions.counted)
+        arm = decisions.arm[kept]
+        self.counts += np.bincount(arm, minlength=len(self.counts))
+        if self.exploitation is not None:
+            self.exploitation.now.add(x, arm, reward)
+        else:
+            self.cold.absorb(x[kept], arm, reward[kept])
+        self.move_on()
+
+    def absorb_one(self, x: FloatArray, arm: int, reward: float, *, counted: bool) -> None:
+        """One reward, whenever it comes: it counts for the stage or epoch in which it does."""
+        if not counted:
+            return
+        self.counts[arm] += 1
+        if self.exploitation is not None:
+            self.exploitation.now.add_one(x, arm, reward)
+        else:
+            self.cold.absorb_one(x, arm, reward)
+
+    def move_on(self) -> None:
+        """Begin what is next: exploitation after the cold start, an epoch after the last."""
+        if self.exploitation is None:
+            if self.cold.is_over:
+                self.exploitation = Exploitation(
+                    self.market, self.plan, self.oracle, self.cold.history, begins=self.rounds, options=self.options
+                )
+        elif self.rounds >= self.exploitation.ends:
+            self.exploitation.next_epoch()
+
+
+def check_plan(market: Market, plan: Plan) -> None:
+    """Refuse a plan for another market."""
+    if plan.arms != market.arms or plan.features != market.features:
+        raise RcbError(
+            f"The plan is for arms {', '.join(plan.arms)} and {len(plan.features)} features, the market has "
+            f"{', '.join(market.arms)} and {len(market.features)}. Calibrate a plan for this market."
+        )
+    if not np.allclose(plan.prior_mean, market.prior.mean.values, rtol=1e-6, atol=1e-9):
+        raise RcbError("The plan is for users with other prior means. Calibrate a plan for this market.")
+
+
+class _Learner:
+    """A policy with one score for each arm that learns every ``batch`` rounds."""
+
+    def __init__(self, market: Market, *, batch: int = 1, seed: int = 0) -> None:
+        self.market = market
+        self.batch = batch
+        self.oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
+        self.history = History(market.n_arms, market.n_features, keep_rows=self.oracle.needs_rows)
+        self.rng = np.random.default_rng(seed)
+        self.predictor = self.oracle.fit(self.history)
+        self._fresh = 0
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations until it learns again."""
+        n = self.batch - self._fresh
+        x, features, uniforms = x[:n], features[:, :n], uniforms[:n]
+        scores = self.predictor.scores(features)
+        probabilities = self._probabilities(features, scores)
+        return Decisions(
+            arm=pick(probabilities, uniforms[:, 1]),
+            stage=np.full(len(x), EXPLOIT, dtype=np.int8),
+            counted=np.ones(len(x), dtype=bool),
+            probabilities=probabilities,
+            scores=scores,
+        )
+
+    def recommend_proba(self, x: FloatArray) -> FloatArray:
+        """Probability of each arm for each user now, (n, d) -> (n, K)."""
+        features = np.ascontiguousarray(x.T)
+        return self._probabilities(features, self.predictor.scores(features)).T
+
+    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Learn from all of it."""
+        self.history.add(x, decisions.arm, reward)
+        self._fresh += len(decisions)
+        if self._fresh >= self.batch:
+            self.predictor = self.oracle.fit(self.history)
+            self._fresh = 0
+
+    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+
+class Greedy(_Learner):
+    """The arm with the largest posterior mean."""
+
+    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
+        return best_shares(scores, axis=0)
+
+
+class LinUcb(_Learner):
+    """The arm with the largest posterior mean plus ``width`` posterior standard deviations."""
+
+    def __init__(self, market: Market, *, width: float = 1.0, batch: int = 1, seed: int = 0) -> None:
+        super().__init__(market, batch=batch, seed=seed)
+        self.width = width
+
+    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
+        variances = self.predictor.variances(features)
+        assert variances is not None  # a posterior oracle's
+        return best_shares(scores + self.width * np.sqrt(np.maximum(variances, 0.0)), axis=0)
+
+
+class LinThompson(_Learner):
+    """Linear Thompson sampling: each arm with the posterior probability that it is the best.
+
+    Probabilities are those among ``n_draws`` posterior draws, with which recommendations are made, too.
+    """
+
+    def __init__(self, market: Market, *, n_draws: int = 1, batch: int = 1, seed: int = 0) -> None:
+        super().__init__(market, batch=batch, seed=seed)
+        self.n_draws = n_draws
+
+    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
+        predictor = self.predictor
+        assert isinstance(predictor, LinearPredictor)
+        assert predictor.covariances is not None
+        roots = np.linalg.cholesky(predictor.covariances)  # (K, d, d)
+        out = np.zeros(scores.shape)
+        for _ in range(self.n_draws):
+            noise = self.rng.standard_normal((*predictor.means.shape, 1))
+            drawn = predictor.means + (roots @ noise)[..., 0]
+            out += best_shares(linear_scores(drawn, features), axis=0)
+        return out / self.n_draws

@@ -1,0 +1,418 @@
+"""The live recommender: the paper's algorithm, one user at a time or many, with rewards as they come.
+
+Its random numbers are those of a simulated world with the same seed, so that a live loop and a block simulation give
+the same trajectory. Rewards may come late, out of order or never; a new epoch begins when the next user asks.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
+from rcb_bayes.encoding import decoded, encoded
+from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.exploit import Exploitation, Exploiting
+from rcb_bayes.history import History
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Oracle, Predictor
+from rcb_bayes.plan import Plan
+from rcb_bayes.policies import Rcb
+from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
+from rcb_bayes.simulation import PAGE, choice_uniforms
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """What to recommend to a user, and why.
+
+    Attributes
+    ----------
+    arm : its label
+    ticket : to be handed in with the reward
+    propensity : the probability with which this arm was recommended to her
+    probabilities : of every arm, by label
+    stage : "most popular", "promoted", "organic" or "exploit"
+    reason : the same in words
+    """
+
+    arm: str
+    ticket: int
+    propensity: float
+    probabilities: dict[str, float]
+    stage: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recommendations:
+    """The same for n users: labels (n,), tickets (n,), propensities (n,), probabilities (n, K), stages (n,)."""
+
+    arm: np.ndarray
+    ticket: np.ndarray
+    propensity: FloatArray
+    probabilities: FloatArray
+    stage: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.arm)
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    x: FloatArray
+    arm: int
+    counted: bool
+    in_cold_start: bool
+
+
+class Recommender:
+    """RCB in a live loop.
+
+    Parameters
+    ----------
+    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given
+    options : of the exploitation stage (clock, feed, spread, inflation)
+    seed : of the recommender's own choices
+
+    Raises
+    ------
+    RcbError
+        A plan for another market, or one that is not feasible.
+    """
+
+    def __init__(
+        self,
+        market: Market,
+        plan: Plan,
+        *,
+        oracle: Oracle | None = None,
+        options: Exploiting | None = None,
+        seed: int | np.random.SeedSequence = 0,
+    ) -> None:
+        if plan.kind == "sampled" and not plan.feasible:
+            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        self.market = market
+        self.plan = plan
+        self._rcb = Rcb(market, plan, oracle=oracle, options=options)
+        self._has_own_oracle = oracle is not None
+        self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self._page = -1
+        self._uniforms = np.empty((0, 2))
+        self._pending: dict[int, _Pending] = {}
+
+    @property
+    def rounds(self) -> int:
+        """Recommendations made."""
+        return self._rcb.rounds
+
+    @property
+    def stage(self) -> str:
+        """Where the algorithm is: "most popular", "rest of the arms" or "exploit"."""
+        if self._rcb.exploitation is not None:
+            return STAGES[EXPLOIT]
+        return "rest of the arms" if self._rcb.cold.saturated else STAGES[MOST_POPULAR]
+
+    @property
+    def saturated(self) -> tuple[str, ...]:
+        """Arms that have their N samples."""
+        return tuple(self.market.arms[arm] for arm in self._rcb.cold.saturated)
+
+    @property
+    def n_samples(self) -> dict[str, int]:
+        """Samples that count, by arm."""
+        return dict(zip(self.market.arms, self._rcb.counts.tolist(), strict=True))
+
+    @property
+    def n_pending(self) -> int:
+        """Recommendations whose reward has not come."""
+        return len(self._pending)
+
+    def recommend(self, x: ArrayLike) -> Recommendation:
+        """A recommendation for one user, x (d,).
+
+        Raises
+        ------
+        DataError
+            A user of the wrong width, or with values that are not finite; nothing has changed then.
+        """
+        user = self._as_users(x, ndim=1)
+        self._rcb.move_on()
+        decisions = self._decide(user[None])
+        ticket = self._issue(user[None], decisions)
+        arm, stage = int(decisions.arm[0]), int(decisions.stage[0])
+        chances = decisions.probabilities[:, 0].tolist()
+        labels = self.market.arms
+        return Recommendation(
+            arm=labels[arm],
+            ticket=ticket,
+            propensity=chances[arm],
+            probabilities=dict(zip(labels, chances, strict=True)),
+            stage=STAGES[stage],
+            reason=self._reason(stage, arm, decisions.scores[:, 0]),
+        )
+
+    def recommend_many(self, x: ArrayLike) -> Recommendations:
+        """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
+        users = self._as_users(x, ndim=2)
+        parts: list[Decisions] = []
+        first = self._rcb.rounds
+        start = 0
+        while start < len(users):
+            self._rcb.move_on()
+            decisions = self._decide(users[start:])
+            self._issue(users[start : start + len(decisions)], decisions)
+            parts.append(decisions)
+            start += len(decisions)
+        arm = np.concatenate([np.zeros(0, dtype=np.int64), *(part.arm for part in parts)])
+        stage = np.concatenate([np.zeros(0, dtype=np.int8), *(part.stage for part in parts)])
+        chances = np.concatenate([np.zeros((self.market.n_arms, 0)), *(part.probabilities for part in parts)], axis=1)
+        return Recommendations(
+            arm=np.array(self.market.arms)[arm],
+            ticket=np.arange(first, first + len(arm)),
+            propensity=chances[arm, np.arange(len(arm))],
+            probabilities=chances.T,
+            stage=np.array(STAGES)[stage],
+        )
+
+    def observe(self, reward: float, *, ticket: int | None = None, taken: str | None = None) -> None:
+        """The reward of a recommendation, the latest unless a ticket is given.
+
+        ``taken`` is the arm that the user took, where it is not the one recommended: in the cold start such a sample is
+        not counted, later the reward is that of the arm taken.
+
+        Raises
+        ------
+        DataError
+            A reward that is not finite (or, with Bernoulli rewards, neither 0 nor 1), a ticket that was not issued or
+            whose reward has come already, an arm that does not exist; nothing has changed then.
+        """
+        which = self._rcb.rounds - 1 if ticket is None else ticket
+        pending = self._pending.get(which)
+        if pending is None:
+            raise DataError(self._unknown(which))
+        value = self._as_reward(reward)
+        arm = pending.arm if taken is None else self._as_arm(taken)
+        del self._pending[which]
+        self._rcb.absorb_one(
+            pending.x, arm, value, counted=pending.counted and (arm == pending.arm or not pending.in_cold_start)
+        )
+
+    def observe_many(self, rewards: ArrayLike, *, tickets: ArrayLike) -> None:
+        """Rewards of many recommendations; all are checked before any is taken in."""
+        values = as_finite_array(rewards, name="rewards", ndim=1)
+        numbers = np.asarray(tickets)
+        if numbers.shape != values.shape:
+            raise DataError(f"Expected a ticket for each of {len(values)} rewards, got shape {numbers.shape}.")
+        if len(np.unique(numbers)) != len(numbers):
+            raise DataError("A ticket comes twice among these. Hand in each reward once.")
+        for number in numbers.tolist():
+            if number not in self._pending:
+                raise DataError(self._unknown(number))
+        for value in values:
+            self._as_reward(float(value))
+        for value, number in zip(values, numbers.tolist(), strict=True):
+            self.observe(float(value), ticket=number)
+
+    def recommend_proba(self, x: ArrayLike) -> FloatArray:
+        """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
+        return self._rcb.recommend_proba(self._as_users(x, ndim=2))
+
+    # --- saving ---
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a JSON file, plan included, from which ``load`` goes on exactly."""
+        Path(path).write_text(json.dumps(self._state()), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path, market: Market, *, oracle: Oracle | None = None) -> Self:
+        """Go on where a saved recommender stopped.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, broken or of another format; a market or an oracle that is not the saved one's.
+        """
+        state = _read(path)
+        try:
+            plan = Plan.from_json(state["plan"])
+            made = cls(
+                market,
+                plan,
+                oracle=oracle,
+                options=Exploiting(**state["options"]),
+                seed=np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"])),
+            )
+            if state["own_oracle"] != (oracle is not None):
+                raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
+            made._restore(state)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise RcbError(f"{path} is not a recommender's state, or is damaged ({error!r}).") from None
+        return made
+
+    def _state(self) -> dict[str, Any]:
+        rcb = self._rcb
+        exploitation = rcb.exploitation
+        return {
+            "format": FORMAT,
+            "plan": self.plan.to_json(),
+            "options": asdict(rcb.options),
+            "entropy": self._seed.entropy,
+            "spawn_key": list(self._seed.spawn_key),
+            "own_oracle": self._has_own_oracle,
+            "rounds": rcb.rounds,
+            "counts": rcb.counts.tolist(),
+            "cold": {
+                "history": _encoded_arrays(rcb.cold.history.state()),
+                "saturated": list(rcb.cold.saturated),
+                "predictor": _encoded_predictor(rcb.cold.predictor),
+            },
+            "exploitation": None if exploitation is None else _encoded_exploitation(exploitation),
+            "pending": [
+                [ticket, encoded(part.x), part.arm, part.counted, part.in_cold_start]
+                for ticket, part in self._pending.items()
+            ],
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        rcb = self._rcb
+        rcb.rounds = int(state["rounds"])
+        rcb.counts = np.array(state["counts"], dtype=np.int64)
+        rcb.cold.history = History.from_state(_decoded_arrays(state["cold"]["history"]))
+        rcb.cold.saturated = tuple(state["cold"]["saturated"])
+        rcb.cold.predictor = self._decoded_predictor(state["cold"]["predictor"])
+        if state["exploitation"] is not None:
+            rcb.exploitation = self._decoded_exploitation(state["exploitation"])
+        self._pending = {
+            int(ticket): _Pending(decoded(x), int(arm), bool(counted), bool(cold))
+            for ticket, x, arm, counted, cold in state["pending"]
+        }
+
+    def _decoded_predictor(self, values: dict[str, Any] | None) -> Predictor | None:
+        if values is None:
+            return None
+        if "draws" in values:
+            return DrawsPredictor(decoded(values["draws"]), self.market.noise)
+        covariances = None if values["covariances"] is None else decoded(values["covariances"])
+        return LinearPredictor(decoded(values["means"]), covariances)
+
+    def _decoded_exploitation(self, values: dict[str, Any]) -> Exploitation:
+        rcb = self._rcb
+        return Exploitation.resumed(
+            self.market,
+            self.plan,
+            rcb.oracle,
+            options=rcb.options,
+            began=int(values["began"]),
+            epoch=int(values["epoch"]),
+            ends=int(values["ends"]),
+            gamma=float(values["gamma"]),
+            fed=History.from_state(_decoded_arrays(values["fed"])),
+            now=History.from_state(_decoded_arrays(values["now"])),
+            predictor=self._decoded_predictor(values["predictor"]),
+        )
+
+    # --- one round ---
+
+    def _decide(self, users: FloatArray) -> Decisions:
+        """Recommendations for the first of these users, as far as the page and the stage go."""
+        page, place = divmod(self._rcb.rounds, PAGE)
+        if page != self._page:
+            self._page, self._uniforms = page, choice_uniforms(self._seed, page)
+        n = min(len(users), PAGE - place)
+        x = users[:n]
+        return self._rcb.recommend_now(x, np.ascontiguousarray(x.T), self._uniforms[place : place + n])
+
+    def _issue(self, users: FloatArray, decisions: Decisions) -> int:
+        """Tickets for recommendations; returns the first."""
+        first = self._rcb.rounds
+        cold = self._rcb.exploitation is None
+        counted, arms = decisions.counted.tolist(), decisions.arm.tolist()
+        for k, (arm, counts) in enumerate(zip(arms, counted, strict=True)):
+            self._pending[first + k] = _Pending(users[k], arm, counts, cold)
+        self._rcb.rounds += len(arms)
+        return first
+
+    def _reason(self, stage: int, arm: int, scores: FloatArray) -> str:
+        name = self.market.arms[arm]
+        if stage == MOST_POPULAR:
+            return f"first samples: {name} is what users like her expect most of"
+        if stage == PROMOTED:
+            return f"exploration: {name} is the best liked arm that still needs samples"
+        best = self.market.arms[int(scores.argmax())]
+        if stage == EXPLOIT:
+            if best == name:
+                return f"{name} is expected to be best, {scores[arm]:.3g}"
+            return f"{best} is expected to be better by {scores.max() - scores[arm]:.3g}: sampled in proportion to that"
+        return f"{name} is expected to be best, {scores[arm]:.3g}"
+
+    def _as_users(self, x: ArrayLike, *, ndim: int) -> FloatArray:
+        users = as_finite_array(x, name="x", ndim=ndim)
+        if users.shape[-1] != self.market.n_features:
+            raise DataError(f"x must have {self.market.n_features} features, got {users.shape[-1]}.")
+        return users
+
+    def _as_reward(self, reward: float) -> float:
+        if not is_number(reward):
+            raise DataError(f"A reward must be a finite number, got {reward!r}. Leave out rewards that never came.")
+        if not self.market.noise.is_gaussian and reward not in (0, 1):
+            raise DataError(f"Bernoulli rewards are 0 or 1, got {reward!r}.")
+        return float(reward)
+
+    def _as_arm(self, arm: str) -> int:
+        if arm not in self.market.arms:
+            close = suggestion(str(arm), self.market.arms)
+            raise DataError(f"There is no arm '{arm}'.{close} The arms are {', '.join(self.market.arms)}.")
+        return self.market.arms.index(arm)
+
+    def _unknown(self, ticket: object) -> str:
+        if isinstance(ticket, int) and 0 <= ticket < self._rcb.rounds:
+            return f"The reward of ticket {ticket} has come already. Hand in each reward once."
+        return f"There is no ticket {ticket!r}. Use the ticket of a recommendation."
+
+
+def _read(path: str | Path) -> dict[str, Any]:
+    try:
+        state = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise RcbError(f"Cannot read a recommender from {path}: {error}.") from None
+    except json.JSONDecodeError as error:
+        raise RcbError(f"{path} is not a recommender's state, or is damaged: not JSON ({error}).") from None
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        found = state.get("format") if isinstance(state, dict) else None
+        raise RcbError(f"{path} has format {found!r}, this version reads {FORMAT}. Start a new recommender.")
+    return state
+
+
+def _encoded_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    return {name: encoded(np.asarray(value, dtype=float)) for name, value in arrays.items()}
+
+
+def _decoded_arrays(values: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: decoded(value) for name, value in values.items()}
+
+
+def _encoded_predictor(predictor: Predictor | None) -> dict[str, Any] | None:
+    if isinstance(predictor, LinearPredictor):
+        covariances = None if predictor.covariances is None else encoded(predictor.covariances)
+        return {"means": encoded(predictor.means), "covariances": covariances}
+    if isinstance(predictor, DrawsPredictor):
+        return {"draws": encoded(predictor.draws)}
+    return None  # fitted anew from the data when it is loaded
+
+
+def _encoded_exploitation(found: Exploitation) -> dict[str, Any]:
+    return {
+        "began": found.began,
+        "epoch": found.epoch,
+        "ends": found.ends,
+        "gamma": found.gamma,
+        "fed": _encoded_arrays(found.fed.state()),
+        "now": _encoded_arrays(found.now.state()),
+        "predictor": _encoded_predictor(found.predictor),
+    }
