@@ -6,7 +6,7 @@ import numpy as np
 
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_TIE = 1e-12
+TIE = 1e-12
 
 
 def best_shares(values: FloatArray, *, axis: int = -1) -> FloatArray:
@@ -25,4 +25,4 @@ def promotion_shares(prior_rewards: FloatArray, open_arms: Sequence[int]) -> Flo
 def is_best(values: FloatArray, *, axis: int = -1) -> BoolArray:
     """Which arms are best, up to rounding, same shape."""
     top = values.max(axis=axis, keepdims=True)
-    return values >= top - _TIE * np.maximum(np.abs(top), 1.0)
+    return values >= top - TIE * np.maximum(np.abs(top), 1.0)

@@ -8,9 +8,11 @@ Arrays have arms first, (K, n): the best of a few arms is then found column by c
 summed feature by feature, so that a user's are the same to the last bit alone and among thousands.
 """
 
+from itertools import accumulate
+
 import numpy as np
 
-from rcb_bayes.choice import is_best
+from rcb_bayes.choice import TIE, is_best
 from rcb_bayes.schema import FloatArray
 
 
@@ -47,9 +49,10 @@ def ipgs_probabilities(scores: FloatArray, gamma: float, *, guard: FloatArray | 
     if guard is not None:
         out *= guard
     out[best] = 0.0
-    left = 1.0 - out.sum(axis=0)
-    n_best = best.sum(axis=0)
-    np.copyto(out, left / n_best, where=best)
+    taken = out[0].copy()
+    for row in out[1:]:  # one by one, as for a single user: a sum over an axis may group them otherwise
+        taken += row
+    np.copyto(out, (1.0 - taken) / best.sum(axis=0), where=best)
     return out
 
 
@@ -61,3 +64,34 @@ def pick(probabilities: FloatArray, uniforms: FloatArray) -> np.ndarray:
     for row in upto[:-1]:
         arm += threshold >= row
     return arm
+
+
+def ipgs_one(means: list[list[float]], x: list[float], gamma: float) -> tuple[list[float], list[float]]:
+    """Probabilities and scores of every arm for one user, to the last bit those of the functions above.
+
+    Plain numbers are ten times faster here than arrays of a single user.
+    """
+    scores = []
+    for row in means:
+        score = row[0] * x[0]
+        for j in range(1, len(x)):
+            score += row[j] * x[j]
+        scores.append(score)
+    top, k = max(scores), len(scores)
+    limit = top - TIE * max(abs(top), 1.0)
+    out, taken, n_best = [0.0] * k, 0.0, 0
+    for arm, score in enumerate(scores):
+        if score >= limit:
+            n_best += 1
+        else:
+            out[arm] = 1.0 / (gamma * (top - score) + k)
+            taken += out[arm]
+    left = (1.0 - taken) / n_best
+    return [left if score >= limit else chance for score, chance in zip(scores, out, strict=True)], scores
+
+
+def pick_one(probabilities: list[float], uniform: float) -> int:
+    """The arm that a uniform number falls on."""
+    upto = list(accumulate(probabilities))
+    threshold = uniform * upto[-1]
+    return sum(threshold >= below for below in upto[:-1])

@@ -6,8 +6,9 @@ the same trajectory. Rewards may come late, out of order or never; a new epoch b
 
 import json
 from dataclasses import asdict, dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,7 @@ from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.exploit import Exploitation, Exploiting
 from rcb_bayes.history import History
+from rcb_bayes.kernel import ipgs_one, pick_one
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Oracle, Predictor
 from rcb_bayes.plan import Plan
@@ -63,8 +65,7 @@ class Recommendations:
         return len(self.arm)
 
 
-@dataclass(slots=True, eq=False)
-class _Pending:
+class _Pending(NamedTuple):
     x: FloatArray
     arm: int
     counted: bool
@@ -102,8 +103,10 @@ class Recommender:
         self._rcb = Rcb(market, plan, oracle=oracle, options=options)
         self._has_own_oracle = oracle is not None
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self._shape = (market.n_features,)
         self._page = -1
         self._uniforms = np.empty((0, 2))
+        self._choices: list[float] = []
         self._pending: dict[int, _Pending] = {}
 
     @property
@@ -143,19 +146,19 @@ class Recommender:
         """
         user = self._as_users(x, ndim=1)
         self._rcb.move_on()
-        decisions = self._decide(user[None])
-        ticket = self._issue(user[None], decisions)
-        arm, stage = int(decisions.arm[0]), int(decisions.stage[0])
-        chances = decisions.probabilities[:, 0].tolist()
-        labels = self.market.arms
-        return Recommendation(
-            arm=labels[arm],
-            ticket=ticket,
-            propensity=chances[arm],
-            probabilities=dict(zip(labels, chances, strict=True)),
-            stage=STAGES[stage],
-            reason=self._reason(stage, arm, decisions.scores[:, 0]),
-        )
+        exploitation = self._rcb.exploitation
+        rows = None if exploitation is None else exploitation.rows
+        if exploitation is None or rows is None:
+            decisions = self._decide(user[None])
+            ticket = self._issue(user[None], decisions)
+            chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
+            return self._record(ticket, int(decisions.arm[0]), int(decisions.stage[0]), chances, scores)
+        chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma)
+        ticket = self._rcb.rounds
+        arm = pick_one(chances, self._uniform(ticket))
+        self._pending[ticket] = _Pending(user, arm, True, False)
+        self._rcb.rounds = ticket + 1
+        return self._record(ticket, arm, EXPLOIT, chances, scores)
 
     def recommend_many(self, x: ArrayLike) -> Recommendations:
         """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
@@ -321,37 +324,62 @@ class Recommender:
 
     def _decide(self, users: FloatArray) -> Decisions:
         """Recommendations for the first of these users, as far as the page and the stage go."""
-        page, place = divmod(self._rcb.rounds, PAGE)
-        if page != self._page:
-            self._page, self._uniforms = page, choice_uniforms(self._seed, page)
+        place = self._turn_to(self._rcb.rounds)
         n = min(len(users), PAGE - place)
         x = users[:n]
         return self._rcb.recommend_now(x, np.ascontiguousarray(x.T), self._uniforms[place : place + n])
+
+    def _turn_to(self, round_number: int) -> int:
+        """Have the page of random numbers of a round at hand; returns the round's place on it."""
+        page, place = divmod(round_number, PAGE)
+        if page != self._page:
+            self._page, self._uniforms = page, choice_uniforms(self._seed, page)
+            self._choices = self._uniforms[:, 1].tolist()
+        return place
+
+    def _uniform(self, round_number: int) -> float:
+        """The number by which a round's arm is picked."""
+        place = self._turn_to(round_number)
+        return self._choices[place]
 
     def _issue(self, users: FloatArray, decisions: Decisions) -> int:
         """Tickets for recommendations; returns the first."""
         first = self._rcb.rounds
         cold = self._rcb.exploitation is None
         counted, arms = decisions.counted.tolist(), decisions.arm.tolist()
-        for k, (arm, counts) in enumerate(zip(arms, counted, strict=True)):
-            self._pending[first + k] = _Pending(users[k], arm, counts, cold)
+        self._pending |= {
+            first + k: _Pending(users[k], arm, counts, cold)
+            for k, (arm, counts) in enumerate(zip(arms, counted, strict=True))
+        }
         self._rcb.rounds += len(arms)
         return first
 
-    def _reason(self, stage: int, arm: int, scores: FloatArray) -> str:
+    def _record(self, ticket: int, arm: int, stage: int, chances: list[float], scores: list[float]) -> Recommendation:
+        labels = self.market.arms
+        return Recommendation(
+            arm=labels[arm],
+            ticket=ticket,
+            propensity=chances[arm],
+            probabilities=dict(zip(labels, chances, strict=True)),
+            stage=STAGES[stage],
+            reason=self._reason(stage, arm, scores),
+        )
+
+    def _reason(self, stage: int, arm: int, scores: list[float]) -> str:
         name = self.market.arms[arm]
         if stage == MOST_POPULAR:
             return f"first samples: {name} is what users like her expect most of"
         if stage == PROMOTED:
             return f"exploration: {name} is the best liked arm that still needs samples"
-        best = self.market.arms[int(scores.argmax())]
-        if stage == EXPLOIT:
-            if best == name:
-                return f"{name} is expected to be best, {scores[arm]:.3g}"
-            return f"{best} is expected to be better by {scores.max() - scores[arm]:.3g}: sampled in proportion to that"
-        return f"{name} is expected to be best, {scores[arm]:.3g}"
+        top = max(scores)
+        if scores[arm] == top or stage != EXPLOIT:
+            return f"{name} is expected to be best, {scores[arm]:.3g}"
+        best = self.market.arms[scores.index(top)]
+        return f"{best} is expected to be better by {top - scores[arm]:.3g}: sampled in proportion to that"
 
     def _as_users(self, x: ArrayLike, *, ndim: int) -> FloatArray:
+        if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.shape == self._shape and isfinite(x.sum()):
+            return x.copy()
         users = as_finite_array(x, name="x", ndim=ndim)
         if users.shape[-1] != self.market.n_features:
             raise DataError(f"x must have {self.market.n_features} features, got {users.shape[-1]}.")

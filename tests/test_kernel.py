@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from rcb_bayes.kernel import ipgs_probabilities, linear_scores, pick
+from rcb_bayes.kernel import ipgs_one, ipgs_probabilities, linear_scores, pick, pick_one
 
 SCORES = arrays(np.float64, (4, 3), elements=st.floats(-5, 5))
 
@@ -96,3 +96,20 @@ def test_arms_are_picked_with_their_probabilities():
 @pytest.mark.parametrize(("uniform", "arm"), [(0.0, 1), (0.4999, 1), (0.5, 3), (np.nextafter(1.0, 0.0), 3)])
 def test_arms_without_probability_are_never_picked(uniform: float, arm: int):
     assert pick(np.array([[0.0], [0.5], [0.0], [0.5]]), np.array([uniform])).tolist() == [arm]
+
+
+@pytest.mark.parametrize("n_arms", [2, 5, 12])
+@pytest.mark.parametrize("gamma", [0.0, 30.0, np.inf])
+def test_one_user_is_served_to_the_last_bit_as_many_are(n_arms: int, gamma: float):
+    rng = np.random.default_rng(5)
+    means, x = rng.normal(size=(n_arms, 4)), rng.normal(size=(300, 4))
+    means[1] = means[0]  # a tie
+    uniforms = rng.random(300)
+    scores = linear_scores(means, np.ascontiguousarray(x.T))
+    chances = ipgs_probabilities(scores, gamma)
+    arms = pick(chances, uniforms)
+    for k in range(300):
+        one, own = ipgs_one(means.tolist(), x[k].tolist(), gamma)
+        assert own == scores[:, k].tolist()
+        assert one == chances[:, k].tolist()
+        assert pick_one(one, uniforms[k]) == arms[k]
