@@ -8,7 +8,9 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.errors import RcbError
+from rcb_bayes.exploit import Exploiting
 from rcb_bayes.forward import Forward, Settings, Stage, run_forward
+from rcb_bayes.guards import compute_guards
 from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
@@ -34,6 +36,7 @@ def calibrate(
     n_per_arm: int = 50,
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
+    guard: bool = True,
     engine: str = "auto",
     seed: int = 0,
 ) -> Plan:
@@ -47,6 +50,7 @@ def calibrate(
     n_per_arm : N, samples of every arm
     n_worlds : simulated worlds behind the rates of each stage
     audit_worlds : worlds of the audit that the plan is to pass; more of them allow higher rates
+    guard : whether off-best recommendations of the exploitation stage are cut where users would not follow them
 
     Returns
     -------
@@ -72,7 +76,11 @@ def calibrate(
         engine=engine,
         seed=seed,
     )
-    return as_plan(run_forward(market, settings))
+    forward = run_forward(market, settings)
+    plan = as_plan(forward)
+    if not (guard and plan.feasible):
+        return plan
+    return replace(plan, guards=compute_guards(forward, options=Exploiting()))
 
 
 def as_plan(forward: Forward) -> Plan:

@@ -28,12 +28,12 @@ def linear_scores(means: FloatArray, features: FloatArray) -> FloatArray:
     return out
 
 
-def ipgs_probabilities(scores: FloatArray, gamma: float, *, guard: FloatArray | None = None) -> FloatArray:
+def ipgs_probabilities(scores: FloatArray, gamma: float | FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
     """Recommendation probabilities, (K, n) -> (K, n).
 
     Parameters
     ----------
-    gamma : spread, 0 (uniform) to infinity (greedy)
+    gamma : spread, 0 (uniform) to infinity (greedy), the same for all or (n,)
     guard : (K, n), factors in [0, 1] on the part of an arm's probability that it has where it is not the best; what is
         cut goes to the best arm
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.choice import promotion_shares
 from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.guard import users_guard
 from rcb_bayes.margins import Notion
 from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows, user_rates
 from rcb_bayes.schema import FloatArray, as_finite_array, suggestion
@@ -51,6 +52,28 @@ class TableRule:
     def places(self) -> dict[bytes, int]:
         """Where each user stands."""
         return {row.tobytes(): k for k, row in enumerate(self.users)}
+
+
+@dataclass(frozen=True, eq=False)
+class GuardRule:
+    """What the guard of an epoch is computed from, for any user.
+
+    Attributes
+    ----------
+    outlook : posterior means at the epoch's beginning, in worlds simulated at plan time
+    gamma : the spread in each of them, (W,)
+    slack : standard deviations over worlds that are left for the audit's bands
+    factors : (K,), where one cut serves all users (``definition``)
+    kept : the share of off-best probability that is left, over the panel's users
+    closed : the share of users to whom some arm is recommended only where it is the best
+    """
+
+    outlook: LinearOutlook
+    gamma: FloatArray
+    slack: float
+    factors: FloatArray | None
+    kept: float
+    closed: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,6 +114,7 @@ class Plan:
     expected_cold_start : rounds until every arm has its N samples
     expected_pulls : in how many of them each arm is recommended
     coverage : each arm's smallest eigenvalue of X'X/N, averaged over cold starts
+    guards : of the first epochs of exploitation, the last serving all later ones; none leaves the paper's kernel
     share_explored, share_free : users who are explored at all; those who need no subsidy
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
@@ -127,6 +151,7 @@ class Plan:
     expected_pulls_mcse: tuple[float, ...] = ()
     coverage: tuple[float, ...] = ()
     coverage_mcse: tuple[float, ...] = ()
+    guards: tuple[GuardRule, ...] = ()
     share_explored: float = 1.0
     share_free: float = 0.0
     expected_regret: float = math.nan
@@ -160,6 +185,30 @@ class Plan:
             raise DataError(f"x must have {len(self.features)} features, got {panel.shape[1]}.")
         rates = self._average_rate(panel) if saturated is None else self._stage_rate(panel, self._as_arms(saturated))
         return rates if users.ndim == 2 else rates[0]
+
+    @property
+    def has_guard(self) -> bool:
+        """Whether anything may be cut in exploitation."""
+        return bool(self.guards)
+
+    def guard(self, x: ArrayLike, epoch: int) -> FloatArray:
+        """Factors on each arm's off-best probability in an epoch of exploitation, (d,) -> (K,), (U, d) -> (U, K).
+
+        All are 1 where the plan has no guard. Epochs after those that were simulated have the last one's: the off-best
+        probability only shrinks with time.
+        """
+        users = as_finite_array(x, name="x", ndim=(1, 2))
+        panel = np.atleast_2d(users)
+        if panel.shape[1] != len(self.features):
+            raise DataError(f"x must have {len(self.features)} features, got {panel.shape[1]}.")
+        out = np.ones((len(panel), len(self.arms)))
+        if self.guards:
+            rule = self.guards[min(epoch, len(self.guards) - 1)]
+            out = self._guard(panel, rule) if rule.factors is None else np.tile(rule.factors, (len(panel), 1))
+        return out if users.ndim == 2 else out[0]
+
+    def _guard(self, users: FloatArray, rule: GuardRule) -> FloatArray:
+        return users_guard(rule.outlook, rule.gamma, users, epsilon=self.epsilon, notion=self.notion, slack=rule.slack)
 
     def explain(self, x: ArrayLike) -> str:
         """Why user x is explored as often as she is, stage by stage."""
@@ -198,6 +247,12 @@ class Plan:
                 f"users explored         {100 * self.share_explored:.1f} %; "
                 f"{100 * self.share_free:.1f} % lose at most epsilon by it and need no subsidy"
             )
+        if self.guards:
+            first, last = self.guards[0], self.guards[-1]
+            lines.append(
+                f"guard                  keeps {100 * first.kept:.0f} % of off-best recommendations at first, "
+                f"{100 * last.kept:.0f} % later; {100 * last.closed:.1f} % of users have an arm closed"
+            )
         lines += [] if self.feasible else [f"not feasible           {self.reason}"]
         return "\n".join([*lines, *self.notes])
 
@@ -205,6 +260,7 @@ class Plan:
         """The plan as text, without loss."""
         values = {item.name: encoded(getattr(self, item.name)) for item in fields(self)}
         values["stages"] = [self._encoded_stage(stage) for stage in self.stages]
+        values["guards"] = [self._encoded_guard(rule) for rule in self.guards]
         return json.dumps({"format": FORMAT, **values}, indent=1)
 
     @classmethod
@@ -226,10 +282,11 @@ class Plan:
         if known != set(values):
             odd = ", ".join(sorted(known ^ set(values))[:4])
             raise RcbError(f"This plan lacks or adds fields ({odd}). Calibrate again with this version.")
-        stages = values.pop("stages")
+        stages, guards = values.pop("stages"), values.pop("guards")
         values = {name: decoded(value) for name, value in values.items()}
         plan = cls(**values)
         object.__setattr__(plan, "stages", tuple(plan._decoded_stage(stage) for stage in stages))
+        object.__setattr__(plan, "guards", tuple(plan._decoded_guard(rule) for rule in guards))
         return plan
 
     def save(self, path: str | Path) -> None:
@@ -330,13 +387,27 @@ class Plan:
         if isinstance(rule, TableRule):
             return values | {"rule": {"users": encoded(rule.users), "rates": encoded(rule.rates)}}
         if isinstance(rule, SampledRule):
-            platform = rule.outlook.platform
-            parts = {
-                "means": _packed(rule.outlook.means, self.prior_mean),
-                "platform": None if platform is None else _packed(platform, self.platform_mean),
-            }
-            return values | {"rule": {"slack": rule.slack, **parts}}
+            return values | {"rule": {"slack": rule.slack, **self._encoded_outlook(rule.outlook)}}
         return values | {"rule": None}
+
+    def _encoded_guard(self, rule: GuardRule) -> dict[str, Any]:
+        plain = {name: encoded(getattr(rule, name)) for name in ("gamma", "slack", "factors", "kept", "closed")}
+        return plain | self._encoded_outlook(rule.outlook)
+
+    def _encoded_outlook(self, outlook: LinearOutlook) -> dict[str, Any]:
+        platform = outlook.platform
+        return {
+            "means": _packed(outlook.means, self.prior_mean),
+            "platform": None if platform is None else _packed(platform, self.prior_mean),
+        }
+
+    def _decoded_outlook(self, values: dict[str, Any]) -> LinearOutlook:
+        platform = None if values["platform"] is None else _unpacked(values["platform"], self.prior_mean)
+        return LinearOutlook(_unpacked(values["means"], self.prior_mean), platform)
+
+    def _decoded_guard(self, values: dict[str, Any]) -> GuardRule:
+        plain = {name: decoded(values[name]) for name in ("gamma", "slack", "factors", "kept", "closed")}
+        return GuardRule(outlook=self._decoded_outlook(values), **plain)
 
     def _decoded_stage(self, values: dict[str, Any]) -> PlannedStage:
         rule = values.pop("rule")
@@ -345,9 +416,7 @@ class Plan:
             return PlannedStage(**plain)
         if "rates" in rule:
             return PlannedStage(**plain, rule=TableRule(decoded(rule["users"]), decoded(rule["rates"])))
-        platform = None if rule["platform"] is None else _unpacked(rule["platform"], self.platform_mean)
-        outlook = LinearOutlook(_unpacked(rule["means"], self.prior_mean), platform)
-        return PlannedStage(**plain, rule=SampledRule(outlook, rule["slack"]))
+        return PlannedStage(**plain, rule=SampledRule(self._decoded_outlook(rule), rule["slack"]))
 
 
 def _figure(value: float, mcse: float) -> str:
@@ -357,15 +426,13 @@ def _figure(value: float, mcse: float) -> str:
     return f"{text} ± {mcse:.1g}" if math.isfinite(mcse) and mcse > 1e-6 * value else text
 
 
-def _packed(means: FloatArray, prior_mean: FloatArray | None) -> dict[str, Any]:
+def _packed(means: FloatArray, prior_mean: FloatArray) -> dict[str, Any]:
     """Posterior means (W, K, d) in single precision, without the arms that keep their prior mean in every world."""
-    assert prior_mean is not None  # of the same belief
     moved = [k for k in range(means.shape[1]) if (means[:, k] != prior_mean[k]).any()]
     return {"arms": moved, "n_worlds": len(means), "values": encoded(means[:, moved].astype(np.float32))}
 
 
-def _unpacked(packed: dict[str, Any], prior_mean: FloatArray | None) -> FloatArray:
-    assert prior_mean is not None  # of the same belief
+def _unpacked(packed: dict[str, Any], prior_mean: FloatArray) -> FloatArray:
     means = np.broadcast_to(prior_mean, (packed["n_worlds"], *prior_mean.shape)).copy()
     means[:, packed["arms"]] = decoded(packed["values"])
     return means

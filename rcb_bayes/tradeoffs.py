@@ -58,7 +58,7 @@ def tradeoff(
     import xarray as xr
 
     allowed, sizes = _as_epsilons(epsilons), _as_sizes(n_grid)
-    shared: dict[str, Any] = {"notion": notion, "n_worlds": n_worlds, "engine": engine, "seed": seed}
+    shared: dict[str, Any] = {"notion": notion, "guard": False, "n_worlds": n_worlds, "engine": engine, "seed": seed}
     free = [calibrate(market, epsilon=_unconstrained(market), personalised=False, n_per_arm=n, **shared) for n in sizes]
     cells = [(epsilon, n) for epsilon in allowed for n in sizes]
     plans = [

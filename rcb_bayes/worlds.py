@@ -74,12 +74,12 @@ def data_of_designs(
     w, k, d = worlds.beta.shape
     streams = rng.spawn(k)
     if market.noise.is_gaussian:
-        sigma = _sigma(worlds, market.noise)
+        sigma = noise_sd(worlds, market.noise)
         xtx, xty, yty, n = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k)), np.zeros((w, k))
         for arm, x in designs.items():
             xtx[:, arm] = x.swapaxes(1, 2) @ x
             n[:, arm] = x.shape[1]
-            xty[:, arm], yty[:, arm] = _reward_sums(
+            xty[:, arm], yty[:, arm] = draw_rewards(
                 xtx[:, arm], worlds.beta[:, arm], sigma, n=x.shape[1], rng=streams[arm]
             )
         return Statistics(xtx=xtx, xty=xty, yty=yty, n=n)
@@ -120,21 +120,21 @@ def _simulate_statistics(
     worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator
 ) -> Statistics:
     w, k, d = worlds.beta.shape
-    sigma = _sigma(worlds, market.noise)
+    sigma = noise_sd(worlds, market.noise)
     xtx, xty, yty = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k))
     for arm, stream in enumerate(rng.spawn(k)):
         n = int(n_per_arm[arm])
         if n == 0:
             continue
         xtx[:, arm] = sample_grams(market.covariates, n=n, n_sets=w, rng=stream)
-        xty[:, arm], yty[:, arm] = _reward_sums(xtx[:, arm], worlds.beta[:, arm], sigma, n=n, rng=stream)
+        xty[:, arm], yty[:, arm] = draw_rewards(xtx[:, arm], worlds.beta[:, arm], sigma, n=n, rng=stream)
     return Statistics(xtx=xtx, xty=xty, yty=yty, n=np.broadcast_to(n_per_arm.astype(float), (w, k)))
 
 
-def _reward_sums(
-    grams: FloatArray, beta: FloatArray, sigma: FloatArray, *, n: int, rng: np.random.Generator
+def draw_rewards(
+    grams: FloatArray, beta: FloatArray, sigma: FloatArray, *, n: int | FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """X'y (M, d) and y'y (M,) of n rewards, given X'X (M, d, d), of full rank or not, b (M, d) and sigma (M,).
+    """X'y (M, d) and y'y (M,) of n rewards each, given X'X (M, d, d), of full rank or not, b (M, d), sigma (M,).
 
     In coordinates of the symmetric root of X'X, which do not depend on the signs LAPACK gives the eigenvectors; y'y is
     a sum of squares, so that it agrees with X'y however little is left of y.
@@ -163,7 +163,8 @@ def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng
     return data
 
 
-def _sigma(worlds: Worlds, noise: Noise) -> FloatArray:
+def noise_sd(worlds: Worlds, noise: Noise) -> FloatArray:
+    """The noise's standard deviation in every world, (W,)."""
     known = getattr(noise, "sigma", None)
     if known is not None:
         return np.full(worlds.n_worlds, float(known))
