@@ -14,15 +14,15 @@ from rcb_bayes.guards import compute_guards
 from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
-from rcb_bayes.plan import Plan, PlannedStage, SampledRule, TableRule
-from rcb_bayes.rates import LinearOutlook
+from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRule
+from rcb_bayes.rates import LinearOutlook, broken_constraints, explored_terms
 from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.worlds import draw_worlds
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
 _MOST_STUCK = 0.01  # of cold starts
-_WORST_USERS = 64
+_MOST_BROKEN = 0.0  # of users
 _BEST_DRAWS = 1000
 _COVERAGE_PATHS = 1000
 
@@ -88,7 +88,8 @@ def as_plan(forward: Forward) -> Plan:
     market, settings, panel = forward.market, forward.settings, forward.panel
     rate, rate_mcse = _overall_rate(forward)
     stuck = float((forward.paths.sets[-1] == STUCK).mean())
-    feasible = rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK
+    broken = _broken(forward, rate)
+    feasible = (rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK) and broken <= _MOST_BROKEN
     tau, tau_mcse, rho, rho_mcse = min(
         (stage.gap for stage in forward.stages.values() if stage.gap is not None), key=lambda gap: gap[0] * gap[2]
     )
@@ -111,12 +112,13 @@ def as_plan(forward: Forward) -> Plan:
         rho=rho,
         rho_mcse=rho_mcse,
         feasible=feasible,
-        reason="" if feasible else _reason(forward, rate=rate, stuck=stuck),
+        reason="" if feasible else _reason(forward, rate=rate, stuck=stuck, broken=broken),
         nearest_epsilon=None if feasible else nearest_epsilon(forward),
         arms=market.arms,
         features=market.features,
         prior_mean=market.prior.mean.values,
         platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
+        known=None if market.noise.is_gaussian else KnownUsers(panel.users, panel.prior_rewards, panel.promoted_by),
         alike=tuple(tuple(market.arms[arm] for arm in arms) for arms in forward.simulator.alike),
         stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
         share_explored=min(float(shares @ explored), 1.0) if settings.personalised else float(rate > 0),
@@ -251,7 +253,7 @@ def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
         "expected_regret": np.inf,
         "expected_regret_mcse": 0.0,
     }
-    if not ends.any() or (not personalised and rate <= 0):
+    if ends.mean() < 1.0 - _MOST_STUCK or (not personalised and rate <= 0):
         return endless
     rounds = draw_rounds(paths, forward.sampling, thinning=1.0 if personalised else rate, rng=rng)[:, ends]
     sets = paths.sets[:-1, ends]
@@ -307,7 +309,7 @@ def _per_round(forward: Forward, code: int, rate: float, best: tuple[FloatArray,
     gained = rates * (promoted * panel.prior_rewards).sum(axis=1)
     organic, organic_error = np.zeros(promoted.shape), 0.0
     if (rates < 1.0).any():
-        shares, value = _organic(stage, promoted, panel)
+        shares, value = _organic(stage, panel)
         organic = (1.0 - rates)[:, None] * shares
         gained = gained + (1.0 - rates) * value
         organic_error = 0.0 if stage is None else stage.organic_error * (1.0 if settings.personalised else 1.0 - rate)
@@ -323,34 +325,33 @@ def _per_round(forward: Forward, code: int, rate: float, best: tuple[FloatArray,
     )
 
 
-def _organic(stage: Stage | None, promoted: FloatArray, panel: Panel) -> tuple[FloatArray, FloatArray]:
+def _organic(stage: Stage | None, panel: Panel) -> tuple[FloatArray, FloatArray]:
     """Organic shares (P, K) and values (P,) of all users.
 
-    Where they were not computed, for free users and at stages too rare to be planned, a user is put on the arm that is
-    best before any data: the former lose at most epsilon by it, the latter hardly count.
+    At stages too rare to be planned a user is put on the arm that is best before any data; they hardly count.
     """
+    if stage is not None and stage.organic is not None and stage.organic_value is not None:
+        return stage.organic, stage.organic_value
     before = best_shares(panel.promoted_by)
-    value = (before * panel.prior_rewards).sum(axis=1)
-    if stage is None or stage.organic is None or stage.organic_value is None:
-        return before, value
-    free = stage.is_free
-    return (
-        np.where(free[:, None], promoted, stage.organic),
-        np.where(free, (promoted * panel.prior_rewards).sum(axis=1), stage.organic_value),
-    )
+    return before, (before * panel.prior_rewards).sum(axis=1)
 
 
 def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
-    """E[max over arms of the true mean reward] of each user of the panel, under the users' belief, and the error."""
+    """E[max over arms of the true mean reward] of each user of the panel, under the users' belief, and the error.
+
+    Sampled is only what the best arm gives beyond the one that is best before any data: of that the mean is known.
+    """
     market, panel = forward.market, forward.panel
     worlds = draw_worlds(market.prior, _BEST_DRAWS, rng=np.random.default_rng([forward.settings.seed, 7]))
-    best = np.empty((_BEST_DRAWS, panel.n_users))
+    favourite = panel.prior_rewards.argmax(axis=1)
+    users = np.arange(panel.n_users)
+    beyond = np.empty((_BEST_DRAWS, panel.n_users))
     for start in range(0, _BEST_DRAWS, 100):
-        beta = worlds.beta[start : start + 100]
-        eta = panel.users @ beta.swapaxes(1, 2)  # (draws, P, K)
-        best[start : start + 100] = market.noise.mean_reward(eta).max(axis=2)
-    error = float((best @ panel.weights).std(ddof=1) / np.sqrt(_BEST_DRAWS))
-    return best.mean(axis=0), error
+        eta = panel.users @ worlds.beta[start : start + 100].swapaxes(1, 2)  # (draws, P, K)
+        mean = market.noise.mean_reward(eta)
+        beyond[start : start + 100] = mean.max(axis=2) - mean[:, users, favourite]
+    error = float((beyond @ panel.weights).std(ddof=1) / np.sqrt(_BEST_DRAWS))
+    return panel.prior_rewards[users, favourite] + beyond.mean(axis=0), error
 
 
 def _is_blocked(forward: Forward, stage: Stage) -> bool:
@@ -366,25 +367,57 @@ def _nearest_at(forward: Forward, stage: Stage) -> float:
     promoted = promotion_shares(panel.promoted_by, open_arms)
     gap = panel.prior_rewards[:, :, None] - panel.prior_rewards[:, None, :]
     loss = np.where(promoted[:, :, None] > 0, -gap, 0.0).max(axis=(1, 2))  # at this epsilon she is free
-    tried = np.argsort(loss if settings.personalised else -loss)[:_WORST_USERS]
+    everyone = np.arange(panel.n_users)
 
     def opens(epsilon: float) -> bool:
         simulator = forward.simulator
         if settings.notion == "definition":
             return simulator.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
-        found = simulator.user_rates(stage.outlook, tried, code=stage.code, slack=stage.slack, epsilon=epsilon).rate
+        found = simulator.user_rates(stage.outlook, everyone, code=stage.code, slack=stage.slack, epsilon=epsilon).rate
         return bool((found > 0).any() if settings.personalised else (found >= LEAST_RATE).all())
 
     low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
-    while high - low > 1e-3 * max(high, 1e-6):
+    while high - low > 2e-3 * max(high, 1e-6):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if opens(middle) else (middle, high)
     return high
 
 
-def _reason(forward: Forward, *, rate: float, stuck: float) -> str:
+def _broken(forward: Forward, rate: float) -> float:
+    """The share of users for whom some constraint fails whatever the rates; 0 where the platform believes what they do.
+
+    It recommends by its own belief, in the first phase and in organic rounds, and that may be no good by theirs.
+    """
+    if forward.simulator.platform is None:
+        return 0.0
+    panel, settings = forward.panel, forward.settings
+    k = forward.market.n_arms
+    first = promotion_shares(panel.promoted_by, range(k))
+    terms = explored_terms(panel.prior_rewards, first, epsilon=settings.epsilon, notion=settings.notion)
+    broken = (terms < 0.0).any(axis=(1, 2))
+    for stage in forward.stages.values():
+        if stage.outlook is not None:
+            broken |= broken_constraints(
+                stage.outlook,
+                panel.users,
+                stage.rates if settings.personalised else np.full(panel.n_users, rate),
+                prior_rewards=panel.prior_rewards,
+                promoted_by=panel.promoted_by,
+                open_arms=[arm for arm in range(k) if not stage.code >> arm & 1],
+                epsilon=settings.epsilon,
+                notion=settings.notion,
+            )
+    return panel.mean(broken.astype(float))[0]
+
+
+def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> str:
     arms = forward.market.arms
+    if broken > _MOST_BROKEN:
+        return (
+            f"{100 * broken:.0f} % of users would lose more than epsilon by what the platform takes for their best "
+            "arm: it believes otherwise than they do. Plan with the users' belief, or allow a larger epsilon."
+        )
     if not forward.settings.personalised:
         stage = min(forward.stages.values(), key=lambda part: part.rate)
         names = ", ".join(arms[arm] for arm in arms_of(stage.code))

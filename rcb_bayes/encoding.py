@@ -10,9 +10,8 @@ import numpy as np
 def encoded(value: Any) -> Any:
     """A value as JSON has it: arrays as base64, and text for numbers that JSON does not have."""
     if isinstance(value, np.ndarray):
-        kind = "<f4" if value.dtype == np.float32 else "<f8"
-        data = base64.b64encode(np.ascontiguousarray(value, dtype=kind).tobytes()).decode("ascii")
-        return {"dtype": kind, "shape": list(value.shape), "data": data}
+        data = base64.b64encode(np.ascontiguousarray(value, dtype="<f8").tobytes()).decode("ascii")
+        return {"shape": list(value.shape), "data": data}
     if isinstance(value, tuple):
         return [encoded(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
@@ -25,6 +24,6 @@ def decoded(value: Any) -> Any:
     if isinstance(value, dict):
         if "number" in value:
             return float(value["number"])
-        raw = np.frombuffer(base64.b64decode(value["data"]), dtype=value["dtype"])
+        raw = np.frombuffer(base64.b64decode(value["data"]), dtype="<f8")
         return raw.reshape(value["shape"]).astype(np.float64)
     return tuple(decoded(part) for part in value) if isinstance(value, list) else value

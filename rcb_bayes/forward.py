@@ -33,6 +33,7 @@ from rcb_bayes.rates import (
     binding_terms,
     crowd_rate,
     explored_terms,
+    organic_rounds,
     organic_terms,
     subset,
     user_rates,
@@ -42,6 +43,7 @@ from rcb_bayes.saturation import (
     Paths,
     arms_of,
     as_code,
+    check_arms,
     draw_designs,
     first_paths,
     follow,
@@ -128,6 +130,7 @@ class Forward:
 
 def run_forward(market: Market, settings: Settings) -> Forward:
     """Simulate the cold start to its end."""
+    check_arms(market.n_arms)
     simulator = StageSimulator(market, settings)
     k = market.n_arms
     paths = first_paths(N_PATHS)
@@ -207,14 +210,17 @@ class StageSimulator:
             rate_mcse=0.0,
             is_free=free,
         )
-        if free.all() and not wanted:
+        if free.all() and self.settings.personalised and not wanted:
             return stage
         outlook, own = self._simulated(code, paths, members, sampling)
         gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, list(arms_of(code))].max(axis=2)[:, :, None]
         stage.gap = best_gap(gaps)
-        if free.all():
-            return stage
         stage.outlook, stage.own = outlook, own
+        if not self.settings.personalised:  # one rate leaves organic rounds to everybody
+            self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
+        if free.all():
+            stage.outlook = stage.outlook if self.platform is not None else None
+            return stage
         if self.settings.notion == "definition":
             self._rate_of_all(stage)
         else:
@@ -229,13 +235,14 @@ class StageSimulator:
         bound = np.flatnonzero(~stage.is_free)
         some = self.rng(2, stage.code).permutation(bound)[:_CRITICAL_USERS]
         first = self.user_rates(stage.outlook, some, code=stage.code, slack=0.0)
-        terms, _ = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
+        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
         stage.slack = self._slack(critical_value(terms, level=LEVEL, seed=s.seed))
         everyone = self.user_rates(stage.outlook, np.arange(panel.n_users), code=stage.code, slack=stage.slack)
         found = subset(everyone, bound)
         stage.rates = everyone.rate
-        left = panel.weights[bound] * ((1.0 - found.rate) if s.personalised else 1.0)
-        terms = self._note_organic(stage, bound, found, left)
+        terms = binding_terms(stage.outlook, panel.users[bound], found, epsilon=s.epsilon, notion=s.notion)
+        if s.personalised:
+            self._note_organic(stage, bound, panel.weights[bound] * (1.0 - found.rate))
         slope = _slope(found.gain - stage.slack * found.spread, found.loss)
         if s.personalised:
             stage.rate, of_users = panel.mean(everyone.rate)
@@ -250,10 +257,6 @@ class StageSimulator:
         """``definition``: averaged over users, so that one rate serves all."""
         stage.rate, stage.rate_mcse = self.rate_of_all(stage, epsilon=self.settings.epsilon)
         stage.rates = np.full(self.panel.n_users, stage.rate)
-        bound = np.flatnonzero(~stage.is_free)
-        assert stage.outlook is not None  # not all users are free
-        found = self.user_rates(stage.outlook, bound, code=stage.code, slack=0.0)
-        self._note_organic(stage, bound, found, self.panel.weights[bound])
 
     def rate_of_all(self, stage: Stage, *, epsilon: float) -> tuple[float, float]:
         """The largest rate under ``definition``, and its error."""
@@ -294,17 +297,15 @@ class StageSimulator:
             return self.panel
         return make_panel(self.market, n_users=_CROWD, rng=self.rng(8))
 
-    def _note_organic(self, stage: Stage, bound: np.ndarray, found: UserRates, left: FloatArray) -> FloatArray:
-        """Enter what organic rounds give the users who are not free; returns the binding terms, (W, bound)."""
-        s = self.settings
-        assert stage.outlook is not None  # not all users are free
-        terms, values = binding_terms(stage.outlook, self.panel.users[bound], found, epsilon=s.epsilon, notion=s.notion)
+    def _note_organic(self, stage: Stage, some: np.ndarray, left: FloatArray) -> None:
+        """Enter what organic rounds give some users, ``left`` being their weights."""
+        assert stage.outlook is not None  # the stage was simulated
+        shares, values = organic_rounds(stage.outlook, self.panel.users[some])
         stage.organic = np.zeros((self.panel.n_users, self.market.n_arms))
-        stage.organic[bound] = found.organic
+        stage.organic[some] = shares
         stage.organic_value = np.zeros(self.panel.n_users)
-        stage.organic_value[bound] = values.mean(axis=0)
+        stage.organic_value[some] = values.mean(axis=0)
         stage.organic_error = float((values @ left).std(ddof=1) / np.sqrt(len(values)))
-        return terms
 
     def user_rates(
         self, outlook: Outlook, some: np.ndarray, *, code: int, slack: float, epsilon: float | None = None
@@ -348,10 +349,8 @@ class StageSimulator:
     def _linear(self, code: int, means: list[FloatArray]) -> tuple[Outlook, OwnUsers]:
         """From posterior means (W, K, d) under the users' belief and, where it is another, the platform's.
 
-        In single precision, as plans are saved. Arms that the data say nothing about keep their prior mean exactly:
-        ties must stay ties.
+        Arms that the data say nothing about keep their prior mean exactly: ties must stay ties.
         """
-        means = [part.astype(np.float32).astype(np.float64) for part in means]
         for part, prior in zip(means, (self.market.prior, self.market.platform_prior), strict=False):
             same = _untouched(prior, code)
             part[:, same] = prior.mean.values[same]

@@ -81,7 +81,7 @@ def guard_factors(
 
 
 def _largest_cut(gained: FloatArray, lost: FloatArray, *, fixed: float, slack: float) -> FloatArray:
-    """The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (U, W) -> (U,); 0 if there is none."""
+    """The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (U, W) -> (U,); 0 if none."""
     n = gained.shape[1]
     gain, loss = gained.mean(axis=1), lost.mean(axis=1)
     of_gain, of_loss, of_both = (

@@ -77,9 +77,8 @@ def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> t
 def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:
     """The guard of the epoch that has just begun, and its factors for the panel's users, (P, K)."""
     settings, panel = forward.settings, forward.panel
-    single = [part.astype(np.float32).astype(np.float64) for part in (epochs.user_means, epochs.means)]
-    outlook = LinearOutlook(single[0], None if epochs.means is epochs.user_means else single[1])
-    gamma = epochs.gamma.astype(np.float32).astype(np.float64)
+    outlook = LinearOutlook(epochs.user_means, None if epochs.means is epochs.user_means else epochs.means)
+    gamma = epochs.gamma
     factors = users_guard(outlook, gamma, panel.users, epsilon=settings.epsilon, notion=settings.notion, slack=slack)
     for_all = factors.min(axis=0) if settings.notion == "definition" else None
     if for_all is not None:

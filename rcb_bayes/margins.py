@@ -29,6 +29,7 @@ NOTIONS: tuple[Notion, ...] = ("proof", "definition", "user")
 Verdict = Literal["pass", "fail", "inconclusive"]
 _N_BOOT = 1000
 _FEW_EVENTS = 10
+_ENOUGH_EVENTS = 50
 _CHUNK_VALUES = 4_000_000
 
 
@@ -36,15 +37,15 @@ _CHUNK_VALUES = 4_000_000
 class Bands:
     """Means over worlds of some cells, (C,) each, with bands that hold for all cells at once.
 
-    ``lower`` and ``upper`` are one-sided each, at the level given; ``critical`` is the number of errors between them
-    and the estimate.
+    ``lower`` and ``upper`` are one-sided each, at the level given; ``critical`` (C,) is the number of errors between
+    them and the estimate.
     """
 
     estimate: FloatArray
     mcse: FloatArray
     lower: FloatArray
     upper: FloatArray
-    critical: float
+    critical: FloatArray
 
 
 def as_notion(notion: object) -> Notion:
@@ -89,7 +90,7 @@ def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) ->
     from scipy.special import ndtri
 
     single = float(ndtri(1.0 - level))
-    useful = (values != np.median(values, axis=0)).sum(axis=0) >= _FEW_EVENTS
+    useful = ~_is_thin(values)
     if not useful.any():
         return single
     centred = values[:, useful] - values[:, useful].mean(axis=0)
@@ -104,8 +105,14 @@ def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) ->
 
 
 def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> Bands:
-    """Bands for the means of all columns of values (W, C) at once."""
-    critical = critical_value(values, level=level, seed=seed)
+    """Bands for the means of all columns of values (W, C) at once.
+
+    Cells too thin for the bootstrap have Bonferroni's bands, over all cells.
+    """
+    from scipy.special import ndtri
+
+    critical = np.full(values.shape[1], critical_value(values, level=level, seed=seed))
+    critical[_is_thin(values)] = max(float(ndtri(1.0 - level / max(values.shape[1], 1))), critical.max(initial=0.0))
     estimate = values.mean(axis=0)
     mcse = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return Bands(
@@ -117,14 +124,23 @@ def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0
     )
 
 
-def judge_bands(bands: Bands, *, always_holds: BoolArray, n_events: np.ndarray) -> np.ndarray:
+def judge_bands(bands: Bands, *, always_holds: BoolArray, n_events: np.ndarray, n_negative: np.ndarray) -> np.ndarray:
     """Verdict of each cell, (C,) of "pass", "fail", "inconclusive".
 
     Parameters
     ----------
-    always_holds : the constraint holds in every world, whatever the recommendation: such a cell passes
-    n_events : worlds in which the arm is the best one; below about ten an upper bound is not to be trusted
+    always_holds : in every world the constraint holds, or the arm is not recommended: such a cell passes
+    n_events : worlds in which the arm is the best one; below fifty an upper bound is not to be trusted (terms are
+        skewed to the right: at thirty a true margin of zero failed 8 % of the time where 5 % were meant)
+    n_negative : worlds whose own part, what depends on the world, is negative; a few of them, one to nine, say too
+        little about how many there are for a pass
     """
-    passed = always_holds | (bands.lower >= 0.0)
-    failed = ~passed & (bands.upper < 0.0) & (n_events >= _FEW_EVENTS)
+    scarce = (n_negative > 0) & (n_negative < _FEW_EVENTS)
+    passed = always_holds | ((bands.lower >= 0.0) & ~scarce)
+    failed = ~passed & (bands.upper < 0.0) & (n_events >= _ENOUGH_EVENTS)
     return np.where(passed, "pass", np.where(failed, "fail", "inconclusive"))
+
+
+def _is_thin(values: FloatArray) -> BoolArray:
+    """Cells (columns) in which fewer than ten worlds differ from the rest."""
+    return (values != np.median(values, axis=0)).sum(axis=0) < _FEW_EVENTS

@@ -97,5 +97,6 @@ def _integrated(law: GaussianLaw, noise: Noise, users: FloatArray, *, n_arms: in
 
 def _users(covariates: Covariates, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
     if isinstance(covariates, Empirical) and covariates.n_rows <= max(n_users, _LARGEST_TABLE):
-        return covariates.rows, covariates.weights, True
+        there = covariates.weights > 0
+        return covariates.rows[there], covariates.weights[there], True
     return covariates.sample(n_users, seed=rng), np.full(n_users, 1.0 / n_users), False

@@ -7,7 +7,7 @@ user travels with it.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,8 +20,8 @@ from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.guard import users_guard
 from rcb_bayes.margins import Notion
-from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows, user_rates
-from rcb_bayes.schema import FloatArray, as_finite_array, suggestion
+from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows, places_of, user_rates
+from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
 
 FORMAT = 1
 PlanKind = Literal["sampled", "theorem"]
@@ -51,7 +51,24 @@ class TableRule:
     @cached_property
     def places(self) -> dict[bytes, int]:
         """Where each user stands."""
-        return {row.tobytes(): k for k, row in enumerate(self.users)}
+        return places_of(self.users)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownUsers:
+    """Users (P, d) whose expectations before any data are known, (P, K), where rewards are not linear in beta.
+
+    ``promoted_by`` are those of the platform.
+    """
+
+    users: FloatArray
+    prior_rewards: FloatArray
+    promoted_by: FloatArray
+
+    @cached_property
+    def places(self) -> dict[bytes, int]:
+        """Where each user stands."""
+        return places_of(self.users)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +135,7 @@ class Plan:
     share_explored, share_free : users who are explored at all; those who need no subsidy
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
+    known : users whose expectations are known, where rewards are not linear in beta
     alike : classes of arms with one and the same law: stages that differ only by which of them is saturated are one
 
     Every estimate has its Monte Carlo error beside it, ``*_mcse``.
@@ -145,6 +163,7 @@ class Plan:
     features: tuple[str, ...]
     prior_mean: FloatArray
     platform_mean: FloatArray | None = None
+    known: KnownUsers | None = None
     alike: tuple[tuple[str, ...], ...] = ()
     stages: tuple[PlannedStage, ...] = ()
     expected_pulls: tuple[float, ...] = ()
@@ -214,7 +233,7 @@ class Plan:
         """Why user x is explored as often as she is, stage by stage."""
         user = as_finite_array(x, name="x", ndim=1)
         self.rate(user)  # refused here if it is no user
-        expected = self.prior_mean @ user
+        expected = self._expected(user[None])[0][0]
         lines = ["before any data she expects " + ", ".join(self._named(expected))]
         if not self.personalised:
             return "\n".join([*lines, f"every user is explored at the rate {self.exploration_rate:.3g}"])
@@ -261,6 +280,9 @@ class Plan:
         values = {item.name: encoded(getattr(self, item.name)) for item in fields(self)}
         values["stages"] = [self._encoded_stage(stage) for stage in self.stages]
         values["guards"] = [self._encoded_guard(rule) for rule in self.guards]
+        values["known"] = self.known and {
+            item.name: encoded(getattr(self.known, item.name)) for item in fields(self.known)
+        }
         return json.dumps({"format": FORMAT, **values}, indent=1)
 
     @classmethod
@@ -282,12 +304,24 @@ class Plan:
         if known != set(values):
             odd = ", ".join(sorted(known ^ set(values))[:4])
             raise RcbError(f"This plan lacks or adds fields ({odd}). Calibrate again with this version.")
-        stages, guards = values.pop("stages"), values.pop("guards")
-        values = {name: decoded(value) for name, value in values.items()}
-        plan = cls(**values)
-        object.__setattr__(plan, "stages", tuple(plan._decoded_stage(stage) for stage in stages))
-        object.__setattr__(plan, "guards", tuple(plan._decoded_guard(rule) for rule in guards))
+        try:
+            plan = cls._from_values(values)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise RcbError(f"This plan is damaged ({error!r}). Calibrate again, or restore the file.") from None
+        if not (is_number(plan.epsilon) and isinstance(plan.n_per_arm, int)):
+            raise RcbError("This plan is damaged (epsilon or n_per_arm is no number). Calibrate again.")
         return plan
+
+    @classmethod
+    def _from_values(cls, values: dict[str, Any]) -> Self:
+        stages, guards, known = (values.pop(name) for name in ("stages", "guards", "known"))
+        plan = cls(**{name: decoded(value) for name, value in values.items()})
+        parts = {
+            "stages": tuple(plan._decoded_stage(stage) for stage in stages),
+            "guards": tuple(plan._decoded_guard(rule) for rule in guards),
+            "known": None if known is None else KnownUsers(**{name: decoded(value) for name, value in known.items()}),
+        }
+        return replace(plan, **parts)
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a JSON file."""
@@ -344,21 +378,28 @@ class Plan:
     def _open(self, saturated: tuple[str, ...]) -> list[int]:
         return [k for k, arm in enumerate(self.arms) if arm not in saturated]
 
-    def _promoted_by(self, users: FloatArray) -> FloatArray:
-        return users @ (self.prior_mean if self.platform_mean is None else self.platform_mean).T
+    def _expected(self, users: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What users, and what the platform, expect of every arm before any data, (U, K) each."""
+        if self.known is not None:
+            rows = find_rows(self.known.places, users)
+            return self.known.prior_rewards[rows], self.known.promoted_by[rows]
+        before = users @ self.prior_mean.T
+        return before, before if self.platform_mean is None else users @ self.platform_mean.T
 
     def _is_free(self, users: FloatArray, saturated: tuple[str, ...]) -> np.ndarray:
         """Who may be explored at a stage that nothing was simulated for: those who lose at most epsilon by it."""
-        promoted = promotion_shares(self._promoted_by(users), self._open(saturated))
-        terms = explored_terms(users @ self.prior_mean.T, promoted, epsilon=self.epsilon, notion=self.notion)
+        prior_rewards, promoted_by = self._expected(users)
+        promoted = promotion_shares(promoted_by, self._open(saturated))
+        terms = explored_terms(prior_rewards, promoted, epsilon=self.epsilon, notion=self.notion)
         return (terms >= 0.0).all(axis=(1, 2))
 
     def _rates(self, users: FloatArray, saturated: tuple[str, ...], rule: SampledRule) -> UserRates:
+        prior_rewards, promoted_by = self._expected(users)
         return user_rates(
             rule.outlook,
             users,
-            prior_rewards=users @ self.prior_mean.T,
-            promoted_by=self._promoted_by(users),
+            prior_rewards=prior_rewards,
+            promoted_by=promoted_by,
             open_arms=self._open(saturated),
             epsilon=self.epsilon,
             notion=self.notion,
@@ -427,9 +468,9 @@ def _figure(value: float, mcse: float) -> str:
 
 
 def _packed(means: FloatArray, prior_mean: FloatArray) -> dict[str, Any]:
-    """Posterior means (W, K, d) in single precision, without the arms that keep their prior mean in every world."""
+    """Posterior means (W, K, d), without the arms that keep their prior mean in every world."""
     moved = [k for k in range(means.shape[1]) if (means[:, k] != prior_mean[k]).any()]
-    return {"arms": moved, "n_worlds": len(means), "values": encoded(means[:, moved].astype(np.float32))}
+    return {"arms": moved, "n_worlds": len(means), "values": encoded(means[:, moved])}
 
 
 def _unpacked(packed: dict[str, Any], prior_mean: FloatArray) -> FloatArray:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rcb_bayes.choice import best_shares, promotion_shares
+from rcb_bayes.choice import TIE, best_shares, promotion_shares
 from rcb_bayes.errors import DataError
 from rcb_bayes.margins import Notion
 from rcb_bayes.schema import FloatArray
@@ -90,16 +90,21 @@ class TableOutlook:
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
-        return {row.tobytes(): k for k, row in enumerate(self.users)}
+        return places_of(self.users)
 
     def _rows(self, users: FloatArray) -> list[int]:
         return find_rows(self._places, users)
 
 
+def places_of(users: FloatArray) -> dict[bytes, int]:
+    """Where each user of a table stands."""
+    return {row.tobytes(): k for k, row in enumerate(np.ascontiguousarray(users) + 0.0)}
+
+
 def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
     """Where the users stand in a table."""
     try:
-        return [places[row.tobytes()] for row in np.ascontiguousarray(users)]
+        return [places[row.tobytes()] for row in np.ascontiguousarray(users) + 0.0]  # no negative zeros
     except KeyError:
         raise DataError(
             "With rewards that are not linear in beta a rate is known for the rows of the covariates' table only, and "
@@ -137,6 +142,9 @@ def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: 
     gap = prior_rewards[:, :, None] - prior_rewards[:, None, :]
     share = promoted[:, :, None]
     terms = share * gap + epsilon if notion == "proof" else share * (gap + epsilon)
+    # What is zero up to rounding is zero: the tie rule has the same tolerance.
+    scale = np.maximum(np.abs(prior_rewards).max(axis=1), 1.0)[:, None, None]
+    terms[(terms < 0.0) & (terms > -TIE * scale)] = 0.0
     k = prior_rewards.shape[1]
     terms[:, range(k), range(k)] = 0.0
     return terms
@@ -213,23 +221,67 @@ def user_rates(
 
 def binding_terms(
     outlook: Outlook, users: FloatArray, rates: UserRates, *, epsilon: float, notion: Notion
-) -> tuple[FloatArray, FloatArray]:
-    """World by world, for users who are not free: the organic terms of the pair that binds, and what the organic arm
-    gives, (W, U) each. What a plan's precision and its regret are read from.
-    """
-    terms, values = (np.empty((outlook.n_worlds, len(users))) for _ in range(2))
+) -> FloatArray:
+    """The organic terms of the pair that binds for each of users who are not free, world by world, (W, U)."""
+    terms = np.empty((outlook.n_worlds, len(users)))
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * rates.organic.shape[1]))
     for start in range(0, len(users), step):
         some = slice(start, start + step)
         rewards = outlook.rewards(users[some])
         shares = best_shares(outlook.acted_on(users[some]), axis=0)
-        values[:, some] = (shares * rewards).sum(axis=0).T
         arms, rivals = rates.arm[some], rates.rival[some]
         for i, j in set(zip(arms.tolist(), rivals.tolist(), strict=True)):
             at = np.flatnonzero((arms == i) & (rivals == j))
             found = organic_terms(rewards[:, at], shares[:, at], arm=i, rival=j, epsilon=epsilon, notion=notion)
             terms[:, start + at] = found.T
-    return terms, values
+    return terms
+
+
+def organic_rounds(outlook: Outlook, users: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How often each arm is the organic one for users, (U, K), and what that gives them in every world, (W, U)."""
+    parts, values = [], np.empty((outlook.n_worlds, len(users)))
+    step = max(1, _CHUNK_VALUES // outlook.n_worlds)
+    for start in range(0, max(len(users), 1), step):
+        some = slice(start, start + step)
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        values[:, some] = (shares * outlook.rewards(users[some])).sum(axis=0).T
+        parts.append(shares.mean(axis=2).T)
+    return np.concatenate(parts), values
+
+
+def broken_constraints(
+    outlook: Outlook,
+    users: FloatArray,
+    rates: FloatArray,
+    *,
+    prior_rewards: FloatArray,
+    promoted_by: FloatArray,
+    open_arms: list[int],
+    epsilon: float,
+    notion: Notion,
+) -> np.ndarray:
+    """Users for whom some constraint fails at their rates by more than three errors, (U,).
+
+    Only a platform that believes otherwise than its users can get there: its organic arm is not their best one.
+    """
+    promoted = promotion_shares(promoted_by, open_arms)
+    explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
+    out = np.zeros(len(users), dtype=bool)
+    k = prior_rewards.shape[1]
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
+    for start in range(0, len(users), step):
+        some = slice(start, start + step)
+        rewards = outlook.rewards(users[some])
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        q = rates[some]
+        for i in range(k):
+            for j in range(k):
+                if i != j:
+                    terms = organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=notion)
+                    error = terms.std(axis=1, ddof=1) / np.sqrt(terms.shape[1])
+                    margin = q * explored[some, i, j] + (1.0 - q) * (terms.mean(axis=1) + 3.0 * error)
+                    out[some] |= margin < 0.0
+    return out
 
 
 def crowd_rate(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.choice import promotion_shares
+from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel, make_panel
 from rcb_bayes.schema import FloatArray
@@ -73,6 +74,12 @@ def sampling_of(panel: Panel, code: int, rates: FloatArray | float) -> FloatArra
     open_arms = [arm for arm in range(panel.promoted_by.shape[1]) if not code >> arm & 1]
     explored = panel.weights * rates
     return explored[:, None] * promotion_shares(panel.promoted_by, open_arms)
+
+
+def check_arms(n_arms: int) -> None:
+    """Refuse more arms than a set's code has bits for."""
+    if n_arms > 62:
+        raise RcbError(f"A cold start is simulated for at most 62 arms, got {n_arms}. Plan for fewer arms at a time.")
 
 
 def first_paths(n_paths: int) -> Paths:
@@ -162,6 +169,7 @@ def saturated_sets(market: Market, *, n_per_arm: int, n_runs: int = 200, seed: i
     Users are explored at one rate for all. A rate of each user's own changes how often an arm is promoted, and with it
     the order. The shares of users are exact for a table, else those of 5,000 users.
     """
+    check_arms(market.n_arms)
     rng = np.random.default_rng(seed)
     panel = make_panel(market, n_users=_N_USERS, rng=rng)
     paths = first_paths(n_runs)

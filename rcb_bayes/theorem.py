@@ -246,8 +246,11 @@ def _sigma(market: Market) -> float:
 def _limiting_rho(market: Market, *, tau: float, n_worlds: int, seed: int) -> tuple[float, float]:
     """Pr(mu0_i - max over the other arms of mu_j >= tau), averaged over users, of the arm for which it is least.
 
-    The theorem's N is so large that posterior means of saturated arms are the truth.
+    The theorem's N is so large that posterior means of saturated arms are the truth. Where arms are coupled these tell
+    about the last one too, and nothing is said: NaN.
     """
+    if not market.prior.arms_independent:
+        return np.nan, np.nan
     rng = np.random.default_rng(seed)
     worlds = draw_worlds(market.prior, n_worlds, rng=rng)
     # Prior rewards that are not linear in beta are costly: a user a world will do.
@@ -266,7 +269,7 @@ def _limiting_rho(market: Market, *, tau: float, n_worlds: int, seed: int) -> tu
 
 
 def _contradiction(rho: float, rho_hat: float, rho_mcse: float, *, tau: float, n_arms: int) -> tuple[str, ...]:
-    if rho <= rho_hat + _Z * rho_mcse:
+    if not rho > rho_hat + _Z * rho_mcse:
         return ()
     return (
         f"rho = {rho:g} contradicts the belief: once {n_arms - 1} arms are known the last one leads by {tau:g} with "

@@ -19,9 +19,11 @@ class Record:
         self.n = 0
         self.lead = np.zeros(n_arms)
         self.squares = np.zeros(n_arms)
+        self.shortfall = 0.0  # what the best arm would have given beyond this one
 
     def add(self, lead: np.ndarray) -> None:
         self.n += len(lead)
+        self.shortfall -= lead.min(axis=1).sum()
         self.lead += lead.sum(axis=0)
         self.squares += (lead**2).sum(axis=0)
 

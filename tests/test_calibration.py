@@ -1,5 +1,6 @@
 """``calibrate``: the paper's settings, feasibility, the course of the cold start, bad input."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior, forward
 from rcb_bayes.calibration import LEAST_RATE
 from rcb_bayes.errors import RcbError
+from tests import plain_cold_start
 
 
 def market_of(mean: Any, variance: Any, covariates: Any = None, *, sigma: float = 0.3) -> Market:
@@ -238,6 +240,97 @@ def test_one_rate_for_all_may_fail_where_rates_of_their_own_do_not():
     assert 0 < each.share_explored < 1
 
 
+def test_the_nearest_epsilon_is_that_of_the_user_who_binds():
+    """Not the one who loses most, but the one whose posterior does not move."""
+    angles = np.linspace(0, 0.2, 100)
+    users = np.vstack([np.column_stack([np.cos(angles), np.zeros(100)]), [[0.0, 1.0]]])
+    market = market_of([[1.0, 0.5], [0.0, 0.0]], np.diag([1, 1e-6, 1, 1e-6]), rcb.Empirical(users))
+    plan = rcb.calibrate(market, personalised=False, n_per_arm=20, n_worlds=300, seed=1)
+    assert not plan.feasible
+    assert plan.nearest_epsilon == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_cold_start_that_may_never_end_has_no_length():
+    users = rcb.Empirical([[1.0, 0.0], [0.8, 0.6]], weights=[0.01, 0.99])
+    means = [[0.5, 0.1667], [0.48, 0.01], [0.0, 0.6667]]
+    variances = np.diag([0.0055, 0.0055, 0.5, 0.01, 0.1, 0.1])
+    plan = rcb.calibrate(market_of(means, variances, users, sigma=0.05), n_per_arm=1, n_worlds=500, seed=1)
+    assert not plan.feasible
+    assert plan.expected_cold_start == plan.expected_regret == np.inf
+
+
+# --- what does not matter, and what does -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.1, 0.7])
+def test_rates_do_not_depend_on_the_level_of_rewards(level: float):
+    """A constant added to all arms: ties that no sample resolves must stay ties, whatever the decimals."""
+
+    def rates(t: float) -> np.ndarray:
+        means = [[t + 0.5, t], [t - 0.5, t + 0.3], [t - 0.05, t]]
+        market = market_of(means, 0.3, rcb.Empirical(np.eye(2)))
+        plan = rcb.calibrate(market, n_per_arm=4, n_worlds=2000, audit_worlds=10**9, guard=False, seed=1)
+        return plan.rate(np.eye(2), saturated=["arm_0", "arm_1"])
+
+    np.testing.assert_allclose(rates(level), rates(0.5), atol=1e-6)
+
+
+def test_an_arm_without_doubt_that_ties_is_no_obstacle():
+    plan = rcb.calibrate(one_type([0.7, 0.3, 0.3], [0.3, 0.0, 0.2]), n_per_arm=4, n_worlds=500, seed=1)
+    assert plan.feasible
+
+
+def test_pulls_and_regret_of_one_rate_for_all_are_those_of_a_plain_run():
+    """Free users have organic rounds too, and take the better arm in them."""
+    means, variance, sigma, n = np.array([[0.5, 0.2], [0.0, 0.2]]), 0.5, 0.3, 5
+    users = rcb.Empirical(np.eye(2), weights=[0.3, 0.7])
+    plan = rcb.calibrate(
+        market_of(means, variance, users, sigma=sigma), personalised=False, n_per_arm=n, n_worlds=2000, seed=1
+    )
+    records, length = plain_cold_start.run(
+        means,
+        np.full((2, 2), variance),
+        weights=np.array([0.3, 0.7]),
+        sigma=sigma,
+        n_per_arm=n,
+        rates=lambda arms: np.full(2, plan.exploration_rate),
+        n_runs=20_000,
+        seed=2,
+    )
+    pulls = np.array([sum(part.n for (_, _, arm), part in records.items() if arm == k) for k in range(2)]) / 20_000
+    assert abs(length.mean() - plan.expected_cold_start) < 4 * np.hypot(
+        plan.expected_cold_start_mcse, length.std() / np.sqrt(20_000)
+    )
+    np.testing.assert_allclose(pulls, plan.expected_pulls, rtol=0.03)
+    loss = sum(part.shortfall for part in records.values()) / 20_000
+    assert abs(loss - plan.expected_regret) < 4 * plan.expected_regret_mcse + 0.02 * loss
+
+
+def test_a_platform_that_believes_otherwise_is_not_called_feasible():
+    """It promotes what users take for the worse arm from the first round on."""
+    market = Market(
+        prior=Prior.gaussian([[0.3], [0.5]], 0.3),
+        platform_prior=Prior.gaussian([[0.6], [0.2]], 0.3),
+        covariates=rcb.Empirical([[1.0]]),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    plan = rcb.calibrate(market, n_per_arm=4, n_worlds=300, seed=1)
+    assert not plan.feasible
+    assert "believes otherwise" in plan.reason
+
+
+def test_too_many_arms_are_refused():
+    with pytest.raises(RcbError, match="at most 62 arms"):
+        rcb.calibrate(market_of(np.zeros((63, 1)), 0.2, rcb.Empirical([[1.0]])), n_worlds=50)
+
+
+def test_rows_without_weight_do_not_bind():
+    rows = [[1.0, 0.0], [0.0, 1.0]]
+    with_it = market_of([[0.5, 5.0], [0.3, 0.0]], 0.3, rcb.Empirical(rows, weights=[1.0, 0.0]))
+    plan = rcb.calibrate(with_it, personalised=False, n_per_arm=8, n_worlds=300, seed=1)
+    assert plan.feasible
+
+
 # --- other markets ---------------------------------------------------------------------------------------------------
 
 
@@ -265,6 +358,18 @@ def test_bernoulli_rewards_have_rates_for_the_rows_of_a_table():
     np.testing.assert_array_equal(Plan.from_json(plan.to_json()).rate(users), rates)
 
 
+def test_bernoulli_users_reckon_with_probabilities():
+    """At a stage without a plan as well: logits and probabilities may rank arms differently."""
+    prior = Prior.gaussian([[2.0], [1.0], [1.98]], [0.01, 0.5, 25.0])
+    market = Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.BernoulliLogit())
+    plan = rcb.calibrate(market, n_per_arm=4, n_worlds=100, seed=1)
+    assert "0.88 of arm_0" in plan.explain([1.0])
+    unplanned = replace(plan, stages=())
+    assert unplanned.rate([1.0], saturated=["arm_0", "arm_1"]) == 0.0
+    with pytest.raises(RcbError, match="rows of the covariates' table"):
+        unplanned.rate([1.1], saturated=["arm_0", "arm_1"])
+
+
 def test_bernoulli_rewards_of_any_user_have_one_rate_for_all():
     prior = Prior.gaussian([[0.4, 0.0], [0.3, 0.0]], 1.0)
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.BernoulliLogit())
@@ -273,7 +378,7 @@ def test_bernoulli_rewards_of_any_user_have_one_rate_for_all():
 
 
 def test_whose_belief_it_is_is_said():
-    prior, other = Prior.gaussian([[0.3], [0.0]], 0.3), Prior.gaussian([[0.2], [0.0]], 0.3)
+    prior, other = Prior.gaussian([[0.3], [0.28]], 0.3), Prior.gaussian([[0.29], [0.28]], 0.3)
     market = Market(prior=prior, platform_prior=other, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=300, seed=1)
     assert any("users' belief" in note for note in plan.notes)

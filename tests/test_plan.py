@@ -105,7 +105,11 @@ def test_numbers_that_json_does_not_have_survive():
         ("[1, 2]", "no plan of format"),
         ('{"format": 99}', "no plan of format"),
         ('{"format": 1, "epsilon": 0.05}', "lacks or adds fields"),
+        (json.dumps({**json.loads(plan().to_json()), "epsilon": "x"}), "damaged"),
+        (json.dumps({**json.loads(plan().to_json()), "prior_mean": {"data": "A"}}), "damaged"),
+        (json.dumps({**json.loads(plan().to_json()), "stages": [{}]}), "damaged"),
     ],
+    ids=["empty", "a list", "other format", "few fields", "text for a number", "broken array", "broken stage"],
 )
 def test_text_that_is_no_plan_is_refused(text: str, message: str):
     with pytest.raises(RcbError, match=message):

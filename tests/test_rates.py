@@ -14,7 +14,9 @@ from rcb_bayes.rates import (
     UserRates,
     binding_terms,
     crowd_rate,
+    explored_terms,
     largest_rate,
+    organic_rounds,
     subset,
     user_rates,
 )
@@ -170,10 +172,26 @@ def test_the_binding_terms_are_those_of_the_pair_that_binds():
     outlook, users, prior = some_market(60)
     found = rates_of(outlook, users, prior, "user", 0.1)
     bound = np.flatnonzero(~found.is_free)
-    terms, values = binding_terms(outlook, users[bound], subset(found, bound), epsilon=0.05, notion="user")
+    terms = binding_terms(outlook, users[bound], subset(found, bound), epsilon=0.05, notion="user")
     np.testing.assert_allclose(terms.mean(axis=0), found.gain[bound])
     np.testing.assert_allclose(terms.std(axis=0, ddof=1), found.spread[bound])
-    np.testing.assert_allclose(values, outlook.rewards(users[bound]).max(axis=0).T)
+
+
+def test_organic_rounds_give_the_best_expectation():
+    outlook, users, prior = some_market(60)
+    shares, values = organic_rounds(outlook, users)
+    np.testing.assert_allclose(values, outlook.rewards(users).max(axis=0).T)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    found = rates_of(outlook, users, prior, "user", 0.0)
+    np.testing.assert_allclose(shares[~found.is_free], found.organic[~found.is_free])
+
+
+def test_ties_up_to_rounding_cost_nothing():
+    """Two open arms whose prior rewards differ in the last bit: a user with epsilon 0 is not refused for that."""
+    prior = np.array([[1.0, 0.1 + 0.2, 0.3]])
+    terms = explored_terms(prior, np.array([[0.0, 0.5, 0.5]]), epsilon=0.0, notion="user")
+    assert terms[0, 2, 1] == 0.0
+    assert terms[0, 2, 0] < 0.0
 
 
 def test_the_platform_recommends_by_its_own_expectations():
