@@ -20,7 +20,6 @@ from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 1_000_000
-_STEPS = 20
 
 
 def users_guard(
@@ -33,7 +32,7 @@ def users_guard(
     slack: float,
 ) -> FloatArray:
     """c_i of users (U, d), some at a time, (U, K)."""
-    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1]))
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1] ** 2))
     return np.concatenate(
         [
             guard_factors(
@@ -66,41 +65,42 @@ def guard_factors(
     chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(gamma, u)).reshape(k, u, w)
     best = is_best(scores, axis=0)
     fixed, extra = (epsilon, 0.0) if notion == "proof" else (0.0, epsilon)
-    out = np.ones((u, k))
-    for i in range(k):
-        at_best, elsewhere = np.where(best[i], chances[i], 0.0), np.where(best[i], 0.0, chances[i])
-        own = rewards[i] + extra
-        for j in range(k):
-            if i != j:
-                lead = own - rewards[j]
-                gained, lost = at_best * lead, -elsewhere * lead  # (U, W), never both other than zero
-                if notion == "definition":
-                    gained, lost = gained.mean(axis=0, keepdims=True), lost.mean(axis=0, keepdims=True)
-                np.minimum(out[:, i], _largest_cut(gained, lost, fixed=fixed, slack=slack), out=out[:, i])
-    return out
+    lead = rewards[:, None] - rewards[None] + extra  # (K, K, U, W)
+    lead *= chances[:, None]
+    gained = np.where(best[:, None], lead, 0.0)
+    lost = gained - lead  # never both other than zero
+    if notion == "definition":
+        gained, lost = gained.mean(axis=2, keepdims=True), lost.mean(axis=2, keepdims=True)
+    cuts = _largest_cuts(gained, lost, fixed=fixed, slack=slack)  # (K, K, U)
+    cuts[range(k), range(k)] = 1.0
+    return np.broadcast_to(cuts.min(axis=1).T, (u, k))
 
 
-def _largest_cut(gained: FloatArray, lost: FloatArray, *, fixed: float, slack: float) -> FloatArray:
-    """The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (U, W) -> (U,); 0 if none."""
-    n = gained.shape[1]
-    gain, loss = gained.mean(axis=1), lost.mean(axis=1)
+def _largest_cuts(gained: FloatArray, lost: FloatArray, *, fixed: float, slack: float) -> FloatArray:
+    r"""The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (..., W) -> (...); 0 if none.
+
+    The bound is concave in c. Where it holds at 0 and not at 1, c is the smaller root of
+    :math:`(A - c B)^2 = s^2 (v_g - 2 c v_{gl} + c^2 v_l)`.
+    """
+    n = gained.shape[-1]
+    gain, loss = gained.mean(axis=-1), lost.mean(axis=-1)
+    pairs = ((gained, gained, gain, gain), (lost, lost, loss, loss), (gained, lost, gain, loss))
     of_gain, of_loss, of_both = (
-        (np.einsum("uw,uw->u", one, two) - n * first * second) / (n - 1)
-        for one, two, first, second in (
-            (gained, gained, gain, gain),
-            (lost, lost, loss, loss),
-            (gained, lost, gain, loss),
-        )
+        (np.einsum("...w,...w->...", one, two) - n * first * second) / (n - 1) for one, two, first, second in pairs
     )
 
-    def holds(c: FloatArray | float) -> np.ndarray:
+    def bound(c: float) -> FloatArray:
         spread = of_gain - 2.0 * c * of_both + c**2 * of_loss
-        return fixed + gain - c * loss - slack * np.sqrt(np.maximum(spread, 0.0)) >= 0.0
+        return fixed + gain - c * loss - slack * np.sqrt(np.maximum(spread, 0.0))
 
-    low, high = np.zeros(len(gain)), np.ones(len(gain))
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        fits = holds(middle)
-        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    never_lost = lost.max(axis=1) <= 0.0  # nothing to cut: the arm is as good as any where it is not the best
-    return np.where(never_lost | holds(1.0), 1.0, low)
+    whole = (bound(1.0) >= 0.0) | (lost.max(axis=-1) <= 0.0)  # or nothing is ever lost
+    a = loss**2 - slack**2 * of_loss
+    half = -((fixed + gain) * loss - slack**2 * of_both)  # b / 2
+    free = (fixed + gain) ** 2 - slack**2 * of_gain
+    root = np.sqrt(np.maximum(half**2 - a * free, 0.0))
+    turned = -(half + np.where(half >= 0.0, root, -root))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([turned / a, free / turned])
+    roots = np.where((roots >= 0.0) & (roots <= 1.0), roots, np.inf).min(axis=0)
+    cut = np.where((bound(0.0) >= 0.0) & np.isfinite(roots), roots, 0.0)
+    return np.where(whole, 1.0, cut)
