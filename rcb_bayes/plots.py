@@ -25,6 +25,8 @@ _TRADEOFF_LABELS = {
 }
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 _NOBODY = "#BBBBBB"
+_FEW_WORLDS = 8  # drawn one by one
+_MOST_POINTS = 2000  # of a curve
 _ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
 
 
@@ -150,6 +152,60 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     axes.set_ylabel(_TRADEOFF_LABELS[figure])
     axes.set_title("What a smaller epsilon costs")
     axes.legend(title="samples per arm", frameon=False)
+    return axes
+
+
+def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """Cumulative regret: the mean over worlds with a band of two standard errors, and a few worlds as thin lines.
+
+    The end of the cold start, averaged over the worlds in which it ended, is marked.
+
+    Parameters
+    ----------
+    runs : the result of ``simulate``, thinned or not
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        One world alone, selected by a number: keep the dimension, as in ``runs.isel(world=[0])``.
+    """
+    from matplotlib.figure import Figure
+
+    if "world" not in runs.dims:
+        raise RcbError("These runs have no dimension 'world'. Keep it, as in runs.isel(world=[0]).")
+    if axes is None:
+        axes = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+    total = np.cumsum(runs["regret"].transpose("world", "t").values, axis=1)  # (worlds, rounds)
+    shown = np.unique(np.linspace(0, total.shape[1] - 1, _MOST_POINTS).round().astype(int))
+    rounds, total = np.append(0, runs["t"].values[shown]), np.pad(total[:, shown], ((0, 0), (1, 0)))
+    n_worlds = len(total)
+    if n_worlds > 1:
+        for k, row in enumerate(total[:_FEW_WORLDS]):
+            axes.plot(rounds, row, color=_NOBODY, linewidth=0.7, label=None if k else "single worlds")
+    mean = total.mean(axis=0)
+    axes.plot(rounds, mean, color=PALETTE[0], label=f"mean of {n_worlds:,} worlds" if n_worlds > 1 else "one world")
+    if n_worlds > 1:
+        error = total.std(axis=0, ddof=1) / np.sqrt(n_worlds)
+        axes.fill_between(
+            rounds,
+            mean - 2 * error,
+            mean + 2 * error,
+            color=PALETTE[0],
+            alpha=0.25,
+            linewidth=0,
+            label="± 2 standard errors",
+        )
+    lengths = runs["cold_start_length"].values
+    if (lengths > 0).any():
+        end = lengths[lengths > 0].mean()
+        axes.axvline(end, color=PALETTE[5], linestyle="--", linewidth=1.0, label=f"end of the cold start ({end:,.0f})")
+    axes.set_xlim(0, rounds[-1])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("round t")
+    axes.set_ylabel("cumulative regret (in units of the reward)")
+    axes.set_title("Regret against the best arm for each user")
+    axes.legend(frameon=False)
     return axes
 
 

@@ -23,7 +23,7 @@ from rcb_bayes.prior import load_prior
 
 SMALL = ("--worlds", "200", "--audit-worlds", "200", "--n-per-arm", "10")
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
-ARRAYS = {"prior_mean", "platform_mean"}
+ARRAYS = {"prior_mean", "platform_mean", "known"}
 FIRM = (
     "import pymc as pm\n\n\ndef build_model(lead=1.0):\n"
     "    with pm.Model(coords={'arm': ['old', '[new]'], 'feature': ['x']}) as model:\n"
@@ -279,12 +279,13 @@ def test_json_has_every_figure_and_no_array(rcb: Run, options: tuple[str, ...]) 
     assert len(outcome.out) < 10_000
     more: dict[str, Any] = {} if not options else {"personalised": False}
     plan = plan_of(notion="definition" if "definition" in options else "user", **more)
-    for name in names - {"stages"}:
+    for name in names - {"stages", "guards"}:
         assert result[name] == _as_json(getattr(plan, name)), name
     for stage, planned in zip(result["stages"], plan.stages, strict=True):
         assert set(stage) == {item.name for item in fields(PlannedStage)} - {"rule"}
         for name, value in stage.items():
             assert value == _as_json(getattr(planned, name)), name
+    assert result["guards"] == [{"kept": rule.kept, "closed": rule.closed} for rule in plan.guards]
     assert result["horizon"] == 1000
     assert result["share_of_horizon"] == _as_json(plan.expected_cold_start / 1000)
     assert outcome.code == (0 if result["feasible"] else 1)

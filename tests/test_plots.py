@@ -21,7 +21,7 @@ from rcb_bayes.gaps import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.plan import Plan
-from rcb_bayes.plots import PALETTE, plot_frontier, plot_rates, plot_tradeoff
+from rcb_bayes.plots import PALETTE, plot_frontier, plot_rates, plot_regret, plot_tradeoff
 from rcb_bayes.prior import Prior
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -306,3 +306,69 @@ def test_the_tradeoff_has_a_line_for_each_n_and_marks_what_is_not_feasible(figur
 def test_a_figure_that_does_not_exist_is_refused() -> None:
     with pytest.raises(RcbError, match="Did you mean 'price'"):
         plot_tradeoff(small_curve(), figure="prize")
+
+
+# --- regret ----------------------------------------------------------------------------------------------------------
+
+
+def runs_of(n_worlds: int, *, n: int = 50, every: int = 1, lengths: tuple[int, ...] | None = None) -> xr.Dataset:
+    regret = np.random.default_rng(1).random((n_worlds, n))
+    ends = np.array(lengths or (10,) * n_worlds)
+    return xr.Dataset(
+        {"regret": (("world", "t"), regret), "cold_start_length": (("world",), ends)},
+        coords={"t": every * np.arange(1, n + 1), "world": np.arange(n_worlds)},
+    )
+
+
+def labels_of(axes: Axes) -> list[str]:
+    legend = axes.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_regret_is_cumulated_and_averaged_over_worlds(tmp_path: Path) -> None:
+    runs = runs_of(5, lengths=(10, 20, -1, 30, 20))
+    axes = plot_regret(runs)
+    total = np.pad(np.cumsum(runs["regret"].values, axis=1), ((0, 0), (1, 0)))
+    *single, mean, end = axes.lines
+    for line, row in zip(single, total, strict=True):
+        np.testing.assert_allclose(np.asarray(line.get_ydata()), row)
+    np.testing.assert_array_equal(np.asarray(mean.get_xdata()), np.arange(51))
+    np.testing.assert_allclose(np.asarray(mean.get_ydata()), total.mean(axis=0))
+    band = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    error = total[:, -1].std(ddof=1) / np.sqrt(5)
+    assert band.max() == pytest.approx(total[:, -1].mean() + 2 * error)
+    assert set(np.asarray(end.get_xdata()).tolist()) == {20.0}  # of the worlds in which it ended
+    assert labels_of(axes) == ["single worlds", "mean of 5 worlds", "± 2 standard errors", "end of the cold start (20)"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("round t", "cumulative regret (in units of the reward)")
+    _save(axes, tmp_path)
+
+
+def test_few_of_many_worlds_and_points_are_drawn(tmp_path: Path) -> None:
+    axes = plot_regret(runs_of(30, n=5000))
+    assert len(axes.lines) == 8 + 2
+    assert len(np.asarray(axes.lines[0].get_xdata())) == 2001
+    assert np.asarray(axes.lines[0].get_xdata())[-1] == 5000
+    _save(axes, tmp_path)
+
+
+def test_thinned_runs_keep_their_rounds() -> None:
+    axes = plot_regret(runs_of(3, every=100))
+    assert np.asarray(axes.lines[0].get_xdata()).tolist() == list(range(0, 5001, 100))
+
+
+def test_one_world_has_no_band(tmp_path: Path) -> None:
+    axes = plot_regret(runs_of(1, lengths=(-1,)))
+    assert labels_of(axes) == ["one world"]
+    assert not axes.collections
+    _save(axes, tmp_path)
+
+
+def test_axes_of_the_regret_may_be_given() -> None:
+    given = Figure().subplots()
+    assert plot_regret(runs_of(2), axes=given) is given
+
+
+def test_a_world_without_its_dimension_is_refused() -> None:
+    with pytest.raises(RcbError, match=r"Keep it, as in runs.isel\(world=\[0\]\)"):
+        plot_regret(runs_of(2).isel(world=0))

@@ -24,7 +24,26 @@ _FEASIBLE, _INFEASIBLE = 0, 1
 _MOST_ROWS = 8
 _FIGURE_USERS = 1000
 _ZERO = 1e-12  # what rounding leaves of an eigenvalue that is zero
-_ARRAYS = ("prior_mean", "platform_mean", "stages")  # of a plan; its file has them
+_ARRAYS = ("prior_mean", "platform_mean", "stages", "guards", "known")  # of a plan; its file has them
+
+EpsilonOption = Annotated[float, typer.Option("--epsilon", help="What users put up with, in units of the reward.")]
+NotionOption = Annotated[
+    str, typer.Option("--notion", help="In which sense: user (the strongest), proof or definition.")
+]
+PersonalisedOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--personalised/--uniform",
+        help=r"A rate for each user, or one for all.  \[default: personalised; uniform for --notion definition]",
+    ),
+]
+SamplesOption = Annotated[int, typer.Option("--n-per-arm", min=1, help="N, samples of every arm.")]
+AuditWorldsOption = Annotated[
+    int, typer.Option("--audit-worlds", min=50, help="Worlds of the audit to be passed; more allow higher rates.")
+]
+GuardOption = Annotated[
+    bool, typer.Option("--guard/--no-guard", help="Cut off-best recommendations where users would not follow them.")
+]
 
 
 def command(
@@ -32,23 +51,13 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = "sphere",
     noise: NoiseOption = None,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="What users put up with, in units of the reward.")] = 0.05,
-    notion: Annotated[
-        str, typer.Option("--notion", help="In which sense: user (the strongest), proof or definition.")
-    ] = "user",
-    personalised: Annotated[
-        bool | None,
-        typer.Option(
-            "--personalised/--uniform",
-            help=r"A rate for each user, or one for all.  \[default: personalised; uniform for --notion definition]",
-        ),
-    ] = None,
-    n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="N, samples of every arm.")] = 50,
+    epsilon: EpsilonOption = 0.05,
+    notion: NotionOption = "user",
+    personalised: PersonalisedOption = None,
+    n_per_arm: SamplesOption = 50,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
-    audit_worlds: Annotated[
-        int,
-        typer.Option("--audit-worlds", min=50, help="Worlds of the audit to be passed; more allow higher rates."),
-    ] = 1000,
+    audit_worlds: AuditWorldsOption = 1000,
+    guard: GuardOption = True,
     horizon: Annotated[
         int | None, typer.Option("--horizon", min=1, help="Rounds in all: says what share the cold start takes.")
     ] = None,
@@ -61,9 +70,9 @@ def command(
     Rates are the largest that an independent audit of --audit-worlds worlds will pass, by simulation of the cold start.
     With --out the plan itself (plan.json) and a map of the rates (rates.png) are written.
     """
-    personalised = _as_choice(notion, personalised)
+    personalised = as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
-    _check_rewards(market, personalised=personalised)
+    check_rewards(market, personalised=personalised)
     from rcb_bayes.calibration import calibrate
 
     plan = calibrate(
@@ -74,6 +83,7 @@ def command(
         n_per_arm=n_per_arm,
         n_worlds=worlds,
         audit_worlds=audit_worlds,
+        guard=guard,
         seed=seed,
     )
     quiet = is_stdout(json_file)
@@ -108,7 +118,8 @@ def plan_figures(plan: "Plan") -> dict[str, Any]:
         {item.name: _plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
         for stage in plan.stages
     ]
-    return figures | {"stages": stages}
+    guards = [{"kept": rule.kept, "closed": rule.closed} for rule in plan.guards]
+    return figures | {"stages": stages, "guards": guards}
 
 
 def _plain(value: Any) -> Any:
@@ -117,7 +128,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _as_choice(notion: str, personalised: bool | None) -> bool:
+def as_choice(notion: str, personalised: bool | None) -> bool:
     """Whether the plan is personalised, in the words of the command line where it cannot be."""
     from rcb_bayes.margins import as_notion
 
@@ -131,7 +142,8 @@ def _as_choice(notion: str, personalised: bool | None) -> bool:
     return False
 
 
-def _check_rewards(market: "Market", *, personalised: bool) -> None:
+def check_rewards(market: "Market", *, personalised: bool) -> None:
+    """Refuse rates of each user's own where they cannot be known."""
     from rcb_bayes.covariates import Empirical
 
     if personalised and not market.noise.is_gaussian and not isinstance(market.covariates, Empirical):
@@ -240,6 +252,10 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         of_horizon += ": it ends before the cold start does"
     regret = figure(plan.expected_regret, plan.expected_regret_mcse)
     a_round = f", {plan.expected_regret / plan.expected_cold_start:.3g} a round" if ends else ""
+    guard = []
+    if plan.guards:
+        first, last = plan.guards[0], plan.guards[-1]
+        guard = [("guard keeps", f"{_percent(first.kept)} of off-best recommendations, later {_percent(last.kept)}")]
     return [
         ("samples per arm", f"N = {plan.n_per_arm:,}"),
         ("exploration rate", rate),
@@ -247,6 +263,7 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         ("regret until then", f"{regret}{a_round}"),
         ("users", f"{_percent(plan.share_explored)} explored; {_percent(plan.share_free)} need no subsidy"),
         ("least favoured arm", f"tau = {tau}, rho = {rho}"),
+        *guard,
     ]
 
 
