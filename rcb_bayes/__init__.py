@@ -11,6 +11,8 @@ from rcb_bayes._version import __version__
 if TYPE_CHECKING:
     from rcb_bayes.assumptions import Check as Check
     from rcb_bayes.assumptions import check_assumptions as check_assumptions
+    from rcb_bayes.auditing import Audit as Audit
+    from rcb_bayes.auditing import audit as audit
     from rcb_bayes.calibration import calibrate as calibrate
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from rcb_bayes.oracle import SklearnOracle as SklearnOracle
     from rcb_bayes.plan import Plan as Plan
     from rcb_bayes.plots import plot_frontier as plot_frontier
+    from rcb_bayes.plots import plot_margins as plot_margins
     from rcb_bayes.plots import plot_rates as plot_rates
+    from rcb_bayes.plots import plot_regret as plot_regret
     from rcb_bayes.plots import plot_tradeoff as plot_tradeoff
     from rcb_bayes.policies import Greedy as Greedy
     from rcb_bayes.policies import LinThompson as LinThompson
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from rcb_bayes.tradeoffs import tradeoff as tradeoff
 
 _HOMES = {
+    "Audit": "auditing",
     "Ball": "covariates",
     "BernoulliLogit": "noise",
     "Check": "assumptions",
@@ -77,6 +82,7 @@ _HOMES = {
     "Sphere": "covariates",
     "Statistics": "posterior",
     "Uniform": "covariates",
+    "audit": "auditing",
     "calibrate": "calibration",
     "check_assumptions": "assumptions",
     "estimate_gaps": "gaps",
@@ -87,7 +93,9 @@ _HOMES = {
     "load_prior": "prior",
     "make_engine": "posterior",
     "plot_frontier": "plots",
+    "plot_margins": "plots",
     "plot_rates": "plots",
+    "plot_regret": "plots",
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",

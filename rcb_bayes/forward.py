@@ -212,7 +212,7 @@ class StageSimulator:
         )
         if free.all() and self.settings.personalised and not wanted:
             return stage
-        outlook, own = self._simulated(code, paths, members, sampling)
+        outlook, own = self.simulated(code, paths, members, sampling)
         gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, list(arms_of(code))].max(axis=2)[:, :, None]
         stage.gap = best_gap(gaps)
         stage.outlook, stage.own = outlook, own
@@ -329,7 +329,7 @@ class StageSimulator:
 
     # --- simulation ---
 
-    def _simulated(
+    def simulated(
         self, code: int, paths: Paths, members: np.ndarray, sampling: dict[int, FloatArray]
     ) -> tuple[Outlook, OwnUsers]:
         """Worlds at this stage: designs of the paths that lead here, rewards, posterior means."""

@@ -15,7 +15,7 @@ from rcb_bayes.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
 
 N_EPOCHS = 4
 MAX_WORLDS = 1000
-_CRITICAL = 3.5  # errors: a simultaneous band over users, arms and rivals
+_CRITICAL = 4.5  # errors: a simultaneous band over users, arms, rivals and epochs
 
 
 def compute_guards(forward: Forward, *, options: Exploiting) -> tuple[GuardRule, ...]:

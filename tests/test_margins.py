@@ -121,10 +121,12 @@ def bands(lower: float, upper: float) -> Bands:
     [
         (0.1, 0.3, False, 50, 0, "pass"),
         (0.0, 0.3, False, 0, 40, "pass"),
-        (0.1, 0.3, False, 50, 3, "inconclusive"),
+        (0.05, 0.3, False, 50, 3, "inconclusive"),
+        (0.1, 0.3, False, 50, 3, "pass"),
         (-0.1, 0.3, False, 50, 0, "inconclusive"),
         (-0.3, -0.1, False, 50, 90, "fail"),
         (-0.3, -0.1, False, 30, 90, "inconclusive"),
+        (-0.3, -0.2, False, 30, 90, "fail"),
         (-0.3, 0.1, True, 0, 0, "pass"),
     ],
 )
@@ -134,6 +136,9 @@ def test_verdicts(lower: float, upper: float, always: bool, events: int, negativ
         always_holds=np.array([always]),
         n_events=np.array([events]),
         n_negative=np.array([negative]),
+        gain=np.array([1.0]),
+        loss=np.array([1.0]),
+        n_worlds=100,
     )
     assert found.tolist() == [verdict]
 
@@ -146,7 +151,15 @@ def test_a_rare_disaster_is_not_passed_over():
         values = np.where(rng.random((1000, 1)) < 1e-3, -1.0, 0.0005)
         found = simultaneous_bands(values)
         negative = (values < 0).sum(axis=0)
-        verdict = judge_bands(found, always_holds=negative == 0, n_events=np.array([500]), n_negative=negative)
+        verdict = judge_bands(
+            found,
+            always_holds=negative == 0,
+            n_events=np.array([500]),
+            n_negative=negative,
+            gain=np.ones(1),
+            loss=np.ones(1),
+            n_worlds=1000,
+        )
         passed += verdict[0] == "pass" and negative[0] > 0
         trusting += found.lower[0] >= 0 and negative[0] > 0
     assert passed == 0
