@@ -209,6 +209,41 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     return axes
 
 
+def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" = None) -> "Axes":
+    """The lowest margin of each stage over users, arms and rivals, with the bounds of that cell, and -epsilon.
+
+    Parameters
+    ----------
+    margins : of an ``Audit``
+    axes : where to draw; a figure of its own unless given
+    """
+    from matplotlib.figure import Figure
+
+    if axes is None:
+        axes = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+    colours = {0: PALETTE[2], 1: PALETTE[1], 2: PALETTE[5]}
+    names = ("pass", "inconclusive", "fail")
+    for k, stage in enumerate(margins["stage"].values):
+        part = margins.sel(stage=stage)
+        code = int(part["verdict"].max())
+        lowest = part["estimate"].where(part["verdict"] == code)
+        place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
+        cell = part.isel(dict(zip(lowest.dims, (int(n) for n in place), strict=True)))
+        value = cell["estimate"].item()
+        bounds = [[max(value - cell["lower"].item(), 0.0)], [max(cell["upper"].item() - value, 0.0)]]
+        axes.errorbar([k], [value], yerr=bounds, fmt="o", color=colours[code], capsize=3)
+    for code, colour in colours.items():
+        axes.plot([], [], "o", color=colour, label=names[code])
+    axes.axhline(-epsilon, color="black", linewidth=1, linestyle="--", label="-epsilon")
+    axes.set_xticks(
+        range(margins.sizes["stage"]), [str(name) for name in margins["stage"].values], rotation=30, ha="right"
+    )
+    axes.set_ylabel("lowest margin (in units of the reward)")
+    axes.set_title("What users would lose by following, at each stage")
+    axes.legend(frameon=False)
+    return axes
+
+
 def _draw_map(axes: "Axes", places: FloatArray, rates: FloatArray) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
