@@ -77,7 +77,10 @@ def command(
     spread: Annotated[
         str, typer.Option("--spread", help="What the spread gamma follows: the posterior's error, or the paper's.")
     ] = "posterior",
-    spread_multiple: Annotated[float, typer.Option("--spread-multiple", help="gamma is multiplied by this.")] = 1.0,
+    spread_multiple: Annotated[
+        float | None,
+        typer.Option("--spread-multiple", help="gamma is multiplied by this; the plan's own multiple unless given."),
+    ] = None,
     inflation: Annotated[
         str, typer.Option("--inflation", help="How prior variances grow in exploitation: none, log, sqrt or linear.")
     ] = "none",
@@ -268,7 +271,8 @@ def _guard_words(plan: "Plan") -> str:
 def _print_runs(
     console: Console, found: dict[str, Any], plan: "Plan", options: "Exploiting", *, horizon: int, n_worlds: int
 ) -> None:
-    more = "" if options.spread_multiple == 1 else f" times {options.spread_multiple:g}"
+    multiple = plan.spread_multiple if options.spread_multiple is None else options.spread_multiple
+    more = "" if multiple == 1 else f" times {multiple:g}"
     how = f"{options.clock} clock, feed {options.feed}, {options.spread} spread{more}, inflation {options.inflation}"
     guarded = "guarded" if options.guard and plan.guards else "not guarded"
     many = "1 world" if n_worlds == 1 else f"{n_worlds:,} worlds"
