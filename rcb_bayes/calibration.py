@@ -10,14 +10,14 @@ from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.forward import Forward, Settings, Stage, run_forward
-from rcb_bayes.guards import compute_guards
+from rcb_bayes.guards import compute_guards, tuned_multiple
 from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
 from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRule
 from rcb_bayes.rates import LinearOutlook, broken_constraints, explored_terms
 from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import FloatArray, as_count, is_number, suggestion
 from rcb_bayes.worlds import draw_worlds
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
@@ -37,6 +37,8 @@ def calibrate(
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
     guard: bool = True,
+    spread: str = "posterior",
+    horizon: int = 10_000,
     engine: str = "auto",
     seed: int = 0,
 ) -> Plan:
@@ -50,6 +52,7 @@ def calibrate(
     n_per_arm : N, samples of every arm
     n_worlds : simulated worlds behind the rates of each stage
     audit_worlds : worlds of the audit that the plan is to pass; more of them allow higher rates
+    spread : "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``
     guard : whether off-best recommendations of the exploitation stage are cut where users would not follow them
 
     Returns
@@ -76,11 +79,17 @@ def calibrate(
         engine=engine,
         seed=seed,
     )
+    if spread not in ("posterior", "tuned"):
+        close = suggestion(str(spread), ("posterior", "tuned"))
+        raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
+    horizon = as_count(horizon, name="horizon", least=1)
     forward = run_forward(market, settings)
     plan = as_plan(forward)
-    if not (guard and plan.feasible):
+    if not plan.feasible:
         return plan
-    return replace(plan, guards=compute_guards(forward, options=Exploiting()))
+    multiple = tuned_multiple(forward, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
+    guards = compute_guards(forward, options=Exploiting(spread_multiple=multiple)) if guard else ()
+    return replace(plan, guards=guards, spread_multiple=multiple)
 
 
 def as_plan(forward: Forward) -> Plan:

@@ -93,6 +93,12 @@ class EpochWorlds:
         factors = None if guard is None else np.tile(guard.T, (1, w))
         return ipgs_probabilities(scores, np.repeat(self.gamma, u), guard=factors).reshape(k, w, u)
 
+    def regret(self, users: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
+        """Expected regret of a round of this epoch in every world, averaged over users, (W,); ``guard`` (U, K)."""
+        truth = self.worlds.beta.transpose(1, 0, 2) @ users.T  # (K, W, U)
+        given = (self.probabilities(users, guard=guard) * truth).sum(axis=0)
+        return (truth.max(axis=0) - given).mean(axis=1)
+
     def run(self, guard: FloatArray | None = None) -> None:
         """Rounds of the epoch, in all worlds; ``guard`` (P, K) for the users of the panel."""
         w, k, d = self.means.shape
@@ -133,7 +139,7 @@ class EpochWorlds:
     def _spread(self, covariance: FloatArray) -> FloatArray:
         """gamma = 4 sqrt(K/E) in every world, (W,)."""
         k, d = self.market.n_arms, self.market.n_features
-        multiple = 4.0 * self.options.spread_multiple
+        multiple = 4.0 * (self.options.spread_multiple or 1.0)
         if self.options.spread == "paper":
             sigma = noise_sd(self.worlds, self.market.noise)
             error = (sigma**2 * d + 1.0) / (self.market.covariates.phi0 * self._fed.n.sum(axis=1))

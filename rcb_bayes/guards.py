@@ -8,37 +8,28 @@ from rcb_bayes.forward import Forward
 from rcb_bayes.guard import users_guard
 from rcb_bayes.plan import GuardRule
 from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.saturation import STUCK, draw_designs
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
 
 N_EPOCHS = 4
+MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0)
+_TUNING_WORLDS = 400
+_TUNING_USERS = 256
 MAX_WORLDS = 1000
+_FLUCTUATION = 2.5
 _CRITICAL = 4.5  # errors: a simultaneous band over users, arms, rivals and epochs
 
 
 def compute_guards(forward: Forward, *, options: Exploiting) -> tuple[GuardRule, ...]:
     """The guards of the first epochs; none where no cold start ends or rewards are not Gaussian."""
-    market, panel, settings = forward.market, forward.panel, forward.settings
-    ended = np.flatnonzero(forward.paths.sets[-1] != STUCK)
-    if not len(ended) or not market.noise.is_gaussian:
+    n_worlds = min(forward.settings.n_worlds, MAX_WORLDS)
+    epochs = _epochs(forward, options, n_worlds=n_worlds)
+    if epochs is None:
         return ()
-    n_worlds = min(settings.n_worlds, MAX_WORLDS)
-    worlds, data = after_cold_start(forward, ended, n_worlds=n_worlds)
-    epochs = EpochWorlds(
-        market,
-        panel,
-        worlds,
-        data,
-        n_per_arm=settings.n_per_arm,
-        engine=forward.simulator.engine,
-        platform=forward.simulator.platform,
-        options=options,
-        seed=int(np.random.default_rng([settings.seed, 10]).integers(2**63)),
-    )
-    fresh = 1.0 / settings.audit_worlds
-    slack = float(_CRITICAL * (np.sqrt(fresh) + np.sqrt(fresh + 1.0 / n_worlds)))
+    slack = _slack(forward, n_worlds)
     rules = []
     for epoch in range(N_EPOCHS):
         rule, factors = _rule(forward, epochs, slack=slack)
@@ -47,6 +38,58 @@ def compute_guards(forward: Forward, *, options: Exploiting) -> tuple[GuardRule,
             epochs.run(factors)
             epochs.begin()
     return tuple(rules)
+
+
+def tuned_multiple(forward: Forward, *, guard: bool, horizon: int) -> tuple[float, dict[float, float]]:
+    """The multiple of gamma with the least expected regret of exploitation, and that regret for each tried.
+
+    Under the users' belief, with the guard that each multiple needs in force, so that the notion holds for all of them.
+    """
+    found: dict[float, float] = {}
+    for multiple in track(MULTIPLES, description="spreads"):
+        epochs = _epochs(forward, Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
+        if epochs is None:
+            return 1.0, {}
+        users = forward.panel.users[:_TUNING_USERS]
+        slack = _slack(forward, _TUNING_WORLDS)
+        total, rounds = 0.0, 0
+        while rounds < horizon:
+            factors = _rule(forward, epochs, slack=slack)[1] if guard else None
+            n = min(epochs.length, horizon - rounds)
+            own = None if factors is None else factors[:_TUNING_USERS]
+            total += n * float(epochs.regret(users, guard=own).mean())
+            rounds += n
+            if rounds < horizon:
+                epochs.run(factors)
+                epochs.begin()
+        found[multiple] = total
+    return min(found, key=lambda multiple: found[multiple]), found
+
+
+def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int) -> EpochWorlds | None:
+    """Worlds at the end of their cold start; None where there are none, or rewards are not Gaussian."""
+    settings = forward.settings
+    ended = np.flatnonzero(forward.paths.sets[-1] != STUCK)
+    if not len(ended) or not forward.market.noise.is_gaussian:
+        return None
+    worlds, data = after_cold_start(forward, ended, n_worlds=n_worlds)
+    return EpochWorlds(
+        forward.market,
+        forward.panel,
+        worlds,
+        data,
+        n_per_arm=settings.n_per_arm,
+        engine=forward.simulator.engine,
+        platform=forward.simulator.platform,
+        options=options,
+        seed=int(np.random.default_rng([settings.seed, 10]).integers(2**63)),
+    )
+
+
+def _slack(forward: Forward, n_worlds: int) -> float:
+    """Standard deviations over worlds that are left for the audit's bands, and for its estimate to differ from ours."""
+    fresh = 1.0 / forward.settings.audit_worlds
+    return float(_CRITICAL * np.sqrt(fresh) + _FLUCTUATION * np.sqrt(fresh + 1.0 / n_worlds))
 
 
 def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> tuple[Worlds, Statistics]:
@@ -80,7 +123,9 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
     outlook = LinearOutlook(epochs.user_means, None if epochs.means is epochs.user_means else epochs.means)
     gamma = epochs.gamma
     factors = users_guard(outlook, gamma, panel.users, epsilon=settings.epsilon, notion=settings.notion, slack=slack)
-    for_all = factors.min(axis=0) if settings.notion == "definition" else None
+    # One cut for all, or none for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
+    one_for_all = settings.notion == "definition" or factors.min() == 1.0
+    for_all = factors.min(axis=0) if one_for_all else None
     if for_all is not None:
         factors = np.tile(for_all, (panel.n_users, 1))
     kept, of_all = _off_best(epochs, panel.users, factors), _off_best(epochs, panel.users, None)

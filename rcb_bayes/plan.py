@@ -80,7 +80,7 @@ class GuardRule:
     outlook : posterior means at the epoch's beginning, in worlds simulated at plan time
     gamma : the spread in each of them, (W,)
     slack : standard deviations over worlds that are left for the audit's bands
-    factors : (K,), where one cut serves all users (``definition``)
+    factors : (K,), where one cut serves all users (``definition``), or nothing is cut for any user of the panel
     kept : the share of off-best probability that is left, over the panel's users
     closed : the share of users to whom some arm is recommended only where it is the best
     """
@@ -131,6 +131,7 @@ class Plan:
     expected_cold_start : rounds until every arm has its N samples
     expected_pulls : in how many of them each arm is recommended
     coverage : each arm's smallest eigenvalue of X'X/N, averaged over cold starts
+    spread_multiple : of the posterior spread in exploitation; 1 unless it was tuned
     guards : of the first epochs of exploitation, the last serving all later ones; none leaves the paper's kernel
     share_explored, share_free : users who are explored at all; those who need no subsidy
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
@@ -170,6 +171,7 @@ class Plan:
     expected_pulls_mcse: tuple[float, ...] = ()
     coverage: tuple[float, ...] = ()
     coverage_mcse: tuple[float, ...] = ()
+    spread_multiple: float = 1.0
     guards: tuple[GuardRule, ...] = ()
     share_explored: float = 1.0
     share_free: float = 0.0
@@ -208,7 +210,7 @@ class Plan:
     @property
     def has_guard(self) -> bool:
         """Whether anything may be cut in exploitation."""
-        return bool(self.guards)
+        return any(rule.factors is None or (rule.factors < 1.0).any() for rule in self.guards)
 
     def guard(self, x: ArrayLike, epoch: int) -> FloatArray:
         """Factors on each arm's off-best probability in an epoch of exploitation, (d,) -> (K,), (U, d) -> (U, K).

@@ -13,7 +13,7 @@ import numpy as np
 from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.epochs import EpochWorlds
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploiting
+from rcb_bayes.exploit import Exploiting, spread_multiple
 from rcb_bayes.forward import N_PATHS, Forward, Settings, StageSimulator
 from rcb_bayes.guards import after_cold_start
 from rcb_bayes.history import History
@@ -184,7 +184,7 @@ def _epoch_views(forward: Forward, plan: Plan, asked: Asked, *, horizon: int, op
         n_per_arm=plan.n_per_arm,
         engine=forward.simulator.engine,
         platform=forward.simulator.platform,
-        options=options,
+        options=replace(options, spread_multiple=spread_multiple(options, plan)),
         seed=int(forward.simulator.rng(12).integers(2**63)),
     )
     views: list[View] = []

@@ -167,3 +167,29 @@ def test_bernoulli_plans_have_no_guard():
     users = rcb.Empirical(np.eye(2))
     market = Market(prior=Prior.gaussian([[0.8, 0.3], [0.2, 0.2]], 1.0), covariates=users, noise=rcb.BernoulliLogit())
     assert not rcb.calibrate(market, n_per_arm=8, n_worlds=100).has_guard
+
+
+# --- the tuned spread ------------------------------------------------------------------------------------------------
+
+
+def test_a_tuned_spread_costs_less():
+    prior = Prior.gaussian(np.zeros((3, 2)), 0.3)
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.1))
+    made = {
+        spread: rcb.calibrate(market, n_per_arm=10, n_worlds=300, spread=spread, guard=False, horizon=1000, seed=1)
+        for spread in ("posterior", "tuned")
+    }
+    assert made["posterior"].spread_multiple == 1.0
+    assert made["tuned"].spread_multiple > 1.0
+    regret = {
+        spread: rcb.simulate(market, plan, horizon=1000, n_worlds=30, seed=2)["regret"].sum("t").values
+        for spread, plan in made.items()
+    }
+    gain = regret["posterior"] - regret["tuned"]
+    assert gain.mean() > 3 * gain.std(ddof=1) / np.sqrt(len(gain))
+    assert Plan.from_json(made["tuned"].to_json()).spread_multiple == made["tuned"].spread_multiple
+
+
+def test_a_misspelt_spread_is_refused():
+    with pytest.raises(rcb.RcbError, match="Did you mean 'tuned'"):
+        rcb.calibrate(strong_prior(), spread="tund", n_worlds=50)
