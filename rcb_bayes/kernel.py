@@ -58,12 +58,25 @@ def ipgs_probabilities(scores: FloatArray, gamma: float | FloatArray, *, guard: 
 
 def pick(probabilities: FloatArray, uniforms: FloatArray) -> np.ndarray:
     """The arm that each uniform number falls on, (K, n), (n,) -> (n,)."""
-    upto = np.cumsum(probabilities, axis=0)
-    threshold = uniforms * upto[-1]
-    arm = np.zeros(len(uniforms), dtype=np.int64)
-    for row in upto[:-1]:
-        arm += threshold >= row
-    return arm
+    total = probabilities[0].copy()
+    for row in probabilities[1:]:
+        total += row
+    threshold = uniforms * total
+    upto = np.zeros(len(uniforms))
+    arm = np.zeros(len(uniforms), dtype=np.int8 if len(probabilities) < 128 else np.int64)
+    for row in probabilities[:-1]:
+        upto += row
+        arm += (threshold >= upto).view(np.int8)
+    return arm.astype(np.int64)
+
+
+def best_arm(values: FloatArray) -> np.ndarray:
+    """The first of the largest values of each column, (K, n) -> (n,)."""
+    best, top = np.zeros(values.shape[1], dtype=np.int64), values[0].copy()
+    for k in range(1, len(values)):
+        best[values[k] > top] = k
+        np.maximum(top, values[k], out=top)
+    return best
 
 
 def ipgs_one(means: list[list[float]], x: list[float], gamma: float) -> tuple[list[float], list[float]]:

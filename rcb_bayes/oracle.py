@@ -16,9 +16,10 @@ from rcb_bayes.history import History, Sums
 from rcb_bayes.kernel import linear_scores
 from rcb_bayes.noise import GaussianNoise, Noise
 from rcb_bayes.posterior import Engine, make_engine, summary_means
+from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.tree import posterior_tree
 from rcb_bayes.prior import Prior
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import FloatArray, is_number
 
 _DRAWS = 256
 _CHUNK_VALUES = 4_000_000
@@ -145,6 +146,11 @@ class PosteriorOracle:
     def fit_sums(self, sums: Sums) -> "LinearPredictor":
         """The same from sums, with Gaussian rewards."""
         data = sums.as_statistics()
+        if isinstance(self.made, NutsEngine):  # sampled once: the summary and the covariances are of the same draws
+            tree = posterior_tree(self.made, data, seed=self.seed)
+            draws = tree["posterior"]["beta"].values.reshape(-1, self.prior.n_arms, self.prior.n_features)
+            own = [np.atleast_2d(np.cov(draws[:, arm], rowvar=False)) for arm in range(self.prior.n_arms)]
+            return LinearPredictor(summary_means(tree).values, np.stack(own))
         batch = self.made.fit(data, covariance=True)
         assert batch.covariance is not None  # asked for
         k, d = self.prior.n_arms, self.prior.n_features
@@ -211,6 +217,10 @@ class RidgeOracle:
     penalty: float = 1.0
     needs_rows: bool = False
 
+    def __post_init__(self) -> None:
+        if not (is_number(self.penalty) and self.penalty > 0):
+            raise RcbError(f"penalty must be a positive number, got {self.penalty!r}.")
+
     def fit(self, history: History) -> Predictor:
         """Coefficients of each arm."""
         sums = history.sums()
@@ -222,8 +232,8 @@ class RidgeOracle:
 class SklearnOracle:
     """Any scikit-learn regressor or pipeline, one for each arm or, ``joint``, one for all with the arm as a feature.
 
-    A classifier with ``predict_proba`` is asked for the probability of its last class. An arm without data is expected
-    to give ``default``.
+    A classifier with ``predict_proba`` is asked for the probability of the reward 1; one that has seen a single reward
+    expects that. An arm without data is expected to give ``default``.
     """
 
     estimator: Any
@@ -236,12 +246,12 @@ class SklearnOracle:
         x, arm, reward = history.rows()
         k = len(history.n)
         if self.joint:
-            fitted = _clone(self.estimator).fit(_with_arm(x, arm, k), reward) if len(x) else None
+            fitted = _fitted(self.estimator, _with_arm(x, arm, k), reward) if len(x) else None
             return _SklearnPredictor([fitted] * k, joint=True, default=self.default)
         models = []
         for which in range(k):
             own = arm == which
-            models.append(_clone(self.estimator).fit(x[own], reward[own]) if own.any() else None)
+            models.append(_fitted(self.estimator, x[own], reward[own]) if own.any() else None)
         return _SklearnPredictor(models, joint=False, default=self.default)
 
 
@@ -259,17 +269,29 @@ class _SklearnPredictor:
             if model is None:
                 continue
             rows = _with_arm(x, np.full(len(x), arm), k) if self.joint else x
-            out[arm] = model.predict_proba(rows)[:, -1] if hasattr(model, "predict_proba") else model.predict(rows)
+            out[arm] = _predicted(model, rows)
         return out
 
     def variances(self, features: FloatArray) -> FloatArray | None:
         return None
 
 
-def _clone(estimator: Any) -> Any:
+def _fitted(estimator: Any, x: FloatArray, reward: FloatArray) -> Any:
+    """A clone of the estimator, fitted; the reward itself where a classifier has seen no other."""
     from sklearn.base import clone
 
-    return clone(estimator)
+    if hasattr(estimator, "predict_proba") and len(np.unique(reward)) == 1:
+        return float(reward[0])
+    model: Any = clone(estimator)
+    return model.fit(x, reward)
+
+
+def _predicted(model: Any, rows: FloatArray) -> FloatArray:
+    if isinstance(model, float):
+        return np.full(len(rows), model)
+    if not hasattr(model, "predict_proba"):
+        return np.asarray(model.predict(rows), dtype=float)
+    return np.asarray(model.predict_proba(rows) @ np.asarray(model.classes_, dtype=float))
 
 
 def _with_arm(x: FloatArray, arm: np.ndarray, n_arms: int) -> FloatArray:

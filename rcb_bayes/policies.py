@@ -18,7 +18,7 @@ from rcb_bayes.kernel import linear_scores, pick
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import LinearPredictor, Oracle, PosteriorOracle
 from rcb_bayes.plan import Plan
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import FloatArray, as_count
 
 
 class Policy(Protocol):
@@ -141,7 +141,7 @@ class _Learner:
 
     def __init__(self, market: Market, *, batch: int = 1, seed: int = 0) -> None:
         self.market = market
-        self.batch = batch
+        self.batch = as_count(batch, name="batch", least=1)
         self.oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
         self.history = History(market.n_arms, market.n_features, keep_rows=self.oracle.needs_rows)
         self.rng = np.random.default_rng(seed)
@@ -163,9 +163,12 @@ class _Learner:
         )
 
     def recommend_proba(self, x: FloatArray) -> FloatArray:
-        """Probability of each arm for each user now, (n, d) -> (n, K)."""
+        """Probability of each arm for each user now, (n, d) -> (n, K); asking changes nothing."""
         features = np.ascontiguousarray(x.T)
-        return self._probabilities(features, self.predictor.scores(features)).T
+        before = self.rng.bit_generator.state
+        found = self._probabilities(features, self.predictor.scores(features)).T
+        self.rng.bit_generator.state = before
+        return found
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Learn from all of it."""
@@ -202,12 +205,15 @@ class LinUcb(_Learner):
 class LinThompson(_Learner):
     """Linear Thompson sampling: each arm with the posterior probability that it is the best.
 
-    Probabilities are those among ``n_draws`` posterior draws, with which recommendations are made, too.
+    Probabilities are those among ``n_draws`` posterior draws, with which recommendations are made, too; more of them
+    make propensities that off-policy estimates can use.
     """
 
     def __init__(self, market: Market, *, n_draws: int = 1, batch: int = 1, seed: int = 0) -> None:
+        if not market.noise.is_gaussian:
+            raise RcbError("Linear Thompson sampling is for Gaussian rewards. Use Greedy, or a policy of your own.")
         super().__init__(market, batch=batch, seed=seed)
-        self.n_draws = n_draws
+        self.n_draws = as_count(n_draws, name="n_draws", least=1)
 
     def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
         predictor = self.predictor

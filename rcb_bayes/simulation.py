@@ -15,7 +15,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.decisions import STAGES, Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
-from rcb_bayes.kernel import linear_scores
+from rcb_bayes.kernel import best_arm, linear_scores
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.oracle import Oracle
@@ -188,7 +188,7 @@ class _Record:
         n = len(decisions)
         columns = np.arange(n)
         arm, scores = decisions.arm, decisions.scores
-        best = mean.argmax(axis=0)
+        best = best_arm(mean)
         own = scores[arm, columns]
         rivals = _best_rival(scores, arm)
         regret = mean[best, columns] - mean[arm, columns]

@@ -36,26 +36,27 @@ def count_fits(stages: Stages, monkeypatch: pytest.MonkeyPatch) -> list[list[int
 
 
 @pytest.mark.parametrize("users", [None, USERS])
-@pytest.mark.parametrize("noise", [GaussianNoise(0.5), BernoulliLogit()])
-def test_a_stage_is_the_same_alone_or_after_others(noise: Any, users: Any) -> None:
+@pytest.mark.parametrize(("noise", "error"), [(GaussianNoise(0.5), 1e-12), (BernoulliLogit(), 0.005)])
+def test_a_stage_is_the_same_alone_or_after_others(noise: Any, error: float, users: Any) -> None:
+    """Up to the errors of the engine, whose random numbers go with the data set, all arms of it."""
     market = gaussian(noise)
     shared = Stages(market, n_per_arm=6, n_worlds=40, seed=3)
     shared.rewards([0, 1, 2], users=users)
     for saturated in ([1], [0, 2], [2, 1]):
         alone = Stages(market, n_per_arm=6, n_worlds=40, seed=3).rewards(saturated, users=users)
-        np.testing.assert_allclose(shared.rewards(saturated, users=users), alone, rtol=1e-12)
+        np.testing.assert_allclose(shared.rewards(saturated, users=users), alone, atol=error)
         assert alone.shape == (40, USERS_PER_WORLD if users is None else 2, 3)
 
 
 def test_a_stage_is_the_same_alone_or_after_others_by_importance_sampling() -> None:
-    """Here a data set that is not vouched for at once is tried again with all its arms: equal up to its errors."""
+    """Equal up to the errors of importance sampling, whose random numbers go with the data set, all arms of it."""
     prior = load_prior("student_t", n_arms=3, n_features=2, mean=MEAN.tolist())
     market = Market(prior=prior, covariates=Uniform([0, 0], [1, 1]), noise=GaussianNoise(0.5))
     shared = Stages(market, n_per_arm=6, n_worlds=200, seed=3)
     shared.rewards([0, 1, 2])
     alone = Stages(market, n_per_arm=6, n_worlds=200, seed=3).rewards([0, 2])
     difference = np.abs(shared.rewards([0, 2]) - alone)
-    assert (difference == 0).mean() > 0.9
+    assert np.sqrt((difference**2).mean()) < 0.01 * alone.std()
     assert difference.max() < 0.1 * alone.std()
     np.testing.assert_array_equal(alone[:, :, 1], shared.rewards([0])[:, :, 1])
 

@@ -73,7 +73,7 @@ class Statistics:
 
     def take(self, index: np.ndarray | slice) -> "Statistics":
         """Some of the data sets; already checked, so not checked again."""
-        return _unchecked(self.xtx[index], self.xty[index], self.yty[index], self.n[index])
+        return unchecked_statistics(self.xtx[index], self.xty[index], self.yty[index], self.n[index])
 
     def fingerprints(self) -> np.ndarray:
         """A number for each data set, (M,), by which an engine picks its random numbers: see ``_fingerprints``."""
@@ -206,7 +206,8 @@ def _is_semi_definite(matrices: FloatArray) -> bool:
     return True
 
 
-def _unchecked(xtx: FloatArray, xty: FloatArray, yty: FloatArray, n: FloatArray) -> Statistics:
+def unchecked_statistics(xtx: FloatArray, xty: FloatArray, yty: FloatArray, n: FloatArray) -> Statistics:
+    """Statistics of what is known to be consistent, such as sums of samples."""
     out = object.__new__(Statistics)
     for name, value in (("xtx", xtx), ("xty", xty), ("yty", yty), ("n", n)):
         object.__setattr__(out, name, value)
