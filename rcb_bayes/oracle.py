@@ -148,7 +148,7 @@ class PosteriorOracle:
         data = sums.as_statistics()
         if isinstance(self.made, NutsEngine):  # sampled once: the summary and the covariances are of the same draws
             tree = posterior_tree(self.made, data, seed=self.seed)
-            draws = tree["posterior"]["beta"].values.reshape(-1, self.prior.n_arms, self.prior.n_features)
+            draws = np.asarray(tree["posterior"]["beta"]).reshape(-1, self.prior.n_arms, self.prior.n_features)
             own = [np.atleast_2d(np.cov(draws[:, arm], rowvar=False)) for arm in range(self.prior.n_arms)]
             return LinearPredictor(summary_means(tree).values, np.stack(own))
         batch = self.made.fit(data, covariance=True)

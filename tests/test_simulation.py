@@ -138,12 +138,13 @@ def test_regret_grows_like_the_square_root_of_the_horizon():
     found = simulate(equal, made, horizon=2**18, n_worlds=40, every=2**12, seed=1)
     total = found["regret"].cumsum("t")
     grid = 2 ** np.arange(12, 19)
-    curves = np.log(total.sel(t=grid).values)  # (worlds, points)
-    design = np.log(grid) - np.log(grid).mean()
-    slopes = curves @ design / (design @ design)
+    # What each doubling adds, so that the cold start, which is no part of it, drops out.
+    added = np.log(np.diff(total.sel(t=grid).values, axis=1))  # (worlds, points)
+    design = np.log(grid[1:]) - np.log(grid[1:]).mean()
+    slopes = added @ design / (design @ design)
     error = slopes.std(ddof=1) / np.sqrt(len(slopes))
-    assert abs(slopes.mean() - 0.5) < 0.1 + 3 * error
-    assert slopes.mean() + 3 * error < 1.0
+    assert abs(slopes.mean() - 0.5) < 0.05 + 3 * error
+    assert slopes.mean() + 3 * error < 0.75
 
 
 @pytest.mark.parametrize("make", [Greedy, LinUcb, LinThompson])

@@ -57,7 +57,7 @@ def test_a_stage_is_the_same_alone_or_after_others_by_importance_sampling() -> N
     alone = Stages(market, n_per_arm=6, n_worlds=200, seed=3).rewards([0, 2])
     difference = np.abs(shared.rewards([0, 2]) - alone)
     assert np.sqrt((difference**2).mean()) < 0.01 * alone.std()
-    assert difference.max() < 0.1 * alone.std()
+    assert difference.max() < 0.2 * alone.std()
     np.testing.assert_array_equal(alone[:, :, 1], shared.rewards([0])[:, :, 1])
 
 
