@@ -33,14 +33,13 @@ def users_guard(
 ) -> FloatArray:
     """c_i of users (U, d), some at a time, (U, K)."""
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1] ** 2))
-    return np.concatenate(
-        [
-            guard_factors(
-                outlook.rewards(some), outlook.acted_on(some), gamma, epsilon=epsilon, notion=notion, slack=slack
-            )
-            for some in (users[start : start + step] for start in range(0, max(len(users), 1), step))
-        ]
-    )
+    parts = []
+    for start in range(0, max(len(users), 1), step):
+        some = users[start : start + step]
+        rewards = outlook.rewards(some)
+        scores = rewards if outlook.platform is None else outlook.acted_on(some)
+        parts.append(guard_factors(rewards, scores, gamma, epsilon=epsilon, notion=notion, slack=slack))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def guard_factors(
@@ -69,25 +68,30 @@ def guard_factors(
     lead *= chances[:, None]
     gained = np.where(best[:, None], lead, 0.0)
     lost = gained - lead  # never both other than zero
+    cross: FloatArray | float = 0.0
     if notion == "definition":
         gained, lost = gained.mean(axis=2, keepdims=True), lost.mean(axis=2, keepdims=True)
-    cuts = _largest_cuts(gained, lost, fixed=fixed, slack=slack)  # (K, K, U)
+        cross = np.einsum("...w,...w->...", gained, lost)
+    cuts = _largest_cuts(gained, lost, cross=cross, fixed=fixed, slack=slack)  # (K, K, U)
     cuts[range(k), range(k)] = 1.0
     return np.broadcast_to(cuts.min(axis=1).T, (u, k))
 
 
-def _largest_cuts(gained: FloatArray, lost: FloatArray, *, fixed: float, slack: float) -> FloatArray:
+def _largest_cuts(
+    gained: FloatArray, lost: FloatArray, *, cross: FloatArray | float, fixed: float, slack: float
+) -> FloatArray:
     r"""The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (..., W) -> (...); 0 if none.
 
-    The bound is concave in c. Where it holds at 0 and not at 1, c is the smaller root of
+    ``cross`` is the sum over worlds of gained times lost. The bound is concave in c. Where it holds at 0 and not at 1, c is the smaller root of
     :math:`(A - c B)^2 = s^2 (v_g - 2 c v_{gl} + c^2 v_l)`.
     """
     n = gained.shape[-1]
     gain, loss = gained.mean(axis=-1), lost.mean(axis=-1)
-    pairs = ((gained, gained, gain, gain), (lost, lost, loss, loss), (gained, lost, gain, loss))
-    of_gain, of_loss, of_both = (
-        (np.einsum("...w,...w->...", one, two) - n * first * second) / (n - 1) for one, two, first, second in pairs
+    of_gain, of_loss = (
+        (np.einsum("...w,...w->...", part, part) - n * mean**2) / (n - 1)
+        for part, mean in ((gained, gain), (lost, loss))
     )
+    of_both = (cross - n * gain * loss) / (n - 1)
 
     def bound(c: float) -> FloatArray:
         spread = of_gain - 2.0 * c * of_both + c**2 * of_loss

@@ -18,7 +18,7 @@ N_EPOCHS = 4
 MULTIPLES = (1.0, 3.0, 10.0, 30.0, 100.0)
 _TUNING_WORLDS = 400
 _TUNING_USERS = 256
-MAX_WORLDS = 1000
+MAX_WORLDS = 500
 _FLUCTUATION = 2.5
 _CRITICAL = 4.5  # errors: a simultaneous band over users, arms, rivals and epochs
 

@@ -153,7 +153,8 @@ class Recommender:
             ticket = self._issue(user[None], decisions)
             chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
             return self._record(ticket, int(decisions.arm[0]), int(decisions.stage[0]), chances, scores)
-        chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma)
+        guard = self.plan.guard(user, exploitation.epoch).tolist() if exploitation.is_guarded else None
+        chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._uniform(ticket))
         self._pending[ticket] = _Pending(user, arm, True, False)

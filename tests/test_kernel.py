@@ -106,10 +106,12 @@ def test_one_user_is_served_to_the_last_bit_as_many_are(n_arms: int, gamma: floa
     means[1] = means[0]  # a tie
     uniforms = rng.random(300)
     scores = linear_scores(means, np.ascontiguousarray(x.T))
-    chances = ipgs_probabilities(scores, gamma)
+    guard = rng.random((n_arms, 300)) if n_arms == 5 else None
+    chances = ipgs_probabilities(scores, gamma, guard=guard)
     arms = pick(chances, uniforms)
     for k in range(300):
-        one, own = ipgs_one(means.tolist(), x[k].tolist(), gamma)
+        cut = None if guard is None else guard[:, k].tolist()
+        one, own = ipgs_one(means.tolist(), x[k].tolist(), gamma, guard=cut)
         assert own == scores[:, k].tolist()
         assert one == chances[:, k].tolist()
         assert pick_one(one, uniforms[k]) == arms[k]
