@@ -82,15 +82,14 @@ def _largest_cuts(
 ) -> FloatArray:
     r"""The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (..., W) -> (...); 0 if none.
 
-    ``cross`` is the sum over worlds of gained times lost. The bound is concave in c. Where it holds at 0 and not at 1, c is the smaller root of
+    ``cross`` is the sum over worlds of gained times lost. The bound is concave in c. Where it holds at 0 and not at 1,
+    c is the smaller root of
     :math:`(A - c B)^2 = s^2 (v_g - 2 c v_{gl} + c^2 v_l)`.
     """
     n = gained.shape[-1]
     gain, loss = gained.mean(axis=-1), lost.mean(axis=-1)
-    of_gain, of_loss = (
-        (np.einsum("...w,...w->...", part, part) - n * mean**2) / (n - 1)
-        for part, mean in ((gained, gain), (lost, loss))
-    )
+    parts = ((gained, gain), (lost, loss))
+    of_gain, of_loss = ((np.einsum("...w,...w->...", part, part) - n * mean**2) / (n - 1) for part, mean in parts)
     of_both = (cross - n * gain * loss) / (n - 1)
 
     def bound(c: float) -> FloatArray:
