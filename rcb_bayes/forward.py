@@ -84,7 +84,6 @@ class Stage:
     ----------
     rates : the rate of every user of the panel, (P,): one for all unless personalised
     rate, rate_mcse : their average; for a uniform plan the rate that the stage allows
-    ideal : the average by the point estimates
     is_free : which users need no subsidy, (P,)
     outlook, slack : what rates of other users are computed from; None where all users are free
     gap : tau and rho of the arm with the least tau rho, with errors: (tau, tau_mcse, rho, rho_mcse)

@@ -100,12 +100,11 @@ def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch)
         if stage.share > 0.05:
             one, two = (plan.rate(users, saturated=stage.saturated).mean() for plan in (together, apart))
             assert abs(one - two) < 4 * np.sqrt(2) * stage.rate_mcse + 0.01
-    for name in ("expected_cold_start", "expected_regret"):
-        one, two = getattr(together, name), getattr(apart, name)
-        assert abs(one - two) < 4 * np.hypot(getattr(together, f"{name}_mcse"), getattr(apart, f"{name}_mcse"))
-    np.testing.assert_allclose(together.expected_pulls, apart.expected_pulls, rtol=0.1)
+    for name in ("expected_cold_start", "expected_regret", "expected_pulls", "coverage"):
+        one, two = (np.array(getattr(plan, name)) for plan in (together, apart))
+        error = np.hypot(*(np.array(getattr(plan, f"{name}_mcse")) for plan in (together, apart)))
+        assert (np.abs(one - two) < 4 * error + 0.02 * two).all()  # rates, too, differ within their errors
     assert len(set(together.expected_pulls[1:])) == 1
-    np.testing.assert_allclose(together.coverage, apart.coverage, atol=0.03)
 
 
 def test_many_arms_that_are_alike_are_few_stages():

@@ -38,6 +38,8 @@ def test_a_saved_plan_is_audited_by_its_own_notion(tmp_path: Path):
     assert Plan.load(tmp_path / "plan.json").notion == "proof"
     outcome = rcb(*BELIEF, "--plan", str(tmp_path / "plan.json"), *SMALL[2:], "--json", "-")
     assert json.loads(outcome.output)["notion"] == "proof"
+    beside = rcb(*BELIEF, "--plan", str(tmp_path / "plan.json"), "--epsilon", "0.2")
+    assert "--epsilon is settled by the plan" in str(beside.exception)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_a_saved_plan_is_audited_by_its_own_notion(tmp_path: Path):
     [
         ((*BELIEF, *SMALL, "--notion", "usr"), "Did you mean 'user'"),
         ((*BELIEF, *SMALL, "--uniform"), "There is no plan to audit"),
-        ((*BELIEF, *SMALL, "--plan", "none.json"), "Cannot read a plan"),
+        ((*BELIEF, *SMALL[2:], "--plan", "none.json"), "Cannot read a plan"),
     ],
 )
 def test_bad_input_is_one_line(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]):

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -13,13 +12,13 @@ import numpy as np
 import pytest
 
 from rcb_bayes.calibration import calibrate
-from rcb_bayes.cli import app
 from rcb_bayes.cli import calibrate as command
 from rcb_bayes.covariates import Sphere
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.plan import Plan, PlannedStage
 from rcb_bayes.prior import load_prior
+from tests.command_line import Run, runner
 
 SMALL = ("--worlds", "200", "--audit-worlds", "200", "--n-per-arm", "10")
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
@@ -32,34 +31,7 @@ FIRM = (
 )
 
 
-class Outcome:
-    """What one call of the command line did."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-        self.lines = out.splitlines()
-
-    def line(self, start: str) -> str:
-        return next(line for line in self.lines if line.startswith(start))
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("RCB_DEBUG", raising=False)
-
-    def run(*arguments: str) -> Outcome:
-        capsys.readouterr()
-        code = app.run(["calibrate", *arguments])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return run
+rcb = runner("calibrate")
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 """``rcb check``: verdicts as exit codes, options, what is printed and written, and bad input in a line or two."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rcb_bayes.cli import app
 from rcb_bayes.cli.market import build_market, parse_settings
 from rcb_bayes.covariates import Ball, Empirical, Gaussian, Sphere
 from rcb_bayes.errors import RcbError
@@ -16,34 +14,12 @@ from rcb_bayes.gaps import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.prior import load_prior
+from tests.command_line import Run, runner
 
 SMALL = ("--worlds", "200", "--n-per-arm", "10")
 
 
-class Outcome:
-    """What one call of the command line did."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.delenv("RCB_DEBUG", raising=False)
-
-    def run(*arguments: str) -> Outcome:
-        capsys.readouterr()
-        code = app.run(["check", *arguments])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return run
+rcb = runner("check", columns=300)
 
 
 @pytest.fixture

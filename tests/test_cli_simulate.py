@@ -1,7 +1,6 @@
 """``rcb simulate``: the figures of the Python interface, files that load, plans that cannot be run, bad input."""
 
 import json
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import xarray as xr
 
 from rcb_bayes.calibration import calibrate
-from rcb_bayes.cli import app
 from rcb_bayes.cli import simulate as command
 from rcb_bayes.cli.calibrate import figure
 from rcb_bayes.covariates import Sphere
@@ -23,39 +21,13 @@ from rcb_bayes.plan import Plan
 from rcb_bayes.prior import load_prior
 from rcb_bayes.simulation import simulate
 from rcb_bayes.theorem import regret_bound
+from tests.command_line import Run, runner
 
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
 SMALL = ("--plan-worlds", "100", "--audit-worlds", "100", "--n-per-arm", "10", "--horizon", "1500", "--worlds", "4")
 
 
-class Outcome:
-    """What one call of the command line did."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-        self.lines = out.splitlines()
-
-    def line(self, start: str) -> str:
-        return next(line for line in self.lines if line.startswith(start))
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run the command line in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("RCB_DEBUG", raising=False)
-
-    def run(*arguments: str) -> Outcome:
-        capsys.readouterr()
-        code = app.run(["simulate", *arguments])
-        captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
-
-    return run
+rcb = runner("simulate")
 
 
 @cache

@@ -144,16 +144,16 @@ def test_verdicts(lower: float, upper: float, always: bool, events: int, negativ
 
 
 def test_a_rare_disaster_is_not_passed_over():
-    """Terms of -1 once in a thousand worlds and +.0005 else: the mean is negative, and hardly a sample shows it."""
+    """Terms of -1 in four worlds of a thousand, +.003 else: the mean is -.001, and with one of them seen bands pass."""
     rng = np.random.default_rng(8)
     passed = trusting = 0
-    for _ in range(200):
-        values = np.where(rng.random((1000, 1)) < 1e-3, -1.0, 0.0005)
+    for _ in range(400):
+        values = np.where(rng.random((1000, 1)) < 4e-3, -1.0, 0.003)
         found = simultaneous_bands(values)
         negative = (values < 0).sum(axis=0)
         verdict = judge_bands(
             found,
-            always_holds=negative == 0,
+            always_holds=np.array([False]),
             n_events=np.array([500]),
             n_negative=negative,
             gain=np.ones(1),
@@ -162,8 +162,8 @@ def test_a_rare_disaster_is_not_passed_over():
         )
         passed += verdict[0] == "pass" and negative[0] > 0
         trusting += found.lower[0] >= 0 and negative[0] > 0
+    assert trusting > 5
     assert passed == 0
-    assert trusting == 0 or passed < trusting
 
 
 def test_thin_cells_have_wider_bands():

@@ -1,6 +1,5 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage?"""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +9,10 @@ from rcb_bayes.cli.calibrate import (
     GuardOption,
     NotionOption,
     PersonalisedOption,
+    PlanFileOption,
     SamplesOption,
     as_choice,
+    read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
@@ -24,14 +25,12 @@ _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 
 
 def command(
+    context: typer.Context,
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = "sphere",
     noise: NoiseOption = None,
-    plan_file: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="FILE", help="A saved plan; without it one is calibrated by the options below."),
-    ] = None,
+    plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
@@ -52,9 +51,8 @@ def command(
     from rcb_bayes.auditing import audit
     from rcb_bayes.calibration import calibrate
     from rcb_bayes.exploit import Exploiting
-    from rcb_bayes.plan import Plan
 
-    plan = None if plan_file is None else Plan.load(plan_file.expanduser())
+    plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if plan is None:

@@ -26,6 +26,15 @@ _FIGURE_USERS = 1000
 _ZERO = 1e-12  # what rounding leaves of an eigenvalue that is zero
 _ARRAYS = ("prior_mean", "platform_mean", "stages", "guards", "known")  # of a plan; its file has them
 
+_OF_A_PLAN = {
+    "epsilon": "--epsilon",
+    "notion": "--notion",
+    "personalised": "--personalised/--uniform",
+    "n_per_arm": "--n-per-arm",
+    "plan_worlds": "--plan-worlds",
+    "audit_worlds": "--audit-worlds",
+}
+
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="What users put up with, in units of the reward.")]
 NotionOption = Annotated[
     str, typer.Option("--notion", help="In which sense: user (the strongest), proof or definition.")
@@ -40,6 +49,10 @@ PersonalisedOption = Annotated[
 SamplesOption = Annotated[int, typer.Option("--n-per-arm", min=1, help="N, samples of every arm.")]
 AuditWorldsOption = Annotated[
     int, typer.Option("--audit-worlds", min=50, help="Worlds of the audit to be passed; more allow higher rates.")
+]
+PlanFileOption = Annotated[
+    Path | None,
+    typer.Option("--plan", metavar="FILE", help="A saved plan; without it one is calibrated by the options below."),
 ]
 GuardOption = Annotated[
     bool, typer.Option("--guard/--no-guard", help="Cut off-best recommendations where users would not follow them.")
@@ -95,6 +108,17 @@ def command(
     if out is not None:
         _save(plan, market, out, quiet=quiet)
     raise typer.Exit(_FEASIBLE if plan.feasible else _INFEASIBLE)
+
+
+def read_plan(path: Path, context: typer.Context) -> "Plan":
+    """The saved plan; options that would make another one are refused beside it."""
+    from rcb_bayes.plan import Plan
+
+    for name, option in _OF_A_PLAN.items():
+        source = context.get_parameter_source(name) if name in context.params else None
+        if source is not None and source.name == "COMMANDLINE":
+            raise RcbError(f"{option} is settled by the plan of {path}. Leave out --plan, or the option.")
+    return Plan.load(path.expanduser())
 
 
 def figure(value: float, mcse: float) -> str:

@@ -15,11 +15,13 @@ from rcb_bayes.cli.calibrate import (
     GuardOption,
     NotionOption,
     PersonalisedOption,
+    PlanFileOption,
     SamplesOption,
     as_choice,
     check_rewards,
     figure,
     plan_figures,
+    read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
@@ -37,14 +39,6 @@ _RUN, _INFEASIBLE = 0, 1
 _MOST_ROUNDS = 5_000_000  # kept one by one; 36 bytes each
 _POINTS = 1000  # of the file, a world
 _ROWS = 6
-_OF_A_PLAN = {
-    "epsilon": "--epsilon",
-    "notion": "--notion",
-    "personalised": "--personalised/--uniform",
-    "n_per_arm": "--n-per-arm",
-    "plan_worlds": "--plan-worlds",
-    "audit_worlds": "--audit-worlds",
-}
 Estimate = tuple[float, float]  # with its error
 
 
@@ -54,10 +48,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = "sphere",
     noise: NoiseOption = None,
-    plan_file: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="FILE", help="A saved plan; without it one is calibrated by the options below."),
-    ] = None,
+    plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
@@ -100,7 +91,7 @@ def command(
         inflation=inflation,
         guard=guard,
     )
-    plan = None if plan_file is None else _read_plan(plan_file, context)
+    plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if plan is None:
@@ -171,17 +162,6 @@ def _as_options(**words: Any) -> "Exploiting":
     from rcb_bayes.exploit import Exploiting
 
     return Exploiting(**words)
-
-
-def _read_plan(path: Path, context: typer.Context) -> "Plan":
-    """The saved plan; options that would make another one are refused beside it."""
-    from rcb_bayes.plan import Plan
-
-    for name, option in _OF_A_PLAN.items():
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise RcbError(f"{option} is settled by the plan of {path}. Leave out --plan, or the option.")
-    return Plan.load(path.expanduser())
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
