@@ -17,7 +17,7 @@ from rcb_bayes.plan import Plan
 from rcb_bayes.saturation import as_code
 from rcb_bayes.schema import FloatArray
 
-_AT_A_TIME = 256  # users whose own rates are computed at a time
+_AT_A_TIME = 256  # users served at a time, and four times the samples that a stage may need where rates cost nothing
 
 
 class ColdStart:
@@ -50,7 +50,9 @@ class ColdStart:
         x, features : users, (n, d) and (d, n)
         uniforms : (n, 2): the coin of exploration, and the choice among arms
         """
-        n = _AT_A_TIME if self.plan.personalised and self.saturated else len(x)
+        n = _AT_A_TIME
+        if not (self.plan.personalised and self.saturated):
+            n = max(n, 4 * self.market.n_arms * self.plan.n_per_arm)
         decisions = self.decide_now(x[:n], features[:, :n], uniforms[:n])
         return decisions.first(self._until_change(decisions))
 

@@ -11,15 +11,18 @@ bound, mean less ``slack`` standard deviations over worlds, is not negative. It 
 the data of the run at hand: a cut that did would tell users about them.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from rcb_bayes.choice import is_best
 from rcb_bayes.kernel import ipgs_probabilities
 from rcb_bayes.margins import Notion
 from rcb_bayes.rates import LinearOutlook
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
-_CHUNK_VALUES = 1_000_000
+_CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
 
 
 def users_guard(
@@ -32,7 +35,7 @@ def users_guard(
     slack: float,
 ) -> FloatArray:
     """c_i of users (U, d), some at a time, (U, K)."""
-    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1] ** 2))
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1]))
     parts = []
     for start in range(0, max(len(users), 1), step):
         some = users[start : start + step]
@@ -64,46 +67,113 @@ def guard_factors(
     chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(gamma, u)).reshape(k, u, w)
     best = is_best(scores, axis=0)
     fixed, extra = (epsilon, 0.0) if notion == "proof" else (0.0, epsilon)
-    lead = rewards[:, None] - rewards[None] + extra  # (K, K, U, W)
-    lead *= chances[:, None]
-    gained = np.where(best[:, None], lead, 0.0)
-    lost = gained - lead  # never both other than zero
-    cross: FloatArray | float = 0.0
-    if notion == "definition":
-        gained, lost = gained.mean(axis=2, keepdims=True), lost.mean(axis=2, keepdims=True)
-        cross = np.einsum("...w,...w->...", gained, lost)
-    cuts = _largest_cuts(gained, lost, cross=cross, fixed=fixed, slack=slack)  # (K, K, U)
-    cuts[range(k), range(k)] = 1.0
-    return np.broadcast_to(cuts.min(axis=1).T, (u, k))
+    moments = (_crowd_moments if notion == "definition" else _user_moments)(rewards, chances, best, extra=extra)
+    cuts = _largest_cuts(moments, fixed=fixed, slack=slack)  # (U, K, K)
+    cuts[:, range(k), range(k)] = 1.0
+    return np.broadcast_to(cuts.min(axis=2), (u, k))
 
 
-def _largest_cuts(
-    gained: FloatArray, lost: FloatArray, *, cross: FloatArray | float, fixed: float, slack: float
-) -> FloatArray:
-    r"""The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (..., W) -> (...); 0 if none.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Moments:
+    """Means, variances and covariance over worlds of what is gained (i best) and lost (i not best), (U, K, K) each.
 
-    ``cross`` is the sum over worlds of gained times lost. The bound is concave in c. Where it holds at 0 and not at 1,
-    c is the smaller root of
+    ``never_lost`` tells of the cells asked for, (C,) each of user, arm and rival, whether no world loses anything.
+    """
+
+    gain: FloatArray
+    loss: FloatArray
+    of_gain: FloatArray
+    of_loss: FloatArray
+    of_both: FloatArray
+    never_lost: Callable[[tuple[np.ndarray, ...]], np.ndarray]
+
+
+def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, extra: float) -> _Moments:
+    r"""Of each user by herself.
+
+    With r the rewards below the best one and a weight :math:`a_i`, sums over worlds of :math:`a_i (r_i - r_j + e)` and
+    of its square are products of matrices, arms by worlds and worlds by arms: no cell's terms are ever written down.
+    """
+    n = rewards.shape[2]
+    below = np.ascontiguousarray((rewards - rewards.max(axis=0)).swapaxes(0, 1))  # (U, K, W)
+    shares = chances.swapaxes(0, 1)
+    rivals, squares = below.swapaxes(1, 2), (below * below).swapaxes(1, 2)  # (U, W, K)
+    at_best = shares * best.swapaxes(0, 1)
+    off_best = shares - at_best
+    raised = below + extra
+
+    def sums(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        own = weights * raised
+        first = own.sum(axis=2)[:, :, None] - weights @ rivals
+        second = (own * own).sum(axis=2)[:, :, None] - 2.0 * ((weights * own) @ rivals) + (weights * weights) @ squares
+        return first / n, second
+
+    (gain, gained), (minus_loss, lost) = sums(at_best), sums(off_best)
+
+    def never_lost(cells: tuple[np.ndarray, ...]) -> np.ndarray:
+        user, arm, rival = cells
+        lead = raised[user, arm] - below[user, rival]
+        return ((off_best[user, arm] <= 0.0) | (lead >= 0.0)).all(axis=1)
+
+    return _Moments(
+        gain=gain,
+        loss=-minus_loss,
+        of_gain=(gained - n * gain**2) / (n - 1),
+        of_loss=(lost - n * minus_loss**2) / (n - 1),
+        of_both=n * gain * minus_loss / (n - 1),  # never both in one world
+        never_lost=never_lost,
+    )
+
+
+def _crowd_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, extra: float) -> _Moments:
+    """Of the average user: terms are averaged over users, world by world, first."""
+    n = rewards.shape[2]
+    lead = chances[:, None] * (rewards[:, None] - rewards[None] + extra)  # (K, K, U, W)
+    gained = np.where(best[:, None], lead, 0.0).mean(axis=2)[None]
+    lost = gained - lead.mean(axis=2)[None]  # (1, K, K, W)
+    gain, loss = gained.mean(axis=3), lost.mean(axis=3)
+
+    def covariance(one: FloatArray, other: FloatArray) -> FloatArray:
+        return (one * other).sum(axis=3) / (n - 1) - n / (n - 1) * one.mean(axis=3) * other.mean(axis=3)
+
+    return _Moments(
+        gain=gain,
+        loss=loss,
+        of_gain=covariance(gained, gained),
+        of_loss=covariance(lost, lost),
+        of_both=covariance(gained, lost),
+        never_lost=lambda cells: lost[cells].max(axis=1) <= 0.0,
+    )
+
+
+def _largest_cuts(moments: _Moments, *, fixed: float, slack: float) -> FloatArray:
+    r"""The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (U, K, K); 0 if none.
+
+    The bound is concave in c. Where it holds at 0 and not at 1, c is the smaller root of
     :math:`(A - c B)^2 = s^2 (v_g - 2 c v_{gl} + c^2 v_l)`.
     """
-    n = gained.shape[-1]
-    gain, loss = gained.mean(axis=-1), lost.mean(axis=-1)
-    parts = ((gained, gain), (lost, loss))
-    of_gain, of_loss = ((np.einsum("...w,...w->...", part, part) - n * mean**2) / (n - 1) for part, mean in parts)
-    of_both = (cross - n * gain * loss) / (n - 1)
+    gain, loss = fixed + moments.gain, moments.loss
+    of_gain, of_loss, of_both = moments.of_gain, moments.of_loss, moments.of_both
 
     def bound(c: float) -> FloatArray:
         spread = of_gain - 2.0 * c * of_both + c**2 * of_loss
-        return fixed + gain - c * loss - slack * np.sqrt(np.maximum(spread, 0.0))
+        return gain - c * loss - slack * np.sqrt(np.maximum(spread, 0.0))
 
-    whole = (bound(1.0) >= 0.0) | (lost.max(axis=-1) <= 0.0)  # or nothing is ever lost
+    cut = np.ones(gain.shape)
+    needed = bound(1.0) < 0.0
+    doubtful = np.nonzero(needed & (loss <= 0.0))  # a cell that never loses needs no cut
+    needed[doubtful] = ~moments.never_lost(doubtful)
+    cells = np.nonzero(needed)
+    if not len(cells[0]):
+        return cut
+    gain, loss, of_gain, of_loss, of_both = (part[cells] for part in (gain, loss, of_gain, of_loss, of_both))
     a = loss**2 - slack**2 * of_loss
-    half = -((fixed + gain) * loss - slack**2 * of_both)  # b / 2
-    free = (fixed + gain) ** 2 - slack**2 * of_gain
+    half = -(gain * loss - slack**2 * of_both)  # b / 2
+    free = gain**2 - slack**2 * of_gain
     root = np.sqrt(np.maximum(half**2 - a * free, 0.0))
     turned = -(half + np.where(half >= 0.0, root, -root))
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.stack([turned / a, free / turned])
     roots = np.where((roots >= 0.0) & (roots <= 1.0), roots, np.inf).min(axis=0)
-    cut = np.where((bound(0.0) >= 0.0) & np.isfinite(roots), roots, 0.0)
-    return np.where(whole, 1.0, cut)
+    cut[cells] = np.where((bound(0.0) >= 0.0) & np.isfinite(roots), roots, 0.0)
+    return cut

@@ -152,9 +152,13 @@ class History:
 
 def _sums(x: FloatArray, arm: np.ndarray, reward: FloatArray, *, n_arms: int) -> Sums:
     found = Sums.zero(n_arms, x.shape[1])
-    for k in range(n_arms):
-        rows = np.flatnonzero(arm == k)
-        if len(rows):
-            own, y = x[rows], reward[rows]
-            found.xtx[k], found.xty[k], found.yty[k], found.n[k] = own.T @ own, y @ own, y @ y, len(rows)
+    found.n[:] = np.bincount(arm, minlength=n_arms)
+    order = np.argsort(arm.astype(np.int8 if n_arms < 128 else np.int64), kind="stable")
+    x, reward = x.take(order, axis=0), reward.take(order)
+    stop = 0
+    for k, n in enumerate(found.n.astype(int).tolist()):
+        start, stop = stop, stop + n
+        if n:
+            own, y = x[start:stop], reward[start:stop]
+            found.xtx[k], found.xty[k], found.yty[k] = own.T @ own, y @ own, y @ y
     return found

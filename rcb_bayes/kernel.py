@@ -12,8 +12,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from rcb_bayes.choice import TIE, is_best
+from rcb_bayes.choice import TIE
 from rcb_bayes.schema import FloatArray
+
+_LARGE = 1e100  # spreads from here on may overflow
 
 
 def linear_scores(means: FloatArray, features: FloatArray) -> FloatArray:
@@ -40,19 +42,26 @@ def ipgs_probabilities(scores: FloatArray, gamma: float | FloatArray, *, guard: 
     Arms that are best up to rounding share what is left to the best one.
     """
     top = scores.max(axis=0)
-    gap = top - scores
-    best = is_best(scores, axis=0)
-    with np.errstate(invalid="ignore", over="ignore"):
-        out = gamma * gap  # inf * 0 is NaN, and overwritten: a best arm gets what is left
+    best = scores >= top - TIE * np.maximum(np.abs(top), 1.0)
+    out = top - scores
+    if np.max(gamma) < _LARGE:
+        out *= gamma
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            out *= gamma
+        out[best] = 0.0  # inf * 0 is NaN
     out += len(scores)
-    np.divide(1.0, out, out=out)
+    np.reciprocal(out, out=out)
     if guard is not None:
         out *= guard
-    out[best] = 0.0
-    taken = out[0].copy()
-    for row in out[1:]:  # one by one, as for a single user: a sum over an axis may group them otherwise
-        taken += row
-    np.copyto(out, (1.0 - taken) / best.sum(axis=0), where=best)
+    out *= ~best
+    taken, n_best = out[0].copy(), best[0].astype(float)
+    for chances, is_best in zip(out[1:], best[1:], strict=True):  # in turn, as for a single user: a sum may regroup
+        taken += chances
+        n_best += is_best
+    np.subtract(1.0, taken, out=taken)
+    taken /= n_best
+    out += best * taken
     return out
 
 
@@ -63,7 +72,7 @@ def pick(probabilities: FloatArray, uniforms: FloatArray) -> np.ndarray:
         total += row
     threshold = uniforms * total
     upto = np.zeros(len(uniforms))
-    arm = np.zeros(len(uniforms), dtype=np.int8 if len(probabilities) < 128 else np.int64)
+    arm = np.zeros(len(uniforms), dtype=_positions(len(probabilities)))
     for row in probabilities[:-1]:
         upto += row
         arm += (threshold >= upto).view(np.int8)
@@ -72,11 +81,16 @@ def pick(probabilities: FloatArray, uniforms: FloatArray) -> np.ndarray:
 
 def best_arm(values: FloatArray) -> np.ndarray:
     """The first of the largest values of each column, (K, n) -> (n,)."""
-    best, top = np.zeros(values.shape[1], dtype=np.int64), values[0].copy()
+    best, top = np.zeros(values.shape[1], dtype=_positions(len(values))), values[0].copy()
     for k in range(1, len(values)):
-        best[values[k] > top] = k
+        np.copyto(best, k, where=values[k] > top)
         np.maximum(top, values[k], out=top)
     return best
+
+
+def _positions(n_arms: int) -> type[np.signedinteger]:
+    """The smallest integers that number the arms: what moves less memory is faster."""
+    return np.int8 if n_arms < 128 else np.int64
 
 
 def ipgs_one(

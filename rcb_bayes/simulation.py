@@ -15,7 +15,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.decisions import STAGES, Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
-from rcb_bayes.kernel import best_arm, linear_scores
+from rcb_bayes.kernel import best_arm
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.oracle import Oracle
@@ -27,7 +27,7 @@ from rcb_bayes.schema import FloatArray, as_count
 if TYPE_CHECKING:
     import xarray as xr
 
-PAGE = 4096
+PAGE = 8192
 PolicyMaker = Callable[[Market, int], Policy]
 """A policy for a world, from the market and a seed."""
 
@@ -47,18 +47,21 @@ class World:
     def __init__(self, market: Market, seed: np.random.SeedSequence) -> None:
         self.market = market
         self._seed = seed
+        self._number = -1
         beta, sigma = market.nature.draw_arrays(1, rng=_stream(seed, 0, 0))
         self.beta = beta[0]
         known = getattr(market.noise, "sigma", None)
         self.sigma = float(known) if known is not None else None if sigma is None else float(sigma[0])
 
     def page(self, number: int) -> Page:
-        """The users and random numbers of ``PAGE`` rounds."""
-        return Page(
-            x=self.market.covariates.sample(PAGE, seed=_stream(self._seed, number, 1)),
-            uniforms=choice_uniforms(self._seed, number),
-            noise=_stream(self._seed, number, 3).standard_normal(PAGE),
-        )
+        """The users and random numbers of ``PAGE`` rounds; the last page is kept."""
+        if number == self._number:
+            return self._page
+        rng = _stream(self._seed, number, 1)
+        uniforms = _choices(rng)
+        x = self.market.covariates.sample(PAGE, seed=rng)
+        self._number, self._page = number, Page(x=x, uniforms=uniforms, noise=rng.standard_normal(PAGE))
+        return self._page
 
     def rewards(self, eta: FloatArray, noise: FloatArray) -> FloatArray:
         """Rewards of linear predictors (n,), given standard normal noise."""
@@ -72,7 +75,12 @@ class World:
 
 def choice_uniforms(seed: np.random.SeedSequence, page: int) -> FloatArray:
     """The platform's own random numbers for a page of rounds, (PAGE, 2): all that a live run draws."""
-    return _stream(seed, page, 2).random((PAGE, 2))
+    return _choices(_stream(seed, page, 1))
+
+
+def _choices(rng: np.random.Generator) -> FloatArray:
+    """What a page's stream begins with."""
+    return rng.random((PAGE, 2))
 
 
 def simulate(
@@ -136,14 +144,14 @@ def _run(
     if isinstance(plan, Plan):
         policy: Policy = Rcb(market, plan, oracle=oracle, options=options)
     else:
-        policy = plan(market, int(_stream(seed, 0, 4).integers(2**31)))
+        policy = plan(market, int(_stream(seed, 0, 2).integers(2**31)))
     record = _Record(horizon, every)
     length = -1
     for number in range(-(-horizon // PAGE)):
         page = world.page(number)
         n = min(PAGE, horizon - number * PAGE)
         features = np.ascontiguousarray(page.x.T)
-        truth = linear_scores(world.beta, features)
+        truth = world.beta @ features
         mean = truth if market.noise.is_gaussian else market.noise.mean_reward(truth)
         start = 0
         while start < n:
@@ -174,10 +182,7 @@ class _Record:
 
     def __init__(self, horizon: int, every: int) -> None:
         self.every = every
-        self.kept = np.arange(every, horizon + 1, every)
-        if not len(self.kept) or self.kept[-1] != horizon:
-            self.kept = np.append(self.kept, horizon)
-        n = len(self.kept)
+        n = len(_kept(horizon, every))
         self.small = {
             name: np.empty(n, dtype=np.int8) for name in ("context_arm_best", "recommended", "chosen", "stage")
         }
@@ -191,7 +196,7 @@ class _Record:
         best = best_arm(mean)
         own = scores[arm, columns]
         rivals = _best_rival(scores, arm)
-        regret = mean[best, columns] - mean[arm, columns]
+        regret = mean.max(axis=0) - mean[arm, columns]
         posterior = np.maximum(rivals - own, 0.0)
         if self.every == 1:
             rows: Any = slice(start, start + n)
@@ -214,6 +219,11 @@ class _Record:
         return self.small | self.real
 
 
+def _kept(horizon: int, every: int) -> np.ndarray:
+    """The rounds that a record ends its sums at: every so many, and the last."""
+    return np.append(np.arange(every, horizon, every), horizon)
+
+
 def _best_rival(scores: FloatArray, arm: np.ndarray) -> FloatArray:
     """The largest score of another arm than each user's own, (K, n), (n,) -> (n,)."""
     masked = scores.copy()
@@ -232,12 +242,13 @@ def _as_dataset(
 ) -> "xr.Dataset":
     import xarray as xr
 
-    t = _Record(horizon, every).kept
     dims = {"n_samples": ("world", "arm"), "cold_start_length": ("world",), "gamma": ("world",)}
     variables = {
         name: (dims.get(name, ("world", "t")), np.stack([world[name] for world in worlds])) for name in worlds[0]
     }
-    data = xr.Dataset(variables, coords={"arm": list(market.arms), "t": t, "world": np.arange(len(worlds))})
+    data = xr.Dataset(
+        variables, coords={"arm": list(market.arms), "t": _kept(horizon, every), "world": np.arange(len(worlds))}
+    )
     data["stage"].attrs = {"flag_values": list(range(len(STAGES))), "flag_meanings": ", ".join(STAGES)}
     attrs: dict[str, Any] = {"seed": seed, "version": __version__, "horizon": horizon, "every": every}
     if isinstance(plan, Plan):

@@ -45,7 +45,7 @@ def loop(live: Recommender, world: World, start: int, stop: int) -> list[str]:
     arms = []
     for t in range(start, stop):
         number, place = divmod(t, PAGE)
-        page = _page(world, number)
+        page = world.page(number)
         x = page.x[place]
         found = live.recommend(x)
         eta = float(rcb_scores(world, x)[market().arms.index(found.arm)])
@@ -58,16 +58,6 @@ def rcb_scores(world: World, x: np.ndarray) -> np.ndarray:
     from rcb_bayes.kernel import linear_scores
 
     return linear_scores(world.beta, x[:, None])[:, 0]
-
-
-_PAGES: dict[tuple[int, int], Any] = {}
-
-
-def _page(world: World, number: int) -> Any:
-    key = (id(world), number)
-    if key not in _PAGES:
-        _PAGES[key] = world.page(number)
-    return _PAGES[key]
 
 
 # --- live and block --------------------------------------------------------------------------------------------------

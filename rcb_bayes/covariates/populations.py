@@ -40,7 +40,8 @@ class Sphere(Population):
 
     def _draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         normal = rng.standard_normal((n, self.n_features))
-        return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+        normal /= np.sqrt(np.einsum("nd,nd->n", normal, normal))[:, None]
+        return normal
 
     def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
         return np.abs(np.linalg.norm(points, axis=-1) - 1.0) <= tolerance

@@ -13,6 +13,7 @@ Nothing is inverted that can be singular: neither the prior covariance nor X'X.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -132,6 +133,12 @@ def blocks_by_shape(law: GaussianLaw) -> Iterator[list[Block]]:
     yield from shapes.values()
 
 
+@lru_cache(maxsize=32)
+def _batches(law: GaussianLaw) -> list[tuple[list[Block], Components]]:
+    """The blocks of each shape with their roots: computed once, they serve every data set."""
+    return [(blocks, Components.of(blocks)) for blocks in blocks_by_shape(law)]
+
+
 def exact_moments(
     law: GaussianLaw, data: Statistics, *, sigma: float, covariance: bool
 ) -> tuple[FloatArray, FloatArray | None]:
@@ -139,8 +146,8 @@ def exact_moments(
     k, d = law.n_arms, law.n_features
     mean = np.empty((data.n_sets, k * d))
     joint = np.zeros((data.n_sets, k * d, k * d)) if covariance else None
-    for blocks in blocks_by_shape(law):
-        found = component_posterior(Components.of(blocks), data, precision=1.0 / sigma**2, covariance=covariance)
+    for blocks, components in _batches(law):
+        found = component_posterior(components, data, precision=1.0 / sigma**2, covariance=covariance)
         mixed = found.mixed_mean()
         spread = found.mixed_covariance() if joint is not None else None
         for b, block in enumerate(blocks):
@@ -157,8 +164,8 @@ def exact_draws(
     """Posterior draws, (M, n, K, d)."""
     k, d = law.n_arms, law.n_features
     out = np.empty((data.n_sets, n, k * d))
-    for blocks in blocks_by_shape(law):
-        drawn = component_posterior(Components.of(blocks), data, precision=precision).draw(n, rng=rng)
+    for blocks, components in _batches(law):
+        drawn = component_posterior(components, data, precision=precision).draw(n, rng=rng)
         for b, block in enumerate(blocks):
             out[:, :, law.flat_index(block)] = drawn[:, b]
     return out.reshape(data.n_sets, n, k, d)
