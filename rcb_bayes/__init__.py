@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from rcb_bayes.assumptions import Check as Check
     from rcb_bayes.assumptions import check_assumptions as check_assumptions
     from rcb_bayes.auditing import Audit as Audit
+    from rcb_bayes.auditing import MixedAudit as MixedAudit
+    from rcb_bayes.auditing import UserType as UserType
     from rcb_bayes.auditing import audit as audit
+    from rcb_bayes.auditing import audit_log as audit_log
+    from rcb_bayes.auditing import audit_types as audit_types
     from rcb_bayes.calibration import calibrate as calibrate
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
@@ -58,6 +62,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Audit": "auditing",
+    "MixedAudit": "auditing",
+    "UserType": "auditing",
     "Ball": "covariates",
     "BernoulliLogit": "noise",
     "Check": "assumptions",
@@ -83,6 +89,8 @@ _HOMES = {
     "Statistics": "posterior",
     "Uniform": "covariates",
     "audit": "auditing",
+    "audit_log": "auditing",
+    "audit_types": "auditing",
     "calibrate": "calibration",
     "check_assumptions": "assumptions",
     "estimate_gaps": "gaps",

@@ -86,12 +86,15 @@ class EpochWorlds:
         users = self.panel.users[self._some]
         self._kernel = self.probabilities(users)
 
-    def probabilities(self, users: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
-        """Recommendation probabilities of users in every world, (K, W, U); ``guard`` (U, K)."""
-        k, w, u = self.market.n_arms, len(self.means), len(users)
-        scores = (self.means.transpose(1, 0, 2) @ users.T).reshape(k, w * u)
+    def probabilities(
+        self, users: FloatArray, *, guard: FloatArray | None = None, worlds: slice = slice(None)
+    ) -> FloatArray:
+        """Recommendation probabilities of users in every world, or some, (K, W, U); ``guard`` (U, K)."""
+        means, gamma = self.means[worlds], self.gamma[worlds]
+        k, w, u = self.market.n_arms, len(means), len(users)
+        scores = (means.transpose(1, 0, 2) @ users.T).reshape(k, w * u)
         factors = None if guard is None else np.tile(guard.T, (1, w))
-        return ipgs_probabilities(scores, np.repeat(self.gamma, u), guard=factors).reshape(k, w, u)
+        return ipgs_probabilities(scores, np.repeat(gamma, u), guard=factors).reshape(k, w, u)
 
     def regret(self, users: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
         """Expected regret of a round of this epoch in every world, averaged over users, (W,); ``guard`` (U, K)."""

@@ -30,6 +30,7 @@ Verdict = Literal["pass", "fail", "inconclusive"]
 _N_BOOT = 1000
 _FEW_EVENTS = 10
 _ENOUGH_EVENTS = 50
+MIN_WORLDS = 50  # for bands of a stage
 _CHUNK_VALUES = 4_000_000
 
 

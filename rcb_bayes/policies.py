@@ -126,14 +126,15 @@ class Rcb:
 
 
 def check_plan(market: Market, plan: Plan) -> None:
-    """Refuse a plan for another market."""
+    """Refuse a plan for another market: other arms, features, or a platform with other prior means."""
     if plan.arms != market.arms or plan.features != market.features:
         raise RcbError(
             f"The plan is for arms {', '.join(plan.arms)} and {len(plan.features)} features, the market has "
             f"{', '.join(market.arms)} and {len(market.features)}. Calibrate a plan for this market."
         )
-    if not np.allclose(plan.prior_mean, market.prior.mean.values, rtol=1e-6, atol=1e-9):
-        raise RcbError("The plan is for users with other prior means. Calibrate a plan for this market.")
+    expected = plan.prior_mean if plan.platform_mean is None else plan.platform_mean
+    if not np.allclose(expected, market.platform_prior.mean.values, rtol=1e-6, atol=1e-9):
+        raise RcbError("The plan is for a platform with other prior means. Calibrate a plan for this market.")
 
 
 class _Learner:

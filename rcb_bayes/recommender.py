@@ -101,13 +101,18 @@ class Recommender:
         self.market = market
         self.plan = plan
         self._rcb = Rcb(market, plan, oracle=oracle, options=options)
-        self._has_own_oracle = oracle is not None
+        self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._shape = (market.n_features,)
         self._page = -1
         self._uniforms = np.empty((0, 2))
         self._choices: list[float] = []
         self._pending: dict[int, _Pending] = {}
+
+    @property
+    def options(self) -> Exploiting:
+        """How it exploits."""
+        return self._rcb.options
 
     @property
     def rounds(self) -> int:
@@ -268,7 +273,7 @@ class Recommender:
             "options": asdict(rcb.options),
             "entropy": self._seed.entropy,
             "spawn_key": list(self._seed.spawn_key),
-            "own_oracle": self._has_own_oracle,
+            "own_oracle": self.own_oracle is not None,
             "rounds": rcb.rounds,
             "counts": rcb.counts.tolist(),
             "cold": {

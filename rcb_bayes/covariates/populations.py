@@ -46,6 +46,11 @@ class Sphere(Population):
     def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
         return np.abs(np.linalg.norm(points, axis=-1) - 1.0) <= tolerance
 
+    def project(self, points: FloatArray) -> FloatArray:
+        """The nearest users, (n, d) -> (n, d); the centre, which has none, becomes the first unit vector."""
+        norm = np.linalg.norm(points, axis=1, keepdims=True)
+        return np.where(norm > 0, points, np.eye(self.n_features)[0]) / np.where(norm > 0, norm, 1.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Ball(Population):
@@ -79,6 +84,10 @@ class Ball(Population):
 
     def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
         return np.linalg.norm(points, axis=-1) <= 1.0 + tolerance
+
+    def project(self, points: FloatArray) -> FloatArray:
+        """The nearest users, (n, d) -> (n, d)."""
+        return points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -125,6 +134,17 @@ class Gaussian(Population):
         outside = (points - self.mean) @ vectors[:, values == 0]  # (..., n_null), empty at full rank
         return np.linalg.norm(outside, axis=-1) <= tolerance * np.maximum(1.0, np.linalg.norm(points, axis=-1))
 
+    def project(self, points: FloatArray) -> FloatArray:
+        """The nearest users no further out than 99.9 % of them, (n, d) -> (n, d): nobody is the worst of a tail."""
+        from scipy.stats import chi2
+
+        values, vectors = spectrum(self.cov)
+        used = values > 0
+        scaled = (points - self.mean) @ vectors[:, used] / np.sqrt(values[used])
+        reach = np.sqrt(chi2.ppf(0.999, max(int(used.sum()), 1)))
+        scaled /= np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True) / reach, 1.0)
+        return self.mean + (scaled * np.sqrt(values[used])) @ vectors[:, used].T
+
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Uniform(Population):
@@ -166,6 +186,10 @@ class Uniform(Population):
     def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
         slack = tolerance * (self.high - self.low)
         return ((points >= self.low - slack) & (points <= self.high + slack)).all(axis=-1)
+
+    def project(self, points: FloatArray) -> FloatArray:
+        """The nearest users, (n, d) -> (n, d)."""
+        return np.clip(points, self.low, self.high)
 
 
 def _as_box(low: ArrayLike, high: ArrayLike, *, n_features: int | None) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,263 @@
+r"""From views to margins: estimates, simultaneous bands and a verdict for every cell, under each notion.
+
+A cell is a user, an arm and a rival; under ``definition``, which averages over users, an arm and a rival. Bands hold
+for all cells of all stages at once, notion by notion.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.auditing.view import Asked, Crowd, View, cell_terms
+from rcb_bayes.margins import NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
+from rcb_bayes.market import Market
+from rcb_bayes.schema import ARM, BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+VERDICTS: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
+
+
+def margins_under(
+    market: Market, views: list[View], crowd: Crowd, asked: Asked, *, notions: tuple[Notion, ...] = NOTIONS
+) -> "dict[Notion, xr.Dataset]":
+    """The margins under every notion, each as it would be if it alone had been asked for."""
+    return {notion: _margins(market, views, crowd, asked, notion) for notion in notions}
+
+
+def verdict_of(margins: "xr.Dataset") -> Verdict:
+    """Fail if some cell does, else inconclusive if some cell is, else pass."""
+    return VERDICTS[max(int(margins["verdict"].max()), 0)]
+
+
+def _margins(market: Market, views: list[View], crowd: Crowd, asked: Asked, notion: Notion) -> "xr.Dataset":
+    import xarray as xr
+
+    judge = _averaged if notion == "definition" else _by_user
+    dims = (ARM, "rival") if notion == "definition" else (ARM, "rival", "user")
+    parts = []
+    for number, view in enumerate(views):
+        cells = judge(view, crowd, asked, notion, level=asked.level / len(views), seed=asked.seed + number)
+        coords = {} if notion == "definition" else {"user": np.arange(view.n_users)}
+        parts.append(xr.Dataset({name: (dims, values) for name, values in cells.items()}, coords=coords))
+    joined = xr.concat(parts, dim="stage", join="outer", fill_value={"verdict": -1})
+    order = [dim for dim in ("stage", "user", ARM, "rival") if dim in joined.dims]
+    arms = list(market.arms)
+    names = _distinct([view.name for view in views])
+    joined = joined.transpose(*order).assign_coords({"stage": names, ARM: arms, "rival": arms})
+    joined["verdict"] = joined["verdict"].fillna(-1).astype(np.int8)
+    joined["n_worlds"] = ("stage", [view.n_worlds for view in views])
+    return joined
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Evidence:
+    """What the verdicts need beside the bands, of C cells; see ``judge_bands``.
+
+    ``least`` is the lowest margin m_i - m_j in any world in which the arm is recommended.
+    """
+
+    always_holds: BoolArray
+    n_events: np.ndarray
+    n_negative: np.ndarray
+    gain: FloatArray
+    loss: FloatArray
+    least: FloatArray
+
+
+def _by_user(
+    view: View, crowd: Crowd, asked: Asked, notion: Notion, *, level: float, seed: int
+) -> dict[str, FloatArray]:
+    """Every cell of a stage, (K, K, U); NaN, and -1, where there is no cell."""
+    k, u, _ = view.chances.shape
+    out = empty_cells((k, k, u))
+    terms, errors, places, evidence = [], [], [], []
+    for arm in range(k):
+        found = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (W, U, K)
+        used = np.flatnonzero(view.chances[arm].max(axis=1) > 0.0)
+        weights = np.ones((1, 1)) if notion == "proof" else view.chances[arm, used].T  # (W, U)
+        for rival in range(k):
+            if rival == arm:
+                continue
+            terms.append(found[:, used, rival])
+            errors.append(_ratio_error(terms[-1], weights))
+            places.append(np.stack([np.full(len(used), arm), np.full(len(used), rival), used]))
+            evidence.append(_evidence(view, arm, rival, used, asked.epsilon))
+        out["mass"][arm] = view.chances[arm].mean(axis=1)
+    bands = simultaneous_bands(np.concatenate(terms, axis=1), level=level, seed=seed)
+    at = tuple(np.concatenate(places, axis=1))
+    mass = np.ones(len(at[0])) if notion == "proof" else out["mass"][at]
+    entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=view.n_worlds, epsilon=asked.epsilon)
+    out["mcse"][at] = np.concatenate(errors)
+    return out
+
+
+def _ratio_error(terms: FloatArray, weights: FloatArray) -> FloatArray:
+    """Error of mean(terms) / mean(weights), world by world (W, C) each: that of terms - ratio x weights."""
+    mass = weights.mean(axis=0)
+    ratio = terms.mean(axis=0) / mass
+    return (terms - ratio * weights).std(axis=0, ddof=1) / np.sqrt(len(terms)) / mass
+
+
+def _evidence(view: View, arm: int, rival: int, used: np.ndarray, epsilon: float) -> Evidence:
+    chances = view.chances[arm, used]  # (U, W)
+    varying = chances - chances.min(axis=1, keepdims=True)
+    lead = view.rewards[arm, used] - view.rewards[rival, used] + epsilon
+    not_best = view.best[arm, used] == 0.0
+    return Evidence(
+        always_holds=((lead >= 0.0) | (chances <= 0.0)).all(axis=1),
+        n_events=(~not_best).sum(axis=1),
+        n_negative=(varying * lead < 0.0).sum(axis=1),
+        gain=np.maximum(lead.std(axis=1) + epsilon, np.where(not_best, 0.0, lead).max(axis=1)),
+        loss=np.abs(lead).max(axis=1) * np.where(not_best, varying, 0.0).max(axis=1),
+        least=np.where(chances > 0.0, lead, np.inf).min(axis=1) - epsilon,
+    )
+
+
+def _averaged(
+    view: View, crowd: Crowd, asked: Asked, notion: Notion, *, level: float, seed: int
+) -> dict[str, FloatArray]:
+    """``definition``: a cell for each arm and rival, (K, K), averaged over the crowd."""
+    k, n = len(view.chances), len(crowd.users)
+    out = empty_cells((k, k))
+    weights = crowd.weights
+    values, spreads, errors, places, evidence = [], [], [], [], []
+    for arm in range(k):
+        found = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)[:, :n]  # (W, U, K)
+        out["mass"][arm] = weights @ view.chances[arm, :n].mean(axis=1)
+        if not out["mass"][arm].max() > 0.0:
+            continue
+        for rival in range(k):
+            if rival == arm:
+                continue
+            own = found[:, :, rival]
+            values.append(own @ weights)
+            spreads.append(_user_error(own.mean(axis=0), crowd))
+            own_chances = view.chances[arm, :n]  # (U, W)
+            errors.append(
+                np.hypot(
+                    _ratio_error(values[-1][:, None], (weights @ own_chances)[:, None]).item(),
+                    _user_error(_deviations(own.mean(axis=0), own_chances.mean(axis=1), weights), crowd),
+                )
+            )
+            places.append((arm, rival))
+            evidence.append(_crowd_evidence(view, arm, rival, weights, asked.epsilon))
+    bands = simultaneous_bands(np.stack(values, axis=1), level=level, seed=seed)
+    error = np.hypot(bands.mcse, spreads)  # users are a sample, too
+    reach = bands.critical * error
+    bands = replace(bands, mcse=error, lower=bands.estimate - reach, upper=bands.estimate + reach)
+    at = tuple(np.array(places).T)
+    entered(out, at, bands, joined_evidence(evidence), out["mass"][at], n_worlds=view.n_worlds, epsilon=asked.epsilon)
+    out["mcse"][at] = errors
+    return out
+
+
+def _deviations(terms: FloatArray, chances: FloatArray, weights: FloatArray) -> FloatArray:
+    """How users (U,) differ from the ratio of the averages, in its own units."""
+    mass = weights @ chances
+    return (terms - (weights @ terms) / mass * chances) / mass
+
+
+def _user_error(means: FloatArray, crowd: Crowd) -> float:
+    """Standard error of an average over users, from how much they differ; unknown of a single one."""
+    if crowd.is_exact:
+        return 0.0
+    return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else np.inf
+
+
+def _crowd_evidence(view: View, arm: int, rival: int, weights: FloatArray, epsilon: float) -> Evidence:
+    n = len(weights)
+    chances = view.chances[arm, :n]
+    lead = view.rewards[arm, :n] - view.rewards[rival, :n] + epsilon  # (U, W)
+    varying = weights @ ((chances - chances.min(axis=1, keepdims=True)) * lead)  # (W,)
+    events = (view.best[arm, :n] > 0.0).any(axis=0)
+    return Evidence(
+        always_holds=np.array([((lead >= 0.0) | (chances <= 0.0)).all()]),
+        n_events=np.array([events.sum()]),
+        n_negative=np.array([(varying < 0.0).sum()]),
+        gain=np.array([max(varying.std(), varying.max(), 0.0)]),
+        loss=np.array([max(-varying.min(), 0.0)]),
+        least=np.array([np.where(chances > 0.0, lead, np.inf).min() - epsilon]),
+    )
+
+
+def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
+    """Cells of which nothing is known: NaN, and -1 for the verdict."""
+    names = ("estimate", "mcse", "lower", "upper", "mass")
+    return {name: np.full(shape, np.nan) for name in names} | {"verdict": np.full(shape, -1.0)}
+
+
+def joined_evidence(parts: list[Evidence]) -> Evidence:
+    """Of all cells together."""
+    return Evidence(
+        **{item.name: np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(Evidence)}
+    )
+
+
+def entered(
+    out: dict[str, FloatArray],
+    at: tuple[np.ndarray, ...],
+    bands: Bands,
+    evidence: Evidence,
+    mass: FloatArray,
+    *,
+    n_worlds: int,
+    epsilon: float,
+) -> dict[str, FloatArray]:
+    """Bands of the linear form, as margins, and verdicts."""
+    parts: dict[str, Any] = {item.name: getattr(evidence, item.name) for item in fields(Evidence)}
+    least = parts.pop("least")
+    verdicts = judge_bands(bands, n_worlds=n_worlds, **parts)
+    for name in ("estimate", "lower", "upper"):
+        out[name][at] = getattr(bands, name) / mass - epsilon
+    # Where no world breaks the constraint the band of a thin cell says less than the worlds do.
+    floor = np.where(evidence.always_holds, np.minimum(least, 0.0), -np.inf)
+    out["lower"][at] = np.maximum(out["lower"][at], np.minimum(floor, out["estimate"][at]))
+    out["mcse"][at] = bands.mcse / mass
+    out["verdict"][at] = [VERDICTS.index(verdict) for verdict in verdicts]
+    return out
+
+
+def _distinct(names: list[str]) -> list[str]:
+    return [name if names.count(name) == 1 else f"{name} ({k})" for k, name in enumerate(names)]
+
+
+def compliance_of(margins: "xr.Dataset", crowd: Crowd, asked: Asked) -> "xr.Dataset":
+    """The share of users whose margins are all at or above -epsilon, at every stage, over a grid of epsilon.
+
+    ``share`` goes by the estimates. ``share_lower`` counts only users all of whose lower bounds are that high and
+    allows for the users being a sample (one-sided, at the audit's level); ``share_upper`` likewise from above.
+    """
+    import xarray as xr
+
+    n = len(crowd.users)
+    lowest = {name: lowest_of(margins[name], n) for name in ("estimate", "lower", "upper")}
+    finite = lowest["estimate"][np.isfinite(lowest["estimate"])]
+    reach = float(np.max(-finite, initial=asked.epsilon))
+    grid = np.unique(np.append(np.linspace(0.0, max(1.2 * reach, 2 * asked.epsilon, 1e-3), 101), asked.epsilon))
+    holds = {name: values[:, None] >= -grid - 1e-12 for name, values in lowest.items()}
+    shares = {name: crowd.weights @ found for name, found in holds.items()}
+    exact = crowd.is_exact
+    lower = shares["lower"] if exact else clopper_pearson(holds["lower"].sum(axis=0), n, asked.level)[0]
+    upper = shares["upper"] if exact else clopper_pearson(holds["upper"].sum(axis=0), n, asked.level)[1]
+    share = shares["estimate"]
+    error = np.zeros(len(grid)) if exact else np.sqrt(np.maximum(share * (1 - share), 1 / n) / n)
+    variables = {"share": share, "share_mcse": error, "share_lower": lower, "share_upper": upper}
+    return xr.Dataset({name: ("epsilon", values) for name, values in variables.items()}, coords={"epsilon": grid})
+
+
+def lowest_of(values: "xr.DataArray", n_users: int) -> FloatArray:
+    """The lowest of each of the first users, over stages, arms and rivals; infinite where there is no cell."""
+    own = values.isel(user=slice(0, n_users)).transpose("user", ...).values.reshape(n_users, -1)
+    return np.where(np.isnan(own), np.inf, own).min(axis=1)
+
+
+def clopper_pearson(count: np.ndarray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """One-sided bounds of a share, given how many of n users show it."""
+    from scipy.special import betaincinv
+
+    lower = np.where(count > 0, betaincinv(np.maximum(count, 1), n - count + 1.0, level), 0.0)
+    upper = np.where(count < n, betaincinv(count + 1.0, np.maximum(n - count, 1), 1.0 - level), 1.0)
+    return lower, upper

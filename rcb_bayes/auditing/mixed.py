@@ -1,0 +1,199 @@
+r"""Users who are not all alike: several beliefs, and an epsilon of each user's own.
+
+A user reckons with her own belief, so each type is audited in worlds of its own, against the same mechanism: the
+platform goes on acting on what it believes. What a mixture asks is what share of all users would follow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rcb_bayes.auditing.judging import clopper_pearson, lowest_of
+from rcb_bayes.auditing.result import Audit
+from rcb_bayes.auditing.run import audit
+from rcb_bayes.errors import RcbError
+from rcb_bayes.exploit import Exploiting
+from rcb_bayes.margins import Verdict
+from rcb_bayes.market import Market
+from rcb_bayes.plan import Plan
+from rcb_bayes.prior import Prior
+from rcb_bayes.recommender import Recommender
+from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.simulation import PolicyMaker
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserType:
+    """A type of users.
+
+    Attributes
+    ----------
+    share : of all users; the shares of all types sum to 1
+    prior : what they believe; the market's users' belief unless given
+    epsilon : what each of them puts up with: a number, or draws of it (an array, or a SciPy distribution), from which
+        every user gets one of her own
+    """
+
+    name: str
+    share: float
+    prior: Prior | None = None
+    epsilon: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MixedAudit:
+    """What was found.
+
+    Attributes
+    ----------
+    verdict : on "at least ``least_share`` of all users would follow": "pass" if the lower bound of that share says so,
+        "fail" if the upper bound does not reach it
+    audits : of each type, by its name, judged at the median of its epsilons
+    shares : Dataset, dim (type), with "all" last: ``share`` of users who would follow at every stage, each at her own
+        epsilon, by the estimates; ``share_lower`` and ``share_upper`` hold for all types at once
+    """
+
+    verdict: Verdict
+    least_share: float
+    audits: dict[str, Audit]
+    shares: "xr.Dataset"
+
+    def summary(self) -> str:
+        """The verdict, and the share of each type that would follow."""
+        lines = [f"{self.verdict}: would at least {100 * self.least_share:g} % of users follow?"]
+        for name in self.shares["type"].values:
+            one = self.shares.sel(type=name)
+            lines.append(
+                f"{name}: {100 * one['share'].item():.1f} % follow, {100 * one['share_lower'].item():.1f} to "
+                f"{100 * one['share_upper'].item():.1f} % for certain"
+                + ("" if name == "all" else f" ({100 * one['weight'].item():g} % of users)")
+            )
+        return "\n".join(lines)
+
+
+def audit_types(
+    market: Market,
+    plan: Plan | Recommender | PolicyMaker,
+    types: Sequence[UserType],
+    *,
+    least_share: float = 0.9,
+    horizon: int = 10_000,
+    n_worlds: int = 1000,
+    notion: str | None = None,
+    n_users: int = 200,
+    level: float = 0.05,
+    options: Exploiting | None = None,
+    seed: int = 1,
+) -> MixedAudit:
+    """Audit a mechanism with users of several types.
+
+    Parameters
+    ----------
+    plan : see ``audit``
+    types : with shares that sum to 1
+    least_share : what the verdict asks of the share of users who follow
+
+    Raises
+    ------
+    RcbError
+        No types, shares that do not sum to 1, two types of one name, epsilons that are negative, ``definition``.
+
+    Applicability
+    -------------
+    The platform acts on ``market.platform_prior``, for which the plan was made. A share is one of users drawn at
+    random; its bounds count users whose simultaneous bounds are all on one side.
+    """
+    _check(types, least_share, notion)
+    rng = np.random.default_rng([int(seed), 31])
+    audits: dict[str, Audit] = {}
+    rows = []
+    part = level / (2 * len(types))  # half for the bands, half for the users being a sample
+    for number, kind in enumerate(types):
+        users = market.covariates.sample(n_users, seed=rng)
+        epsilons = _epsilons(kind, plan, n_users, rng)
+        own = market if kind.prior is None else replace(market, prior=kind.prior, nature=kind.prior)
+        found = audit(
+            own,
+            plan,
+            horizon=horizon,
+            n_worlds=n_worlds,
+            notion=notion,
+            epsilon=float(np.median(epsilons)),
+            users=users,
+            level=part,
+            options=options,
+            seed=seed + number,
+        )
+        audits[kind.name] = found
+        rows.append(_followers(found, epsilons, part))
+    return _mixed(types, audits, np.array(rows), least_share)
+
+
+def _followers(found: Audit, epsilons: FloatArray, level: float) -> tuple[float, float, float, float]:
+    """Share of users who follow at their own epsilon, its error, and bounds."""
+    n = len(epsilons)
+    holds = {
+        name: int((lowest_of(found.margins[name], n) >= -epsilons - 1e-12).sum())
+        for name in ("estimate", "lower", "upper")
+    }
+    share = holds["estimate"] / n
+    error = float(np.sqrt(max(share * (1 - share), 1 / n) / n))
+    lower = clopper_pearson(np.array(holds["lower"]), n, level)[0]
+    upper = clopper_pearson(np.array(holds["upper"]), n, level)[1]
+    return share, error, float(lower), float(upper)
+
+
+def _mixed(types: Sequence[UserType], audits: dict[str, Audit], rows: FloatArray, least_share: float) -> MixedAudit:
+    import xarray as xr
+
+    weights = np.array([kind.share for kind in types])
+    overall = weights @ rows
+    overall[1] = np.sqrt((weights**2) @ rows[:, 1] ** 2)
+    table = np.vstack([rows, overall])
+    names = ("share", "share_mcse", "share_lower", "share_upper")
+    shares = xr.Dataset(
+        {name: ("type", table[:, k]) for k, name in enumerate(names)} | {"weight": ("type", np.append(weights, 1.0))},
+        coords={"type": [*(kind.name for kind in types), "all"]},
+    )
+    lower, upper = overall[2], overall[3]
+    verdict: Verdict = "pass" if lower >= least_share else "fail" if upper < least_share else "inconclusive"
+    return MixedAudit(verdict=verdict, least_share=least_share, audits=audits, shares=shares)
+
+
+def _check(types: Sequence[UserType], least_share: float, notion: str | None) -> None:
+    if not len(types) or not all(isinstance(kind, UserType) for kind in types):
+        raise RcbError("types must be a sequence of UserType, such as [UserType(name='all', share=1.0)].")
+    names = [kind.name for kind in types]
+    if len(set(names)) < len(names) or "all" in names:
+        raise RcbError(f"Types need names of their own, other than 'all'; got {', '.join(names)}.")
+    if not all(is_number(kind.share) and kind.share > 0 for kind in types):
+        raise RcbError("The share of a type must be a positive number.")
+    if abs(sum(kind.share for kind in types) - 1.0) > 1e-6:
+        raise RcbError(f"The shares of all types must sum to 1, got {sum(kind.share for kind in types):g}.")
+    if not (is_number(least_share) and 0 < least_share <= 1):
+        raise RcbError(f"least_share is a share between 0 and 1, got {least_share!r}.")
+    if notion == "definition":
+        raise RcbError("Types are audited user by user: use notion='user' or 'proof'.")
+
+
+def _epsilons(kind: UserType, plan: Plan | Recommender | PolicyMaker, n: int, rng: np.random.Generator) -> FloatArray:
+    """What each of n users puts up with."""
+    given: Any = kind.epsilon
+    if given is None:
+        made = plan.plan if isinstance(plan, Recommender) else plan
+        given = made.epsilon if isinstance(made, Plan) else 0.05
+    if hasattr(given, "rvs"):
+        found = np.asarray(given.rvs(size=n, random_state=rng), dtype=float)
+    else:
+        draws: ArrayLike = given
+        pool = np.atleast_1d(np.asarray(draws, dtype=float))
+        found = rng.choice(pool, size=n) if pool.size > 1 else np.full(n, pool.item())
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        raise RcbError(f"The epsilons of type '{kind.name}' must be finite and at least 0.")
+    return found

@@ -1,0 +1,148 @@
+"""Any policy as an audit looks at it: run world by world, with all that drove it at hand.
+
+The paper's algorithm is looked at as each of its stages begins, for users know the stage; other policies as rounds
+1, 2, 4, ... begin.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rcb_bayes.auditing.view import Asked, Crowd, View, make_crowd
+from rcb_bayes.choice import best_shares
+from rcb_bayes.errors import DataError
+from rcb_bayes.history import History, Sums
+from rcb_bayes.margins import MIN_WORLDS
+from rcb_bayes.market import Market
+from rcb_bayes.panel import expected_rewards, make_panel
+from rcb_bayes.policies import Policy, Rcb
+from rcb_bayes.posterior import Engine, Rows, make_engine
+from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.progress import track
+from rcb_bayes.rates import LinearOutlook
+from rcb_bayes.schema import FloatArray
+from rcb_bayes.simulation import PAGE, PolicyMaker, World
+
+_N_USERS = 2048
+
+
+@dataclass(slots=True)
+class _Look:
+    """A stage, or a round, in the worlds that were seen there: probabilities (U, K) and the data behind them."""
+
+    chances: list[FloatArray] = field(default_factory=list)
+    data: list[Sums | Rows] = field(default_factory=list)
+
+
+def policy_views(
+    market: Market, maker: PolicyMaker, asked: Asked, *, horizon: int
+) -> tuple[Crowd, list[View], list[str]]:
+    """The users, the views, and the names of stages that too few worlds passed."""
+    believed = replace(market, nature=market.prior)  # users reckon with their own belief
+    panel = make_panel(market, n_users=_N_USERS, rng=np.random.default_rng([asked.seed, 21]))
+    crowd = make_crowd(panel, asked, rng=np.random.default_rng([asked.seed, 22]))
+    looks: dict[str, _Look] = {}
+    for child in track(np.random.SeedSequence(asked.seed).spawn(asked.n_worlds), description="worlds"):
+        for name, chances, data in _watched(believed, maker, crowd.users, horizon, child):
+            look = looks.setdefault(name, _Look())
+            look.chances.append(chances)
+            look.data.append(data)
+    engine = make_engine(market.prior, market.noise, seed=asked.seed)
+    prior_rewards = expected_rewards(market.prior, market.noise, crowd.users)
+    seen = {name: look for name, look in looks.items() if len(look.data) >= MIN_WORLDS}
+    views = [_view(name, look, engine, market, crowd.users, prior_rewards) for name, look in seen.items()]
+    return crowd, views, [name for name in looks if name not in seen]
+
+
+def _view(name: str, look: _Look, engine: Engine, market: Market, users: FloatArray, prior_rewards: FloatArray) -> View:
+    rewards = expectations(engine, look.data, users, n_arms=market.n_arms)
+    return View(
+        name=name,
+        chances=np.ascontiguousarray(np.stack(look.chances, axis=2).swapaxes(0, 1)),
+        rewards=rewards,
+        prior_rewards=prior_rewards,
+        best=best_shares(rewards, axis=0),
+    )
+
+
+def expectations(engine: Engine, data: list[Sums | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:
+    """What users expect of every arm given each of W data sets, (K, U, W)."""
+    rows = [part for part in data if isinstance(part, Rows)]
+    if not rows:
+        sums = [part for part in data if isinstance(part, Sums)]
+        joined = {name: np.stack([getattr(part, name) for part in sums]) for name in Sums._fields}
+        return LinearOutlook(engine.fit(Statistics(**joined)).mean).rewards(users)
+    found = engine.fit(_padded(rows, n_arms), users=users).reward  # (W, U, K)
+    assert found is not None  # users were given
+    return np.ascontiguousarray(found.T)
+
+
+def _padded(rows: list[Rows], n_arms: int) -> Rows:
+    """Data sets of one length, the shorter ones padded."""
+    n, d = max(part.x.shape[1] for part in rows), rows[0].x.shape[2]
+    x, arm, reward = np.zeros((len(rows), n, d)), np.full((len(rows), n), -1), np.zeros((len(rows), n))
+    for k, part in enumerate(rows):
+        own = part.x.shape[1]
+        x[k, :own], arm[k, :own], reward[k, :own] = part.x[0], part.arm[0], part.reward[0]
+    return Rows(x=x, arm=arm, reward=reward, n_arms=n_arms)
+
+
+def _watched(
+    market: Market, maker: PolicyMaker, users: FloatArray, horizon: int, seed: np.random.SeedSequence
+) -> Iterator[tuple[str, FloatArray, Sums | Rows]]:
+    """One world: the names of what is looked at, probabilities of the users (U, K), and the data by then."""
+    world = World(market, seed)
+    policy = maker(market, int(seed.generate_state(1)[0]))
+    history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
+    done, last = 0, ""
+    while True:
+        name = _name(policy, done, market)
+        if name != last:
+            yield name, _checked(policy.recommend_proba(users)), _acted_on(policy, history)
+            last = name
+        next_look = 1 << (done + 1).bit_length()
+        end = horizon if isinstance(policy, Rcb) else next_look - 1
+        if done >= horizon or (not isinstance(policy, Rcb) and next_look > horizon):
+            return
+        number, place = divmod(done, PAGE)
+        page = world.page(number)
+        some = slice(place, min(PAGE, place + end - done))
+        done += _serve(policy, world, page.x[some], page.uniforms[some], page.noise[some], history)
+
+
+def _serve(
+    policy: Policy, world: World, x: FloatArray, uniforms: FloatArray, noise: FloatArray, history: History
+) -> int:
+    """Rounds until the policy has to learn; returns how many."""
+    decisions = policy.decide(x, np.ascontiguousarray(x.T), uniforms)
+    n = len(decisions)
+    x = x[:n]
+    reward = world.rewards((x * world.beta[decisions.arm]).sum(axis=1), noise[:n])
+    policy.update(x, decisions, reward)
+    counted = decisions.counted
+    history.add(x[counted], decisions.arm[counted], reward[counted])
+    return n
+
+
+def _name(policy: Policy, done: int, market: Market) -> str:
+    """The stage that users know of; rounds 1, 2, 4, ... for policies without stages."""
+    if not isinstance(policy, Rcb):
+        return f"round {1 << (done + 1).bit_length() - 1}"
+    if policy.exploitation is not None:
+        return f"epoch {policy.exploitation.epoch}"
+    return ", ".join(market.arms[arm] for arm in policy.cold.saturated) or "most popular"
+
+
+def _acted_on(policy: Policy, history: History) -> Sums | Rows:
+    """The data behind the recommendations: all of them, whatever the oracle is fed; samples that wait excepted."""
+    waits = isinstance(policy, Rcb) and policy.exploitation is None
+    arms = policy.cold.saturated if waits and isinstance(policy, Rcb) else range(len(history.n))
+    return history.as_rows(arms) if history.keeps_rows else history.sums().of_arms(arms)
+
+
+def _checked(probabilities: FloatArray) -> FloatArray:
+    found = np.asarray(probabilities, dtype=float)
+    if not np.isfinite(found).all() or (found < -1e-9).any() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6:
+        raise DataError("A policy's probabilities must be finite, not negative, and sum to one for every user.")
+    return found

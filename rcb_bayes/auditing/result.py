@@ -1,0 +1,249 @@
+"""What an audit found: verdict, margins under each notion, compliance; told, drawn, saved and read back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
+from rcb_bayes.auditing.view import Asked, Crowd, View
+from rcb_bayes.errors import RcbError
+from rcb_bayes.margins import NOTIONS, Notion, Verdict, as_notion
+from rcb_bayes.market import Market
+from rcb_bayes.schema import FloatArray, is_number, suggestion
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+Kind = Literal["ex ante", "realised"]
+FIGURES = ("margins", "matrix", "compliance")
+_POWER = 1.6449  # of 95 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Audit:
+    """What was found.
+
+    Attributes
+    ----------
+    verdict : "pass" only if every cell's lower bound holds, "fail" if some upper bound does not
+    margins : Dataset, dims (stage, user, arm, rival): ``estimate``, the conditional margin E[m_i - m_j | i recommended]
+        (under ``proof`` that times its probability), with ``mcse``, ``lower``, ``upper``; ``mass``, how often the arm
+        is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell. Under ``definition``
+        there is no dim ``user``
+    by_notion : the same under each of the three notions
+    compliance : Dataset over epsilon: ``share`` of users all of whose margins are at or above -epsilon, at every stage,
+        with its error over users, and bounds: ``share_lower`` counts users whose lower bounds are that high
+    users : (user, feature), the users of the crowd; the worst users of each stage, added to it, are not among them
+    kind : "ex ante", what users expect before the mechanism runs; "realised" for a log, what one run came to
+    n_worlds : a stage; ``n_random`` : users drawn at random
+    notes : what was left out, and why
+
+    A statement about the users of the panel: the first ``n_random`` are drawn at random, the others are the worst of
+    many, looked for in worlds of their own.
+    """
+
+    verdict: Verdict
+    notion: Notion
+    epsilon: float
+    by_notion: "dict[Notion, xr.Dataset]"
+    compliance: "xr.Dataset"
+    users: FloatArray
+    n_worlds: int
+    n_random: int
+    level: float
+    seed: int
+    belief: str = ""
+    kind: Kind = "ex ante"
+    notes: tuple[str, ...] = ()
+
+    @property
+    def margins(self) -> "xr.Dataset":
+        """The margins under the notion that was asked for."""
+        return self.by_notion[self.notion]
+
+    @property
+    def verdicts(self) -> dict[Notion, Verdict]:
+        """The verdict under each notion."""
+        return {notion: verdict_of(part) for notion, part in self.by_notion.items()}
+
+    def worst(self, notion: str | None = None) -> "xr.Dataset":
+        """Of every stage the cell that decides: the lowest among those with the worst verdict; dim (stage)."""
+        import xarray as xr
+
+        margins = self.by_notion[self.notion if notion is None else as_notion(notion)]
+        cells = []
+        for stage in margins["stage"].values:
+            part = margins.sel(stage=stage)
+            lowest = part["estimate"].where(part["verdict"] == part["verdict"].max())
+            place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
+            cell = part.isel(dict(zip(lowest.dims, (int(k) for k in place), strict=True)))
+            cells.append(cell.reset_coords(drop=False).drop_vars("stage"))
+        return xr.concat(cells, dim="stage").assign_coords(stage=margins["stage"].values)
+
+    def worlds_needed(self, resolution: float = 0.02) -> int:
+        """Worlds at which a margin ``resolution`` off -epsilon would be decided, 19 times out of 20.
+
+        From the widest band among the cells that decide. Errors fall like the square root of the number of worlds.
+        """
+        if not (is_number(resolution) and resolution > 0):
+            raise RcbError(f"resolution must be a positive number, got {resolution!r}.")
+        from scipy.special import ndtri
+
+        cells = self.worst()
+        reach = cells["upper"].values - cells["estimate"].values
+        # At least as many errors as one cell of each stage alone would be given.
+        critical = float(ndtri(1.0 - self.level / len(reach)))
+        needed = self.n_worlds * (reach * (1.0 + _POWER / critical) / resolution) ** 2
+        return int(np.ceil(np.max(needed[np.isfinite(needed)], initial=1.0)))
+
+    def summary(self) -> str:
+        """Verdict, and the worst cell of every stage."""
+        lines = [self._headline(), *self._stage_lines()]
+        share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
+        lines.append(
+            f"{100 * share['share'].item():.1f} % of users {'at random ' if self.n_random else ''}stand at -epsilon or "
+            f"above, by the point estimates; at least {100 * share['share_lower'].item():.0f} % for certain"
+        )
+        others = [f"{notion} {verdict}" for notion, verdict in self.verdicts.items() if notion != self.notion]
+        lines += [f"other notions: {', '.join(others)}"] if others else []
+        if self.verdict == "inconclusive" and self.kind == "ex ante":
+            lines.append(f"about {self.worlds_needed():,} worlds would tell margins .02 off -epsilon")
+        return "\n".join([*lines, *self.notes])
+
+    def _headline(self) -> str:
+        if self.kind == "realised":
+            return (
+                f"{self.verdict}: realised margins of one log, {self.notion} notion, epsilon {self.epsilon:g} "
+                "(what this run came to, not what users expected of the mechanism)"
+            )
+        added = " (the rest the worst of many)" if self.margins.sizes.get("user", 0) > self.n_random > 0 else ""
+        who = f"{self.n_random} users at random" if self.n_random else f"the {len(self.users)} users given"
+        return (
+            f"{self.verdict}: {self.notion} notion, epsilon {self.epsilon:g}, {self.n_worlds:,} worlds a stage, "
+            f"{who}{added}"
+        )
+
+    def _stage_lines(self) -> list[str]:
+        cells = self.worst()
+        lines = []
+        for k in range(cells.sizes["stage"]):
+            cell = cells.isel(stage=k)
+            lines.append(
+                f"{cell['stage'].item()}: {VERDICTS[max(int(cell['verdict']), 0)]}, worst {cell['arm'].item()} against "
+                f"{cell['rival'].item()}: {cell['estimate'].item():.3g} ± {cell['mcse'].item():.2g}, bounds "
+                f"{cell['lower'].item():.3g} to {cell['upper'].item():.3g}"
+            )
+        return lines
+
+    def plot(self, *, figure: str = "margins", axes: "Axes | None" = None) -> "Axes":
+        """A figure: "margins" (the worst of every stage), "matrix" (arm by rival), or "compliance" over epsilon.
+
+        Raises
+        ------
+        RcbError
+            Another figure.
+        """
+        from rcb_bayes import plots
+
+        if figure not in FIGURES:
+            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, FIGURES)} Use {', '.join(FIGURES)}.")
+        if figure == "compliance":
+            return plots.plot_compliance(self.compliance, epsilon=self.epsilon, axes=axes)
+        draw = plots.plot_margins if figure == "margins" else plots.plot_margin_matrix
+        return draw(self.margins, epsilon=self.epsilon, axes=axes)
+
+    def to_netcdf(self, path: str | Path) -> None:
+        """Write everything to a netCDF file, a group for each notion; ``Audit.load`` reads it back."""
+        import xarray as xr
+
+        tree = xr.DataTree.from_dict(
+            {
+                "/": xr.Dataset({"users": (("member", "feature_position"), self.users)}, attrs=self._attrs()),
+                "compliance": self.compliance,
+                **{f"margins/{notion}": part for notion, part in self.by_notion.items()},
+            }
+        )
+        tree.to_netcdf(path, engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read an audit from its file.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no audit.
+        """
+        import xarray as xr
+
+        try:
+            with xr.open_datatree(path, engine="h5netcdf") as tree:
+                tree.load()
+                attrs = dict(tree.attrs)
+                parts = tree["margins"].children
+                return cls(
+                    by_notion={
+                        notion: parts[notion].to_dataset(inherit=False) for notion in NOTIONS if notion in parts
+                    },
+                    compliance=tree.children["compliance"].to_dataset(inherit=False),
+                    users=np.asarray(tree["users"].values),
+                    notes=tuple(note for note in attrs["notes"].split("\n") if note),
+                    **{name: _plain(attrs[name]) for name in _SAVED},
+                )
+        except (OSError, KeyError, ValueError, TypeError) as error:
+            raise RcbError(f"Cannot read an audit from {path} ({error}). Write one with audit.to_netcdf.") from None
+
+    def _attrs(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _SAVED} | {
+            "notes": "\n".join(self.notes),
+            "version": __version__,
+        }
+
+
+_SAVED = ("verdict", "notion", "epsilon", "n_worlds", "n_random", "level", "seed", "belief", "kind")
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def as_audit(
+    market: Market,
+    views: list[View],
+    crowd: Crowd,
+    asked: Asked,
+    *,
+    kind: Kind = "ex ante",
+    notes: tuple[str, ...] = (),
+) -> Audit:
+    """Views, judged."""
+    found = margins_under(market, views, crowd, asked)
+    for notion, part in found.items():
+        part.attrs = {
+            "notion": notion,
+            "epsilon": asked.epsilon,
+            "n_worlds": asked.n_worlds,
+            "seed": asked.seed,
+            "verdict": verdict_of(part),
+            "belief": market.prior.name,
+            "version": __version__,
+        }
+    return Audit(
+        verdict=verdict_of(found[asked.notion]),
+        notion=asked.notion,
+        epsilon=asked.epsilon,
+        by_notion=found,
+        compliance=compliance_of(found["user" if asked.notion == "definition" else asked.notion], crowd, asked),
+        users=crowd.users,
+        n_worlds=asked.n_worlds,
+        n_random=0 if asked.users is not None else len(crowd.users),
+        level=asked.level,
+        seed=asked.seed,
+        belief=market.prior.name,
+        kind=kind,
+        notes=notes,
+    )

@@ -1,0 +1,202 @@
+r"""``audit``: would users who know the mechanism follow it, at each stage, and how sure is that?
+
+Worlds are drawn from the users' belief: whatever nature and the platform believe, it is their arithmetic. In world w a
+user x of a panel is recommended arm i with probability :math:`p_w(i | x)`, by the platform's own state, and expects
+:math:`m_w(x, j)` of every arm given all the data that drove it. Neither a recommendation nor a reward is drawn for her;
+the constraint is the linear form of ``margins``, and all cells (user, arm, rival) of all stages get bands at once.
+"""
+
+import warnings
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rcb_bayes.auditing.plan_views import plan_views
+from rcb_bayes.auditing.policy_views import policy_views
+from rcb_bayes.auditing.result import Audit, as_audit
+from rcb_bayes.auditing.view import Asked
+from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.exploit import Exploiting
+from rcb_bayes.margins import MIN_WORLDS, Notion, as_notion
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import Oracle
+from rcb_bayes.plan import Plan
+from rcb_bayes.policies import Rcb, check_plan
+from rcb_bayes.recommender import Recommender
+from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number
+from rcb_bayes.simulation import PolicyMaker
+
+_LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
+
+
+def audit(
+    market: Market,
+    plan: Plan | Recommender | PolicyMaker,
+    *,
+    horizon: int = 10_000,
+    n_worlds: int = 1000,
+    notion: str | None = None,
+    epsilon: float | None = None,
+    n_users: int = 100,
+    users: ArrayLike | None = None,
+    level: float = 0.05,
+    until: Literal["decided"] | None = None,
+    max_worlds: int | None = None,
+    oracle: Oracle | None = None,
+    options: Exploiting | None = None,
+    seed: int = 1,
+) -> Audit:
+    """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
+
+    Parameters
+    ----------
+    plan : a plan; a recommender, whose plan, oracle and options are audited from the start; or a function
+        (market, seed) -> policy, which is run world by world
+    horizon : rounds; exploitation is audited as each of its epochs begins, other policies at rounds 1, 2, 4, ...
+    notion, epsilon : the plan's own unless given; "user" and .05 for a policy
+    n_users : users drawn at random; the worst of many are added for plans
+    users : (U, d), to be judged in their place
+    level : of the bands, over all cells of all stages together
+    until : "decided" doubles the worlds until the verdict is pass or fail, or ``max_worlds`` (16 times ``n_worlds``
+        unless given) is met; the level is split over the looks, so that the error is the same
+    oracle, options : of the exploitation stage of a plan
+
+    Raises
+    ------
+    RcbError
+        A plan for another market or one that is not feasible, counts too small, an unknown notion.
+    DataError
+        A policy whose probabilities are negative, not finite or do not sum to one; users of the wrong width.
+
+    Applicability
+    -------------
+    Plans with Gaussian rewards, the relative clock and posterior means are audited in all worlds side by side, others
+    world by world, which takes longer. Stages that fewer than 1 % of cold starts pass are not looked at. Prior
+    variances that grow (``inflation``) are not audited: users' beliefs would have to grow with them.
+    """
+    if isinstance(plan, Recommender):
+        return audit(
+            market,
+            plan.plan,
+            horizon=horizon,
+            n_worlds=n_worlds,
+            notion=notion,
+            epsilon=epsilon,
+            n_users=n_users,
+            users=users,
+            level=level,
+            until=until,
+            max_worlds=max_worlds,
+            oracle=oracle or plan.own_oracle,
+            options=options or plan.options,
+            seed=seed,
+        )
+    asked = _as_asked(
+        market, plan, n_worlds=n_worlds, notion=notion, epsilon=epsilon, n_users=n_users, users=users, level=level
+    )
+    asked = replace(asked, seed=as_count(seed, name="seed"))
+    horizon = as_count(horizon, name="horizon", least=1)
+    options = options or Exploiting()
+    if isinstance(plan, Plan):
+        _check(market, plan, options)
+    if until is None:
+        return _once(market, plan, asked, horizon=horizon, oracle=oracle, options=options)
+    sizes = _sizes(until, asked.n_worlds, max_worlds)
+    for look, size in enumerate(sizes, 1):
+        part = replace(asked, n_worlds=size, level=asked.level / len(sizes), seed=asked.seed)
+        found = _once(market, plan, part, horizon=horizon, oracle=oracle, options=options)
+        if found.verdict != "inconclusive" or look == len(sizes):
+            looks = f"{look} of at most {len(sizes)} looks, the last at {size:,} worlds, each at level {part.level:.3g}"
+            return replace(found, level=asked.level, notes=(*found.notes, looks))
+    raise AssertionError("unreachable")
+
+
+def _once(
+    market: Market,
+    plan: Plan | PolicyMaker,
+    asked: Asked,
+    *,
+    horizon: int,
+    oracle: Oracle | None,
+    options: Exploiting,
+) -> Audit:
+    if isinstance(plan, Plan):
+        if market.noise.is_gaussian and options.clock == "relative" and oracle is None:
+            crowd, views = plan_views(market, plan, asked, horizon=horizon, options=options)
+            return as_audit(market, views, crowd, asked)
+        run = plan
+        crowd, views, rare = policy_views(
+            market, lambda own, seed: Rcb(own, run, oracle=oracle, options=options), asked, horizon=horizon
+        )
+    else:
+        crowd, views, rare = policy_views(market, plan, asked, horizon=horizon)
+    if not views:
+        raise RcbError(f"No stage is passed in {MIN_WORLDS} worlds. Ask for more worlds than {asked.n_worlds}.")
+    notes = (f"too few worlds to judge: {', '.join(rare)}",) if rare else ()
+    return as_audit(market, views, crowd, asked, notes=notes)
+
+
+def _as_asked(
+    market: Market,
+    plan: Plan | PolicyMaker,
+    *,
+    n_worlds: int,
+    notion: str | None,
+    epsilon: float | None,
+    n_users: int,
+    users: ArrayLike | None,
+    level: float,
+) -> Asked:
+    n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
+    n_users = as_count(n_users, name="n_users", least=1)
+    if not (is_number(level) and 0 < level < 1):
+        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    is_plan = isinstance(plan, Plan)
+    judged: Notion = as_notion(notion or (plan.notion if is_plan else "user"))
+    allowed = epsilon if epsilon is not None else plan.epsilon if is_plan else 0.05
+    if not (is_number(allowed) and allowed >= 0):
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {allowed!r}.")
+    return Asked(
+        notion=judged,
+        epsilon=float(allowed),
+        n_worlds=n_worlds,
+        n_users=n_users,
+        level=float(level),
+        seed=0,
+        users=None if users is None else as_users(market, users),
+    )
+
+
+def as_users(market: Market, users: ArrayLike) -> FloatArray:
+    """Users to be judged, (U, d); a warning names those outside the population's support."""
+    found = np.atleast_2d(as_finite_array(users, name="users", ndim=(1, 2)))
+    if found.shape[1] != market.n_features or not len(found):
+        raise DataError(f"users must have shape (U, {market.n_features}), got {found.shape}.")
+    outside = ~market.covariates.contains(found)
+    if outside.any():
+        warnings.warn(
+            f"{int(outside.sum())} of {len(found)} users are outside the population's support: no such user arrives.",
+            stacklevel=3,
+        )
+    return found
+
+
+def _check(market: Market, plan: Plan, options: Exploiting) -> None:
+    check_plan(market, plan)
+    if plan.kind == "sampled" and not plan.feasible:
+        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    if options.inflation != "none":
+        raise RcbError("Plans are audited without inflation: users' beliefs would have to grow with the platform's.")
+
+
+def _sizes(until: str, n_worlds: int, max_worlds: int | None) -> list[int]:
+    """The numbers of worlds at which a sequential audit looks."""
+    if until != "decided":
+        raise RcbError(f"until is 'decided' or None, got {until!r}.")
+    most = n_worlds << _LOOKS - 1 if max_worlds is None else as_count(max_worlds, name="max_worlds", least=n_worlds)
+    sizes = [n_worlds]
+    while sizes[-1] < most:
+        sizes.append(min(2 * sizes[-1], most))
+    return sizes

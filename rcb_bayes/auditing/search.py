@@ -1,0 +1,65 @@
+"""The worst users, looked for in worlds of their own: those of a panel first, then by climbing down from them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rcb_bayes.auditing.view import Asked, View, cell_terms
+from rcb_bayes.market import Market
+from rcb_bayes.panel import Panel
+from rcb_bayes.schema import FloatArray
+
+SEARCH_WORLDS = 300
+_N_WORST = 20
+_CHUNK_USERS = 25
+_STEPS = (0.3, 0.1, 0.03)  # of the way towards another user
+_TRIES = 6  # of each of the worst, at each step
+
+ViewOf = Callable[[FloatArray, slice], View]
+"""A stage as users (U, d) see it in some of the worlds."""
+
+
+def worst_users(view_of: ViewOf, market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> FloatArray:
+    """Users whose constraint is the furthest below, or the least above, in units of its error; (n, d).
+
+    Where the panel is a sample, each of the worst is moved towards others as long as that makes her worse, within the
+    support: a population that can be moved in has ``project``.
+    """
+    scores = _scores(view_of, panel.users, asked)
+    order = np.argsort(scores)[:_N_WORST]
+    users, scores = panel.users[order].copy(), scores[order]
+    project = getattr(market.covariates, "project", None)
+    if panel.is_exact or project is None:
+        return users
+    for step in _STEPS:
+        others = panel.users[rng.integers(panel.n_users, size=(_TRIES, len(users)))]
+        size = step * rng.choice([-1.0, 1.0], size=(_TRIES, len(users), 1))
+        moved = project((users + size * (others - users)).reshape(-1, users.shape[1]))
+        found = _scores(view_of, moved, asked).reshape(_TRIES, len(users))
+        best = found.argmin(axis=0)
+        lower = found.min(axis=0) < scores
+        users[lower] = moved.reshape(_TRIES, *users.shape)[best, np.arange(len(users))][lower]
+        scores = np.minimum(scores, found.min(axis=0))
+    return users
+
+
+def _scores(view_of: ViewOf, users: FloatArray, asked: Asked) -> FloatArray:
+    """The lowest mean over worlds of the linear form, in errors, over arms and rivals; (U,)."""
+    found = []
+    for start in range(0, len(users), _CHUNK_USERS):
+        mean, error = _moments(view_of(users[start : start + _CHUNK_USERS], slice(0, SEARCH_WORLDS)), asked)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(error > 0, mean / error, np.where(mean < 0, -np.inf, np.inf))
+        found.append(z.min(axis=(0, 1)))
+    return np.concatenate(found)
+
+
+def _moments(view: View, asked: Asked) -> tuple[FloatArray, FloatArray]:
+    """Mean and error of every cell, (K, K, U) each."""
+    k, u, w = view.chances.shape
+    notion = "user" if asked.notion == "definition" else asked.notion
+    mean, error = np.zeros((k, k, u)), np.zeros((k, k, u))
+    for arm in range(k):
+        terms = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (W, U, K)
+        mean[arm], error[arm] = terms.mean(axis=0).T, terms.std(axis=0, ddof=1).T / np.sqrt(w)
+    return mean, error
