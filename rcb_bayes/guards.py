@@ -7,7 +7,7 @@ from rcb_bayes.exploit import Exploiting
 from rcb_bayes.forward import Forward
 from rcb_bayes.guard import users_guard
 from rcb_bayes.plan import GuardRule
-from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.saturation import STUCK, draw_designs
@@ -114,7 +114,7 @@ def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> t
         start += size
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("xtx", "xty", "yty", "n")}
     sigma = None if sigmas[0] is None else np.concatenate([part for part in sigmas if part is not None])
-    return Worlds(beta=np.concatenate(betas), sigma=sigma), Statistics(**joined)
+    return Worlds(beta=np.concatenate(betas), sigma=sigma), unchecked_statistics(**joined)
 
 
 def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:

@@ -406,3 +406,15 @@ def test_whose_belief_it_is_is_said():
 def test_bad_input_is_refused(change: dict[str, Any], message: str):
     with pytest.raises(RcbError, match=message):
         rcb.calibrate(one_type([0.3, 0.0], 0.3), **{"n_worlds": 100, **change})
+
+
+def test_dummies_that_an_arm_never_sees_are_no_obstacle():
+    """Within an epoch an arm may get no user of some category: its sums there are zero up to rounding."""
+    rng = np.random.default_rng(3)
+    male = rng.integers(0, 2, 300).astype(float)
+    rows = np.column_stack([np.ones(300), male, 1 - male, rng.normal(size=300), rng.random(300) < 0.02])
+    prior = rcb.Prior.gaussian(np.outer([0.2, 0.0, 0.0], np.ones(5)), 0.1)
+    market = rcb.Market(prior=prior, covariates=rcb.Empirical(rows), noise=rcb.GaussianNoise(0.1))
+    plan = rcb.calibrate(market, n_per_arm=5, n_worlds=200, seed=1)
+    assert plan.guards
+    assert rcb.simulate(market, plan, horizon=300, n_worlds=2, seed=1)["regret"].notnull().all()

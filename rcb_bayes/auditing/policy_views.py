@@ -18,7 +18,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.panel import expected_rewards, make_panel
 from rcb_bayes.policies import Policy, Rcb
 from rcb_bayes.posterior import Engine, Rows, make_engine
-from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.posterior.data import unchecked_statistics
 from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.schema import FloatArray
@@ -72,7 +72,7 @@ def expectations(engine: Engine, data: list[Sums | Rows], users: FloatArray, *, 
     if not rows:
         sums = [part for part in data if isinstance(part, Sums)]
         joined = {name: np.stack([getattr(part, name) for part in sums]) for name in Sums._fields}
-        return LinearOutlook(engine.fit(Statistics(**joined)).mean).rewards(users)
+        return LinearOutlook(engine.fit(unchecked_statistics(**joined)).mean).rewards(users)
     found = engine.fit(_padded(rows, n_arms), users=users).reward  # (W, U, K)
     assert found is not None  # users were given
     return np.ascontiguousarray(found.T)

@@ -178,7 +178,7 @@ def _check_spectrum(data: Statistics) -> None:
     joint[..., :d, :d], joint[..., d, d] = data.xtx, data.yty
     joint[..., :d, d] = joint[..., d, :d] = data.xty
     scale = np.sqrt(np.maximum(np.diagonal(joint, axis1=2, axis2=3), 0.0))
-    scale = np.maximum(scale, 1e-12 * scale.max(axis=-1, keepdims=True))
+    scale = np.maximum(scale, 1e-7 * scale.max(axis=-1, keepdims=True))  # below is rounding
     scale = np.where(scale > 0, scale, 1.0)
     joint /= scale[..., :, None] * scale[..., None, :]
     if not _is_semi_definite(joint):

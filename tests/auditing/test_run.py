@@ -263,3 +263,163 @@ def test_bad_input_is_refused(change: dict[str, Any], message: str):
 def test_plans_of_other_markets_are_refused():
     with pytest.raises(RcbError, match="Calibrate a plan for this market"):
         rcb.audit(strong_prior(), plan(), n_worlds=50)
+
+
+# --- more than plans with Gaussian rewards ---------------------------------------------------------------------------
+
+
+def test_a_recommender_is_audited_as_its_plan():
+    options = rcb.Exploiting(guard=False)
+    agent = rcb.Recommender(two_arms(), plan("proof"), options=options)
+    asked: dict[str, Any] = {"horizon": 30, "n_worlds": 200, "n_users": 1, "seed": 3}
+    one, two = rcb.audit(two_arms(), agent, **asked), rcb.audit(two_arms(), plan("proof"), options=options, **asked)
+    xr.testing.assert_identical(one.margins, two.margins)
+
+
+def test_world_by_world_is_the_same_as_side_by_side():
+    """Another clock is audited as a policy: its cold start is the same, within errors."""
+    options = rcb.Exploiting(guard=False, clock="global")
+    slow = rcb.audit(two_arms(), plan("proof"), horizon=40, n_worlds=1500, n_users=1, options=options, notion="user")
+    fast = found("user")
+    for name in ("most popular", "arm_0", "epoch 0"):
+        for arm in range(2):
+            one, two = (
+                audit.margins.isel(user=0).sel(stage=name, arm=f"arm_{arm}", rival=f"arm_{1 - arm}")
+                for audit in (slow, fast)
+            )
+            if np.isnan(two["estimate"].item()):
+                assert np.isnan(one["estimate"].item())
+                continue
+            error = np.hypot(one["mcse"].item(), two["mcse"].item())
+            assert abs(one["estimate"].item() - two["estimate"].item()) < 4 * error + 1e-9
+
+
+def test_other_oracles_are_audited():
+    """Ridge regression knows nothing of the prior: in the first epoch users lose by it."""
+    own = plan("proof")
+    audit = rcb.audit(
+        two_arms(), own, horizon=40, n_worlds=300, n_users=1, oracle=rcb.RidgeOracle(penalty=1e4), notion="user"
+    )
+    cell = audit.margins.isel(user=0).sel(stage="epoch 0", arm="arm_1", rival="arm_0")
+    exact = found("user").margins.isel(user=0).sel(stage="epoch 0", arm="arm_1", rival="arm_0")
+    assert cell["estimate"].item() < exact["estimate"].item() - 4 * cell["mcse"].item()
+
+
+def test_bernoulli_rewards_are_audited_world_by_world():
+    prior = Prior.gaussian([[0.4], [0.0]], 0.5)
+    own = Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.BernoulliLogit())
+    made = rcb.calibrate(own, n_per_arm=6, n_worlds=300, seed=1)
+    audit = rcb.audit(own, made, horizon=20, n_worlds=120, n_users=1)
+    assert {"most popular", "arm_0"} <= set(audit.margins["stage"].values.tolist())
+    assert audit.verdict != "fail"
+    first = audit.margins.isel(user=0).sel(stage="most popular", arm="arm_0", rival="arm_1")["estimate"].item()
+    assert 0 < first < 0.4  # in probabilities, not in logits
+
+
+def test_stages_that_few_worlds_pass_are_named():
+    """The cold start of most worlds has not ended by the horizon."""
+    options = rcb.Exploiting(clock="global", guard=False)
+    audit = rcb.audit(two_arms(), plan("proof"), horizon=12, n_worlds=60, n_users=1, options=options)
+    assert any("too few worlds to judge" in note for note in audit.notes) or "arm_0" in audit.margins["stage"].values
+
+
+# --- worst users, users given, users in doubt ------------------------------------------------------------------------
+
+
+def test_the_worst_users_are_worse_than_those_at_random():
+    free = rcb.audit(
+        strong_prior(),
+        strong_plan(),
+        horizon=200,
+        n_worlds=600,
+        n_users=60,
+        options=rcb.Exploiting(guard=False),
+        seed=7,
+    )
+    lowest = free.margins["estimate"].sel(stage="epoch 0").min(("arm", "rival"))
+    codes = free.margins["verdict"].sel(stage="epoch 0").max(("arm", "rival"))
+    assert (codes.isel(user=slice(60, None)) == 2).all()  # found in other worlds than these
+    assert (codes.isel(user=slice(0, 60)) < 2).any()
+    assert lowest.isel(user=slice(60, None)).mean() < lowest.isel(user=slice(0, 60)).mean()
+    assert free.margins.sizes["user"] == 80
+
+
+def test_users_may_be_given():
+    users = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]
+    audit = rcb.audit(strong_prior(), strong_plan(), horizon=100, n_worlds=200, users=users)
+    assert audit.margins.sizes["user"] == 3
+    assert audit.n_random == 0
+    assert "the 3 users given" in audit.summary()
+    with pytest.warns(UserWarning, match="1 of 1 users are outside"):
+        rcb.audit(strong_prior(), strong_plan(), horizon=100, n_worlds=50, users=[[3.0, 0.0]])
+
+
+def test_compliance_is_bounded():
+    audit = rcb.audit(strong_prior(), strong_plan(), horizon=150, n_worlds=400, n_users=50, seed=3)
+    curve = audit.compliance
+    assert (curve["share_lower"] <= curve["share"] + 1e-12).all()
+    assert (curve["share"] <= curve["share_upper"] + 1e-12).all()
+    assert curve["share_lower"].max() < 1  # fifty users do not stand for all
+
+
+def test_one_user_does_not_stand_for_a_population():
+    """Under ``definition`` an average over a single user at random has no known error: nothing is decided."""
+    audit = rcb.audit(strong_prior(), strong_plan(), horizon=100, n_worlds=100, n_users=1, notion="definition")
+    codes = audit.margins["verdict"]
+    assert audit.verdict == "inconclusive"
+    assert not (codes == 2).any()
+
+
+# --- sequential ------------------------------------------------------------------------------------------------------
+
+
+def test_worlds_are_added_until_the_verdict_is_decided():
+    asked: dict[str, Any] = {"horizon": 5, "n_users": 1, "notion": "user", "n_worlds": 60, "seed": 5}
+    decided = rcb.audit(two_arms(), plan("proof"), until="decided", max_worlds=4000, **asked)
+    assert decided.verdict == "fail"  # a plan for ``proof`` does not do for ``user``
+    assert "looks" in decided.notes[-1]
+    assert decided.level == 0.05
+    capped = rcb.audit(two_arms(), plan("proof"), until="decided", epsilon=lies_at(), max_worlds=120, **asked)
+    assert capped.verdict == "inconclusive"
+    assert capped.n_worlds == 120
+
+
+def lies_at() -> float:
+    """An epsilon at which the stage is exactly on the line."""
+    return -stage_truth("user")
+
+
+def test_another_look_does_not_raise_the_error():
+    """On the line, over many seeds, a decision is no more frequent than the level allows."""
+    wrong = 0
+    for seed in range(40):
+        audit = rcb.audit(
+            two_arms(),
+            plan("proof"),
+            horizon=5,
+            n_users=1,
+            notion="user",
+            epsilon=lies_at() + 1e-9,
+            n_worlds=60,
+            max_worlds=480,
+            until="decided",
+            seed=seed,
+        )
+        wrong += audit.verdict == "fail"
+    assert wrong <= 6  # 40 x .05 = 2; six or more would happen once in 100
+
+
+def test_more_worlds_are_asked_for_in_numbers():
+    audit = rcb.audit(two_arms(), plan("proof"), horizon=5, n_users=1, notion="user", n_worlds=200)
+    assert audit.worlds_needed(0.02) == pytest.approx(4 * audit.worlds_needed(0.04), rel=0.01)
+    with pytest.raises(RcbError, match="resolution"):
+        audit.worlds_needed(0.0)
+    with pytest.raises(RcbError, match="There is no figure 'margin'"):
+        audit.plot(figure="margin")
+
+
+def test_a_file_that_is_no_audit_is_refused(tmp_path: Path):
+    (tmp_path / "a.nc").write_text("no", encoding="utf-8")
+    for name in ("a.nc", "b.nc"):
+        with pytest.raises(RcbError, match="Cannot read an audit"):
+            Audit.load(tmp_path / name)
