@@ -65,7 +65,7 @@ class LinearPredictor:
         """x'Cx of every arm, (K, n)."""
         if self.covariances is None:
             return None
-        return np.einsum("dn,kde,en->kn", features, self.covariances, features, optimize=True)
+        return ((self.covariances @ features) * features).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
