@@ -301,11 +301,11 @@ def _watched(
     policy = maker(market, int(seed.generate_state(1)[0]))
     history = History(market.n_arms, market.n_features)
     out: list[tuple[FloatArray, Any]] = []
-    done, page = 0, world.page(0)
+    done, page = 0, None
     for look in looks:
         while done < look - 1:
             number, place = divmod(done, PAGE)
-            page = world.page(number) if place == 0 else page
+            page = world.page(number) if page is None or place == 0 else page
             stop = min(PAGE, place + look - 1 - done)
             x = page.x[place:stop]
             decisions = policy.decide(x, np.ascontiguousarray(x.T), page.uniforms[place:stop])

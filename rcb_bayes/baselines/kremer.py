@@ -27,7 +27,7 @@ from rcb_bayes.panel import expected_rewards
 from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.stages import Stages
 
-_N_WORLDS = 20_000
+_N_WORLDS = 4000
 _MOST_THRESHOLDS = 100_000
 
 
@@ -208,20 +208,21 @@ def _planned(market: Market, n_samples: int, n_phases: int | None) -> tuple[int,
         raise RcbError("Kremer's policy is for independent arms and a known sigma. Use rcb.calibrate instead.")
     before = expected_rewards(market.prior, market.noise, user[None])[0]
     first = int(before.argmax())
-    laws = _laws(market, user, n_samples)
+    laws = _laws(market, user, n_samples, before)
     return first, kremer_thresholds(laws[first], laws[1 - first], horizon=n_phases)
 
 
-def _laws(market: Market, user: FloatArray, n: int) -> list[RewardLaw]:
-    """Laws of both arms' posterior means after n samples."""
+def _laws(market: Market, user: FloatArray, n: int, before: FloatArray) -> list[RewardLaw]:
+    """Laws of both arms' posterior means after n samples, whose own means are known, (2,)."""
     prior, sigma = market.prior, getattr(market.noise, "sigma", None)
     if prior.law is not None and prior.is_gaussian and sigma is not None:
         covariance, d = prior.law.covariance(), market.n_features
         laws: list[RewardLaw] = []
-        for arm, mean in enumerate(prior.mean.values @ user):
+        for arm, mean in enumerate(before):
             variance = float(user @ covariance[arm * d : (arm + 1) * d, arm * d : (arm + 1) * d] @ user)
             spread = variance / np.sqrt(variance + sigma**2 / n)
             laws.append(NormalLaw(mean=float(mean), sd=spread) if spread > 0 else SampledLaw(np.array([mean])))
         return laws
     stages = Stages(market, n_per_arm=n, n_worlds=_N_WORLDS)
-    return [SampledLaw(stages.rewards([arm], users=user[None])[:, 0, arm]) for arm in range(2)]
+    draws = [stages.rewards([arm], users=user[None])[:, 0, arm] for arm in range(2)]
+    return [SampledLaw(own - own.mean() + mean) for own, mean in zip(draws, before, strict=True)]

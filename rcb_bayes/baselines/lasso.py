@@ -8,6 +8,7 @@ Lasso estimates are computed from sums over samples: with a root R of X'X, :math
 is one with at most d rows, however many samples there are.
 """
 
+import warnings
 from math import log, sqrt
 
 import numpy as np
@@ -145,6 +146,7 @@ def renew(means: FloatArray, sums: Sums, arms: np.ndarray, *, penalty: float) ->
 
 def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float) -> FloatArray:
     """argmin |y - X b|^2 / n + penalty |b|_1, (d,)."""
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso
 
     values, vectors = np.linalg.eigh(xtx)
@@ -156,4 +158,7 @@ def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float) -> FloatA
     target = (vectors[:, kept].T @ xty) / root
     scale = sqrt(len(rows) / n)  # scikit-learn divides by the number of rows
     model = Lasso(alpha=penalty / 2.0, fit_intercept=False, max_iter=10_000, tol=1e-6)
-    return np.asarray(model.fit(rows * scale, target * scale).coef_)
+    with warnings.catch_warnings():
+        # Fewer samples than features and hardly a penalty: a hair off the optimum will do until the next estimate.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return np.asarray(model.fit(rows * scale, target * scale).coef_)

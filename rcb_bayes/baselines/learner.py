@@ -65,8 +65,9 @@ class Learner:
         n = len(decisions)
         self.rounds += n
         if self.conjugate is not None:
-            self.history.add_one(x[0], int(decisions.arm[0]), float(reward[0]))
-            self.conjugate.learn(x[0], int(decisions.arm[0]), float(reward[0]), self.history)
+            for row, arm, value in zip(x, decisions.arm.tolist(), reward.tolist(), strict=True):
+                self.history.add_one(row, arm, value)
+                self.conjugate.learn(row, arm, value, self.history)
             return
         self.history.add(x, decisions.arm, reward)
         self._fresh += n
