@@ -17,6 +17,18 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing import audit as audit
     from rcb_bayes.auditing import audit_log as audit_log
     from rcb_bayes.auditing import audit_types as audit_types
+    from rcb_bayes.baselines import AlwaysArm as AlwaysArm
+    from rcb_bayes.baselines import EpsilonGreedy as EpsilonGreedy
+    from rcb_bayes.baselines import ExploreThenCommit as ExploreThenCommit
+    from rcb_bayes.baselines import Falcon as Falcon
+    from rcb_bayes.baselines import Greedy as Greedy
+    from rcb_bayes.baselines import HiddenExploration as HiddenExploration
+    from rcb_bayes.baselines import Kremer as Kremer
+    from rcb_bayes.baselines import LassoBandit as LassoBandit
+    from rcb_bayes.baselines import LinThompson as LinThompson
+    from rcb_bayes.baselines import LinUcb as LinUcb
+    from rcb_bayes.baselines import RepeatedHiddenExploration as RepeatedHiddenExploration
+    from rcb_bayes.baselines import WarmThompson as WarmThompson
     from rcb_bayes.calibration import calibrate as calibrate
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
@@ -40,9 +52,6 @@ if TYPE_CHECKING:
     from rcb_bayes.plots import plot_rates as plot_rates
     from rcb_bayes.plots import plot_regret as plot_regret
     from rcb_bayes.plots import plot_tradeoff as plot_tradeoff
-    from rcb_bayes.policies import Greedy as Greedy
-    from rcb_bayes.policies import LinThompson as LinThompson
-    from rcb_bayes.policies import LinUcb as LinUcb
     from rcb_bayes.policies import Rcb as Rcb
     from rcb_bayes.posterior import Rows as Rows
     from rcb_bayes.posterior import Statistics as Statistics
@@ -61,6 +70,7 @@ if TYPE_CHECKING:
     from rcb_bayes.tradeoffs import tradeoff as tradeoff
 
 _HOMES = {
+    "AlwaysArm": "baselines",
     "Audit": "auditing",
     "MixedAudit": "auditing",
     "UserType": "auditing",
@@ -68,12 +78,18 @@ _HOMES = {
     "BernoulliLogit": "noise",
     "Check": "assumptions",
     "Empirical": "covariates",
+    "EpsilonGreedy": "baselines",
     "Exploiting": "exploit",
+    "ExploreThenCommit": "baselines",
+    "Falcon": "baselines",
     "Gaussian": "covariates",
     "GaussianNoise": "noise",
-    "Greedy": "policies",
-    "LinThompson": "policies",
-    "LinUcb": "policies",
+    "Greedy": "baselines",
+    "HiddenExploration": "baselines",
+    "Kremer": "baselines",
+    "LassoBandit": "baselines",
+    "LinThompson": "baselines",
+    "LinUcb": "baselines",
     "Market": "market",
     "Plan": "plan",
     "PosteriorOracle": "oracle",
@@ -82,12 +98,14 @@ _HOMES = {
     "RcbError": "errors",
     "Recommender": "recommender",
     "RegretBound": "theorem",
+    "RepeatedHiddenExploration": "baselines",
     "RidgeOracle": "oracle",
     "Rows": "posterior",
     "SklearnOracle": "oracle",
     "Sphere": "covariates",
     "Statistics": "posterior",
     "Uniform": "covariates",
+    "WarmThompson": "baselines",
     "audit": "auditing",
     "audit_log": "auditing",
     "audit_types": "auditing",

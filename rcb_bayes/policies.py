@@ -1,24 +1,21 @@
 """Policies: whatever turns users into recommendations and learns from rewards.
 
-``Rcb`` is the paper's algorithm; greedy, linear Thompson sampling and LinUCB are what it is compared with. All are
-simulated alike, and audited alike, through ``recommend_proba``.
+``Rcb`` is the paper's algorithm; what it is compared with is in ``baselines``. All are simulated alike, and audited
+alike, through ``recommend_proba``.
 """
 
 from typing import Protocol
 
 import numpy as np
 
-from rcb_bayes.choice import best_shares
 from rcb_bayes.cold_start import ColdStart
-from rcb_bayes.decisions import EXPLOIT, Decisions
+from rcb_bayes.decisions import Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploitation, Exploiting
-from rcb_bayes.history import History
-from rcb_bayes.kernel import linear_scores, pick
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import LinearPredictor, Oracle, PosteriorOracle
+from rcb_bayes.oracle import Oracle, PosteriorOracle
 from rcb_bayes.plan import Plan
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import FloatArray
 
 
 class Policy(Protocol):
@@ -135,95 +132,3 @@ def check_plan(market: Market, plan: Plan) -> None:
     expected = plan.prior_mean if plan.platform_mean is None else plan.platform_mean
     if not np.allclose(expected, market.platform_prior.mean.values, rtol=1e-6, atol=1e-9):
         raise RcbError("The plan is for a platform with other prior means. Calibrate a plan for this market.")
-
-
-class _Learner:
-    """A policy with one score for each arm that learns every ``batch`` rounds."""
-
-    def __init__(self, market: Market, *, batch: int = 1, seed: int = 0) -> None:
-        self.market = market
-        self.batch = as_count(batch, name="batch", least=1)
-        self.oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
-        self.history = History(market.n_arms, market.n_features, keep_rows=self.oracle.needs_rows)
-        self.rng = np.random.default_rng(seed)
-        self.predictor = self.oracle.fit(self.history)
-        self._fresh = 0
-
-    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations until it learns again."""
-        n = self.batch - self._fresh
-        x, features, uniforms = x[:n], features[:, :n], uniforms[:n]
-        scores = self.predictor.scores(features)
-        probabilities = self._probabilities(features, scores)
-        return Decisions(
-            arm=pick(probabilities, uniforms[:, 1]),
-            stage=np.full(len(x), EXPLOIT, dtype=np.int8),
-            counted=np.ones(len(x), dtype=bool),
-            probabilities=probabilities,
-            scores=scores,
-        )
-
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
-        """Probability of each arm for each user now, (n, d) -> (n, K); asking changes nothing."""
-        features = np.ascontiguousarray(x.T)
-        before = self.rng.bit_generator.state
-        found = self._probabilities(features, self.predictor.scores(features)).T
-        self.rng.bit_generator.state = before
-        return found
-
-    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn from all of it."""
-        self.history.add(x, decisions.arm, reward)
-        self._fresh += len(decisions)
-        if self._fresh >= self.batch:
-            self.predictor = self.oracle.fit(self.history)
-            self._fresh = 0
-
-    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
-        raise NotImplementedError
-
-
-class Greedy(_Learner):
-    """The arm with the largest posterior mean."""
-
-    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
-        return best_shares(scores, axis=0)
-
-
-class LinUcb(_Learner):
-    """The arm with the largest posterior mean plus ``width`` posterior standard deviations."""
-
-    def __init__(self, market: Market, *, width: float = 1.0, batch: int = 1, seed: int = 0) -> None:
-        super().__init__(market, batch=batch, seed=seed)
-        self.width = width
-
-    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
-        variances = self.predictor.variances(features)
-        assert variances is not None  # a posterior oracle's
-        return best_shares(scores + self.width * np.sqrt(np.maximum(variances, 0.0)), axis=0)
-
-
-class LinThompson(_Learner):
-    """Linear Thompson sampling: each arm with the posterior probability that it is the best.
-
-    Probabilities are those among ``n_draws`` posterior draws, with which recommendations are made, too; more of them
-    make propensities that off-policy estimates can use.
-    """
-
-    def __init__(self, market: Market, *, n_draws: int = 1, batch: int = 1, seed: int = 0) -> None:
-        if not market.noise.is_gaussian:
-            raise RcbError("Linear Thompson sampling is for Gaussian rewards. Use Greedy, or a policy of your own.")
-        super().__init__(market, batch=batch, seed=seed)
-        self.n_draws = as_count(n_draws, name="n_draws", least=1)
-
-    def _probabilities(self, features: FloatArray, scores: FloatArray) -> FloatArray:
-        predictor = self.predictor
-        assert isinstance(predictor, LinearPredictor)
-        assert predictor.covariances is not None
-        roots = np.linalg.cholesky(predictor.covariances)  # (K, d, d)
-        out = np.zeros(scores.shape)
-        for _ in range(self.n_draws):
-            noise = self.rng.standard_normal((*predictor.means.shape, 1))
-            drawn = predictor.means + (roots @ noise)[..., 0]
-            out += best_shares(linear_scores(drawn, features), axis=0)
-        return out / self.n_draws

@@ -109,7 +109,8 @@ def simulate(
     Dataset, dims (world, t): ``context_arm_best``, ``recommended``, ``chosen`` (positions of arms), ``stage``,
     ``regret`` (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
     ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world, arm),
-    ``cold_start_length`` (world), -1 where the cold start did not end, and ``gamma`` (world) of the last epoch.
+    ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and ``gamma``
+    (world) of the last epoch.
 
     Raises
     ------
@@ -172,7 +173,9 @@ def _ends(policy: Policy, length: int, market: Market) -> dict[str, np.ndarray]:
     if not isinstance(policy, Rcb):
         history = getattr(policy, "history", None)
         n = np.full(market.n_arms, np.nan) if history is None else history.n
-        return {"n_samples": n.copy(), "cold_start_length": np.array(0), "gamma": np.array(np.nan)}
+        length = getattr(policy, "cold_start_length", 0)
+        gamma = getattr(policy, "gamma", np.nan)
+        return {"n_samples": n.copy(), "cold_start_length": np.array(length), "gamma": np.array(gamma)}
     gamma = np.nan if policy.exploitation is None else policy.exploitation.gamma
     return {"n_samples": policy.counts, "cold_start_length": np.array(length), "gamma": np.array(gamma)}
 

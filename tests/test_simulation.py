@@ -8,11 +8,11 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior, policies
+from rcb_bayes.baselines import Greedy, LinThompson, LinUcb
 from rcb_bayes.decisions import STAGES
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.oracle import RidgeOracle, SklearnOracle
-from rcb_bayes.policies import Greedy, LinThompson, LinUcb
 from rcb_bayes.simulation import PAGE, World, simulate
 from tests import plain_rcb
 

@@ -13,6 +13,7 @@ SEARCH_WORLDS = 300
 _N_WORST = 20
 _CHUNK_USERS = 25
 _STEPS = (0.3, 0.1, 0.03)  # of the way towards another user
+_UNSEEN = 4.0
 _TRIES = 6  # of each of the worst, at each step
 
 ViewOf = Callable[[FloatArray, slice], View]
@@ -55,11 +56,13 @@ def _scores(view_of: ViewOf, users: FloatArray, asked: Asked) -> FloatArray:
 
 
 def _moments(view: View, asked: Asked) -> tuple[FloatArray, FloatArray]:
-    """Mean and error of every cell, (K, K, U) each."""
+    """Mean and error of every cell, (K, K, U) each; the error allows for worlds not seen in which the arm is best."""
     k, u, w = view.chances.shape
     notion = "user" if asked.notion == "definition" else asked.notion
     mean, error = np.zeros((k, k, u)), np.zeros((k, k, u))
     for arm in range(k):
         terms = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (W, U, K)
-        mean[arm], error[arm] = terms.mean(axis=0).T, terms.std(axis=0, ddof=1).T / np.sqrt(w)
+        unseen = _UNSEEN / w * (view.rewards[arm] - view.rewards).std(axis=2)  # (K, U)
+        mean[arm] = terms.mean(axis=0).T
+        error[arm] = np.hypot(terms.std(axis=0, ddof=1).T / np.sqrt(w), unseen)
     return mean, error

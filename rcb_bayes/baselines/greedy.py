@@ -1,0 +1,26 @@
+"""Greedy: no exploration at all."""
+
+from rcb_bayes.baselines.learner import Learner
+from rcb_bayes.choice import best_shares
+from rcb_bayes.schema import FloatArray
+
+
+class Greedy(Learner):
+    r"""The arm with the largest posterior mean, :math:`\arg\max_k E[\mu(x, k) | S]`.
+
+    Source: Bastani, Bayati and Khosravi, "Mostly exploration-free algorithms for contextual bandits", 2021.
+
+    Parameters
+    ----------
+    oracle : what expects rewards; the posterior mean under the platform's belief unless given
+    batch : rounds after which it learns
+
+    Applicability
+    -------------
+    Any belief and any rewards. With the users' belief and the posterior mean it is what users would choose themselves,
+    so that they follow; it explores only as far as users differ, and may never try an arm.
+    """
+
+    def probabilities(self, features: FloatArray, scores: FloatArray, *, now: bool = False) -> FloatArray:
+        """The best arm's share, (K, n)."""
+        return best_shares(scores, axis=0)

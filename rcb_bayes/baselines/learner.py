@@ -1,0 +1,131 @@
+"""What most baselines have in common: scores from an oracle, learnt anew every ``batch`` rounds.
+
+With a Gaussian belief and rounds one by one the posterior is updated by the sample that came in, not fitted anew.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from rcb_bayes.baselines.conjugate import Conjugate
+from rcb_bayes.decisions import EXPLOIT, Decisions
+from rcb_bayes.errors import RcbError
+from rcb_bayes.history import History
+from rcb_bayes.kernel import pick
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor
+from rcb_bayes.schema import FloatArray, as_count, as_rng, is_number, suggestion
+
+
+@lru_cache(maxsize=8)
+def shared_oracle(market: Market) -> PosteriorOracle:
+    """The platform's posterior means; one engine, compiled once, for all worlds of a market."""
+    return PosteriorOracle(market.platform_prior, market.noise, read="engine")
+
+
+class Learner:
+    """A policy that learns every ``batch`` rounds, and gives each arm a probability by what it then expects.
+
+    Attributes
+    ----------
+    history : all samples
+    predictor : expectations, frozen until it learns again
+    """
+
+    def __init__(self, market: Market, *, oracle: Oracle | None = None, batch: int = 1, seed: int = 0) -> None:
+        self.market = market
+        self.batch = as_count(batch, name="batch", least=1)
+        self.oracle: Oracle = oracle or shared_oracle(market)
+        self.history = History(market.n_arms, market.n_features, keep_rows=self.oracle.needs_rows)
+        self.rng = as_rng(seed)
+        self.rounds = 0
+        one_by_one = self.batch == 1 and oracle is None
+        self.conjugate = Conjugate.of(market.platform_prior, market.noise) if one_by_one else None
+        self.predictor: Predictor = self.oracle.fit(self.history) if self.conjugate is None else self.conjugate
+        self._fresh = 0
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations until it learns again."""
+        n = self.batch - self._fresh
+        features, uniforms = features[:, :n], uniforms[:n]
+        scores = self.predictor.scores(features)
+        probabilities = self.probabilities(features, scores)
+        return chosen(probabilities, scores, uniforms)
+
+    def recommend_proba(self, x: FloatArray) -> FloatArray:
+        """Probability of each arm for each user now, (n, d) -> (n, K); asking changes nothing."""
+        features = np.ascontiguousarray(x.T)
+        before = self.rng.bit_generator.state
+        found = self.probabilities(features, self.predictor.scores(features), now=True).T
+        self.rng.bit_generator.state = before
+        return found
+
+    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Learn from all of it."""
+        n = len(decisions)
+        self.rounds += n
+        if self.conjugate is not None:
+            for row, arm, value in zip(x, decisions.arm.tolist(), reward.tolist(), strict=True):
+                self.history.add_one(row, arm, value)
+                self.conjugate.learn(row, arm, value, self.history)
+            return
+        self.history.add(x, decisions.arm, reward)
+        self._fresh += n
+        if self._fresh >= self.batch:
+            self.predictor = self.oracle.fit(self.history)
+            self._fresh = 0
+
+    def begin_with(self, history: History) -> None:
+        """Samples from before the first round."""
+        self.history.join(history)
+        if self.conjugate is None:
+            self.predictor = self.oracle.fit(self.history)
+        else:
+            self.conjugate.fit(self.history)
+
+    def probabilities(self, features: FloatArray, scores: FloatArray, *, now: bool = False) -> FloatArray:
+        """Of every arm for users in a row, or, ``now``, for users each of whom is the next, (K, n)."""
+        raise NotImplementedError
+
+
+def chosen(
+    probabilities: FloatArray, scores: FloatArray, uniforms: FloatArray, *, stage: int = EXPLOIT, counted: bool = True
+) -> Decisions:
+    """Decisions of users in a row by probabilities (K, n), all at one stage."""
+    n = probabilities.shape[1]
+    return Decisions(
+        arm=pick(probabilities, uniforms[:n, 1]),
+        stage=np.full(n, stage, dtype=np.int8),
+        counted=np.full(n, counted),
+        probabilities=probabilities,
+        scores=scores,
+    )
+
+
+def only(arm: int, scores: FloatArray) -> FloatArray:
+    """Probabilities (K, n) of one arm for everybody."""
+    out = np.zeros(scores.shape)
+    out[arm] = 1.0
+    return out
+
+
+def as_arm(market: Market, arm: object) -> int:
+    """The position of an arm, from its label."""
+    if arm not in market.arms:
+        close = suggestion(str(arm), market.arms)
+        raise RcbError(f"There is no arm '{arm}'.{close} The arms are {', '.join(market.arms)}.")
+    return market.arms.index(str(arm))
+
+
+def as_rate(value: object, *, name: str) -> float:
+    """A number between 0 and 1."""
+    if not (is_number(value) and 0.0 <= value <= 1.0):
+        raise RcbError(f"{name} must be a number between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def as_positive(value: object, *, name: str) -> float:
+    """A number above 0."""
+    if not (is_number(value) and value > 0.0):
+        raise RcbError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)

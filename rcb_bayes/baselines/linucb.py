@@ -1,0 +1,51 @@
+"""LinUCB: optimism in the face of uncertainty."""
+
+import numpy as np
+
+from rcb_bayes.baselines.learner import Learner
+from rcb_bayes.choice import best_shares
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import Oracle
+from rcb_bayes.schema import FloatArray, is_number
+
+
+class LinUcb(Learner):
+    r"""The arm with the largest upper bound :math:`E[\mu(x, k) | S] + w \, sd(\mu(x, k) | S)`.
+
+    Source: Li, Chu, Langford and Schapire, "A contextual-bandit approach to personalized news article
+    recommendation", 2010. With a Gaussian belief of variance v and noise sigma this is their ridge regression with
+    penalty sigma^2/v and alpha = w sigma.
+
+    Parameters
+    ----------
+    width : w, posterior standard deviations
+    oracle : what expects rewards, with a posterior variance; the platform's posterior unless given
+    batch : rounds after which it learns
+
+    Raises
+    ------
+    RcbError
+        A negative width, an oracle that has no variances.
+
+    Applicability
+    -------------
+    Any belief; with Bernoulli rewards the deviation is that of the click probability. Users are not asked whether they
+    would follow.
+    """
+
+    def __init__(
+        self, market: Market, *, width: float = 1.0, oracle: Oracle | None = None, batch: int = 1, seed: int = 0
+    ) -> None:
+        if not (is_number(width) and width >= 0.0):
+            raise RcbError(f"width must be a number of at least 0, got {width!r}.")
+        super().__init__(market, oracle=oracle, batch=batch, seed=seed)
+        self.width = float(width)
+        if self.predictor.variances(np.zeros((market.n_features, 1))) is None:
+            raise RcbError("LinUCB needs an oracle with posterior variances. Use PosteriorOracle, or leave it out.")
+
+    def probabilities(self, features: FloatArray, scores: FloatArray, *, now: bool = False) -> FloatArray:
+        """The share of the best upper bound, (K, n)."""
+        variances = self.predictor.variances(features)
+        assert variances is not None  # checked as it was made
+        return best_shares(scores + self.width * np.sqrt(np.maximum(variances, 0.0)), axis=0)
