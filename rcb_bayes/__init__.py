@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rcb_bayes.covariates import Uniform as Uniform
     from rcb_bayes.errors import RcbError as RcbError
     from rcb_bayes.exploit import Exploiting as Exploiting
+    from rcb_bayes.fixed import fixed_plan as fixed_plan
     from rcb_bayes.gaps import estimate_gaps as estimate_gaps
     from rcb_bayes.gaps import estimate_separation as estimate_separation
     from rcb_bayes.gaps import gap_curve as gap_curve
@@ -114,6 +115,7 @@ _HOMES = {
     "estimate_gaps": "gaps",
     "estimate_separation": "gaps",
     "fit_posterior": "posterior",
+    "fixed_plan": "fixed",
     "gallery": "prior",
     "gap_curve": "gaps",
     "load_prior": "prior",
