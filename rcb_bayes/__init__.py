@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rcb_bayes.baselines import RepeatedHiddenExploration as RepeatedHiddenExploration
     from rcb_bayes.baselines import WarmThompson as WarmThompson
     from rcb_bayes.calibration import calibrate as calibrate
+    from rcb_bayes.comparison import compare_plans as compare_plans
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
     from rcb_bayes.covariates import Gaussian as Gaussian
@@ -112,6 +113,7 @@ _HOMES = {
     "audit_types": "auditing",
     "calibrate": "calibration",
     "check_assumptions": "assumptions",
+    "compare_plans": "comparison",
     "estimate_gaps": "gaps",
     "estimate_separation": "gaps",
     "fit_posterior": "posterior",

@@ -1,30 +1,35 @@
-"""The sampled plan: rates, cold start and coverage for any belief, by forward simulation of the mechanism."""
+r"""``calibrate``: the sampled plan.
 
-from dataclasses import dataclass, replace
+Rates, guards and spreads come from simulations of the mechanism under the users' belief. So does N, unless it is given:
+with a guard any N would pass an audit, and the smallest is often ruinous (few samples make few organic rounds that
+exploration can hide among), so that N is the one with the least expected regret over the horizon,
+
+.. math:: R(N) = R_{\text{cold start}}(N) + R_{\text{exploitation}}(N),
+
+among those whose plan passes an audit in fresh worlds.
+"""
+
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from rcb_bayes._version import __version__
-from rcb_bayes.choice import best_shares, promotion_shares
+from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
-from rcb_bayes.forward import Forward, Settings, Stage, run_forward
-from rcb_bayes.guards import compute_guards, tuned_multiple
+from rcb_bayes.forward import Settings, run_forward
+from rcb_bayes.guards import compute_guards, exploitation_regret, tuned_multiple
 from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
-from rcb_bayes.panel import Panel
-from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRule
-from rcb_bayes.rates import LinearOutlook, broken_constraints, explored_terms
-from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
-from rcb_bayes.schema import FloatArray, as_count, is_number, suggestion
-from rcb_bayes.worlds import draw_worlds
+from rcb_bayes.plan import Plan, SampleChoice
+from rcb_bayes.planning import as_plan
+from rcb_bayes.progress import track
+from rcb_bayes.schema import as_count, is_number, suggestion
 
-LEAST_RATE = 1e-4  # one rate for all below this is no plan
-_MOST_STUCK = 0.01  # of cold starts
-_MOST_BROKEN = 0.0  # of users
-_BEST_DRAWS = 1000
-_COVERAGE_PATHS = 1000
+GRID = (2, 5, 10, 20, 50, 100, 200)
+_SEARCH_WORLDS = 400
+_CLEARLY = 3.0  # errors
+_LARGEST_SHARE = 0.25  # of the horizon, for K N
 
 
 def calibrate(
@@ -33,7 +38,7 @@ def calibrate(
     epsilon: float = 0.05,
     notion: str = "user",
     personalised: bool = True,
-    n_per_arm: int = 50,
+    n_per_arm: int | None = None,
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
     guard: bool = True,
@@ -49,11 +54,13 @@ def calibrate(
     epsilon : what users put up with
     notion : "user" (each user by herself, the strongest), "proof" or "definition"
     personalised : a rate for each user rather than one for all; for "user" and "proof"
-    n_per_arm : N, samples of every arm
+    n_per_arm : N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected
+        regret over ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them)
     n_worlds : simulated worlds behind the rates of each stage
     audit_worlds : worlds of the audit that the plan is to pass; more of them allow higher rates
-    spread : "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``
     guard : whether off-best recommendations of the exploitation stage are cut where users would not follow them
+    spread : "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``
+    horizon : T, rounds over which regret is counted
 
     Returns
     -------
@@ -67,13 +74,14 @@ def calibrate(
     Applicability
     -------------
     Rates hold for the law of data that this very mechanism produces. One rate for all is the least over the users of
-    a panel (all rows of a table): of other users at most 3 in 2,048 need a lower one, with 95 % confidence.
+    a panel (all rows of a table): of other users at most 3 in 2,048 need a lower one, with 95 % confidence. N is
+    chosen with Gaussian rewards; with others it is 50 unless given.
     """
     settings = _as_settings(
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
-        n_per_arm=n_per_arm,
+        n_per_arm=50 if n_per_arm is None else n_per_arm,
         n_worlds=n_worlds,
         audit_worlds=audit_worlds,
         engine=engine,
@@ -83,6 +91,13 @@ def calibrate(
         close = suggestion(str(spread), ("posterior", "tuned"))
         raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
     horizon = as_count(horizon, name="horizon", least=1)
+    if n_per_arm is not None or not market.noise.is_gaussian:
+        return _planned(market, settings, guard=guard, spread=spread, horizon=horizon)
+    return _with_best_n(market, settings, guard=guard, spread=spread, horizon=horizon)
+
+
+def _planned(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int) -> Plan:
+    """The plan with a given N."""
     forward = run_forward(market, settings)
     plan = as_plan(forward)
     if not plan.feasible:
@@ -92,71 +107,68 @@ def calibrate(
     return replace(plan, guards=guards, spread_multiple=multiple)
 
 
-def as_plan(forward: Forward) -> Plan:
-    """The plan that a simulated cold start amounts to."""
-    market, settings, panel = forward.market, forward.settings, forward.panel
-    rate, rate_mcse = _overall_rate(forward)
-    stuck = float((forward.paths.sets[-1] == STUCK).mean())
-    broken = _broken(forward, rate)
-    feasible = (rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK) and broken <= _MOST_BROKEN
-    tau, tau_mcse, rho, rho_mcse = min(
-        (stage.gap for stage in forward.stages.values() if stage.gap is not None), key=lambda gap: gap[0] * gap[2]
+# --- N ---------------------------------------------------------------------------------------------------------------
+
+
+def _with_best_n(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int) -> Plan:
+    """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
+    sizes = [n for n in GRID if n * market.n_arms <= _LARGEST_SHARE * horizon] or [1]
+    rough = replace(settings, n_worlds=min(settings.n_worlds, _SEARCH_WORLDS))
+    choices: list[SampleChoice] = []
+    for n in track(sizes, description="samples per arm"):
+        choices.append(_choice(market, replace(rough, n_per_arm=n), guard=guard, horizon=horizon))
+        if _is_past_the_best(choices):
+            break
+    order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
+    best: Plan | None = None
+    for k in order:
+        own = replace(settings, n_per_arm=choices[k].n_per_arm)
+        plan = _planned(market, own, guard=guard, spread=spread, horizon=horizon)
+        verdict = _audited(market, plan, horizon=horizon) if plan.feasible else "infeasible"
+        choices[k] = replace(choices[k], verdict=verdict)
+        best = best or plan
+        if verdict == "pass":
+            return replace(plan, choices=tuple(choices))
+    if best is None:
+        least = _planned(market, replace(settings, n_per_arm=sizes[-1]), guard=guard, spread=spread, horizon=horizon)
+        return replace(least, choices=tuple(choices))
+    note = (
+        f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {settings.audit_worlds:,} worlds for certain."
     )
-    free = [panel.mean(stage.is_free.astype(float))[0] for stage in forward.stages.values()]
-    explored = [panel.mean((stage.rates > 0).astype(float))[0] for stage in forward.stages.values()]
-    shares = np.array([stage.share for stage in forward.stages.values()])
-    shares = shares / shares.sum()
-    plan = Plan(
-        kind="sampled",
-        epsilon=settings.epsilon,
-        notion=settings.notion,
-        personalised=settings.personalised,
+    return replace(best, choices=tuple(choices), notes=(*best.notes, note))
+
+
+def _is_past_the_best(choices: list[SampleChoice]) -> bool:
+    """Whether regret has risen, clearly, twice in a row: more samples only lengthen the cold start."""
+    if len(choices) < 3 or not choices[-3].feasible:
+        return False
+    pairs = zip(choices[-3:-1], choices[-2:], strict=True)
+    return all(two.regret > one.regret + _CLEARLY * np.hypot(one.regret_mcse, two.regret_mcse) for one, two in pairs)
+
+
+def _choice(market: Market, settings: Settings, *, guard: bool, horizon: int) -> SampleChoice:
+    """What a number of samples would come to, roughly."""
+    forward = run_forward(market, settings)
+    plan = as_plan(forward)
+    left = horizon - plan.expected_cold_start
+    if not plan.feasible or left <= 0:
+        return SampleChoice(n_per_arm=settings.n_per_arm, feasible=False)
+    found = exploitation_regret(forward, multiple=1.0, guard=guard, horizon=int(left))
+    return SampleChoice(
         n_per_arm=settings.n_per_arm,
-        exploration_rate=rate,
-        exploration_rate_mcse=rate_mcse,
-        inverse_rate=1.0 / rate if rate > 0 else np.inf,
-        inverse_rate_mcse=rate_mcse / rate**2 if rate > 0 else np.inf,
-        tau=tau,
-        tau_mcse=tau_mcse,
-        rho=rho,
-        rho_mcse=rho_mcse,
-        feasible=feasible,
-        reason="" if feasible else _reason(forward, rate=rate, stuck=stuck, broken=broken),
-        nearest_epsilon=None if feasible else nearest_epsilon(forward),
-        arms=market.arms,
-        features=market.features,
-        prior_mean=market.prior.mean.values,
-        platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
-        known=None if market.noise.is_gaussian else KnownUsers(panel.users, panel.prior_rewards, panel.promoted_by),
-        alike=tuple(tuple(market.arms[arm] for arm in arms) for arms in forward.simulator.alike),
-        stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
-        share_explored=min(float(shares @ explored), 1.0) if settings.personalised else float(rate > 0),
-        share_free=min(float(shares @ free), 1.0),
-        belief=market.prior.name,
-        engine=forward.simulator.engine.reason,
-        n_worlds=settings.n_worlds,
-        audit_worlds=settings.audit_worlds,
-        n_not_vouched=forward.simulator.n_not_vouched,
-        seed=settings.seed,
-        version=__version__,
-        notes=_notes(forward, stuck=stuck),
-        **_coverage(forward),
-        **_course(forward, rate=rate),
+        feasible=True,
+        regret=plan.expected_regret + found.regret,
+        regret_mcse=float(np.hypot(plan.expected_regret_mcse, found.regret_mcse)),
+        cold_start=plan.expected_cold_start,
+        needs_guard=found.needs_guard,
     )
-    if plan.nearest_epsilon is not None:
-        plan = replace(plan, reason=f"{plan.reason} From epsilon {plan.nearest_epsilon:.3g} on it could be.")
-    return plan
 
 
-def nearest_epsilon(forward: Forward) -> float | None:
-    """About the smallest epsilon at which the stages that stopped the plan would allow exploration.
-
-    By bisection, with the worlds and designs at hand; a personalised plan's own designs would move with epsilon.
-    """
-    blocked = [stage for stage in forward.stages.values() if stage.outlook is not None and _is_blocked(forward, stage)]
-    if not blocked:
-        return None
-    return max(_nearest_at(forward, stage) for stage in blocked)
+def _audited(market: Market, plan: Plan, *, horizon: int) -> str:
+    """The verdict in worlds that neither rates nor guards have seen."""
+    fresh = int(np.random.SeedSequence([plan.seed, 40]).generate_state(1)[0])
+    options = Exploiting(guard=bool(plan.guards))
+    return plan_verdict(market, plan, horizon=horizon, n_worlds=plan.audit_worlds, options=options, seed=fresh)
 
 
 def _as_settings(**values: Any) -> Settings:
@@ -181,293 +193,3 @@ def _as_settings(**values: Any) -> Settings:
         engine=values["engine"],
         seed=as_count(values["seed"], name="seed"),
     )
-
-
-def _overall_rate(forward: Forward) -> tuple[float, float]:
-    """The mean over stages, or, of one rate for all, the least."""
-    stages = list(forward.stages.values())
-    if not forward.settings.personalised:
-        worst = min(stages, key=lambda stage: stage.rate)
-        return worst.rate, worst.rate_mcse
-    shares = np.array([stage.share for stage in stages])
-    shares = shares / shares.sum()
-    rate = min(float(shares @ [stage.rate for stage in stages]), 1.0)
-    # Stages share the panel of users, so their errors may add up.
-    return rate, float(shares @ [stage.rate_mcse for stage in stages])
-
-
-def _planned(forward: Forward, stage: Stage) -> PlannedStage:
-    panel, settings = forward.panel, forward.settings
-    rule: SampledRule | TableRule | None = None
-    if settings.personalised and stage.outlook is not None:
-        if isinstance(stage.outlook, LinearOutlook):
-            rule = SampledRule(stage.outlook, stage.slack)
-        else:
-            rule = TableRule(panel.users, stage.rates)
-    elif settings.personalised and not forward.market.noise.is_gaussian:
-        rule = TableRule(panel.users, stage.rates)
-    return PlannedStage(
-        saturated=tuple(forward.market.arms[arm] for arm in arms_of(stage.code)),
-        share=stage.share,
-        rate=stage.rate,
-        rate_mcse=stage.rate_mcse,
-        share_explored=panel.mean((stage.rates > 0).astype(float))[0],
-        share_free=panel.mean(stage.is_free.astype(float))[0],
-        rule=rule,
-    )
-
-
-def _coverage(forward: Forward) -> dict[str, Any]:
-    """Each arm's smallest eigenvalue of X'X/N over cold starts that saturate it; NaN where none does."""
-    paths, n = forward.paths, forward.settings.n_per_arm
-    means, errors = np.full((2, forward.market.n_arms), np.nan)
-    for arm in range(forward.market.n_arms):
-        rng = np.random.default_rng([forward.settings.seed, 9, arm])
-        some = np.flatnonzero(paths.taken[:, :, arm].sum(axis=0) == n)[:_COVERAGE_PATHS]
-        if len(some) < 2:
-            continue
-        least = np.empty(len(some))
-        for start in range(0, len(some), 100):
-            rows = slice(start, start + 100)
-            x = forward.panel.users[draw_designs(paths, some[rows], forward.sampling, arm, n_per_arm=n, rng=rng)]
-            least[rows] = np.maximum(np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / n)[:, 0], 0.0)
-        means[arm], errors[arm] = least.mean(), least.std(ddof=1) / np.sqrt(len(some))
-    return {
-        "coverage": tuple(float(part) for part in _among_alike(means, forward)),
-        "coverage_mcse": tuple(float(part) for part in _among_alike(errors, forward)),
-    }
-
-
-def _among_alike(values: FloatArray, forward: Forward) -> FloatArray:
-    """Figures of each arm, (..., K), averaged over arms that are alike: paths name those in the order they fill up."""
-    out = values.copy()
-    for arms in forward.simulator.alike:
-        known = [arm for arm in arms if not np.isnan(values[..., arm]).any()]
-        if known:
-            out[..., list(arms)] = values[..., known].mean(axis=-1, keepdims=True)
-    return out
-
-
-def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
-    """Length, pulls and regret of the cold start, with errors; infinite where it does not end."""
-    k, personalised = forward.market.n_arms, forward.settings.personalised
-    rng = np.random.default_rng([forward.settings.seed, 6])
-    paths = forward.paths
-    ends = paths.sets[-1] != STUCK
-    endless = {
-        "expected_cold_start": np.inf,
-        "expected_cold_start_mcse": 0.0,
-        "expected_pulls": (np.inf,) * k,
-        "expected_pulls_mcse": (0.0,) * k,
-        "expected_regret": np.inf,
-        "expected_regret_mcse": 0.0,
-    }
-    if ends.mean() < 1.0 - _MOST_STUCK or (not personalised and rate <= 0):
-        return endless
-    rounds = draw_rounds(paths, forward.sampling, thinning=1.0 if personalised else rate, rng=rng)[:, ends]
-    sets = paths.sets[:-1, ends]
-    best = _best_rewards(forward)
-    per_round = {code: _per_round(forward, int(code), rate, best) for code in np.unique(sets)}
-    pulls = np.zeros((rounds.shape[1], k))
-    regret, drift = np.zeros(rounds.shape[1]), np.zeros(2 + k)  # drift: errors that more paths do not average out
-    for level in range(len(sets)):
-        for code in np.unique(sets[level]):
-            some = sets[level] == code
-            found = per_round[code]
-            pulls[some] += rounds[level, some, None] * found.chances
-            regret[some] += rounds[level, some] * found.regret
-            total = rounds[level, some].sum() / rounds.shape[1]
-            # Explored pulls are counted and do not depend on how long it takes; organic ones do.
-            drift += total * np.array([found.time_error, found.regret_error, *(found.time_error * found.organic)])
-    length, pulls = rounds.sum(axis=0), _among_alike(pulls, forward)
-    n = np.sqrt(len(length))
-    pulls_error = np.hypot(pulls.std(axis=0, ddof=1) / n, _among_alike(drift[2:], forward))
-    return {
-        "expected_cold_start": float(length.mean()),
-        "expected_cold_start_mcse": float(np.hypot(length.std(ddof=1) / n, drift[0])),
-        "expected_pulls": tuple(float(part) for part in pulls.mean(axis=0)),
-        "expected_pulls_mcse": tuple(float(part) for part in pulls_error),
-        "expected_regret": float(regret.mean()),
-        "expected_regret_mcse": float(np.hypot(regret.std(ddof=1) / n, drift[1])),
-    }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Round:
-    """A round of one stage: how often it goes to each arm, in all and organically, (K,), and its expected regret.
-
-    ``time_error`` is relative: that of the chance that a round brings a sample, from the users of the panel.
-    """
-
-    chances: FloatArray
-    organic: FloatArray
-    regret: float
-    time_error: float
-    regret_error: float
-
-
-def _per_round(forward: Forward, code: int, rate: float, best: tuple[FloatArray, float]) -> _Round:
-    panel, settings = forward.panel, forward.settings
-    stage = forward.stages.get(code)
-    open_arms = [arm for arm in range(forward.market.n_arms) if not code >> arm & 1]
-    promoted = promotion_shares(panel.promoted_by, open_arms)
-    rates = forward.sampling[code].sum(axis=1) / np.maximum(panel.weights, 1e-300)
-    if code and not settings.personalised:
-        rates = rates * rate
-    best_reward, best_error = best
-    gained = rates * (promoted * panel.prior_rewards).sum(axis=1)
-    organic, organic_error = np.zeros(promoted.shape), 0.0
-    if (rates < 1.0).any():
-        shares, value = _organic(stage, panel)
-        organic = (1.0 - rates)[:, None] * shares
-        gained = gained + (1.0 - rates) * value
-        organic_error = 0.0 if stage is None else stage.organic_error * (1.0 if settings.personalised else 1.0 - rate)
-    sampled, sampled_error = panel.mean(rates)
-    loss, loss_error = panel.mean(best_reward - gained)
-    time_error = sampled_error / sampled if sampled > 0 else 0.0
-    return _Round(
-        chances=panel.weights @ (rates[:, None] * promoted + organic),
-        organic=panel.weights @ organic,
-        regret=loss,
-        time_error=time_error,
-        regret_error=float(np.sqrt(loss_error**2 + best_error**2 + organic_error**2 + (loss * time_error) ** 2)),
-    )
-
-
-def _organic(stage: Stage | None, panel: Panel) -> tuple[FloatArray, FloatArray]:
-    """Organic shares (P, K) and values (P,) of all users.
-
-    At stages too rare to be planned a user is put on the arm that is best before any data; they hardly count.
-    """
-    if stage is not None and stage.organic is not None and stage.organic_value is not None:
-        return stage.organic, stage.organic_value
-    before = best_shares(panel.promoted_by)
-    return before, (before * panel.prior_rewards).sum(axis=1)
-
-
-def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
-    """E[max over arms of the true mean reward] of each user of the panel, under the users' belief, and the error.
-
-    Sampled is only what the best arm gives beyond the one that is best before any data: of that the mean is known.
-    """
-    market, panel = forward.market, forward.panel
-    worlds = draw_worlds(market.prior, _BEST_DRAWS, rng=np.random.default_rng([forward.settings.seed, 7]))
-    favourite = panel.prior_rewards.argmax(axis=1)
-    users = np.arange(panel.n_users)
-    beyond = np.empty((_BEST_DRAWS, panel.n_users))
-    for start in range(0, _BEST_DRAWS, 100):
-        eta = panel.users @ worlds.beta[start : start + 100].swapaxes(1, 2)  # (draws, P, K)
-        mean = market.noise.mean_reward(eta)
-        beyond[start : start + 100] = mean.max(axis=2) - mean[:, users, favourite]
-    error = float((beyond @ panel.weights).std(ddof=1) / np.sqrt(_BEST_DRAWS))
-    return panel.prior_rewards[users, favourite] + beyond.mean(axis=0), error
-
-
-def _is_blocked(forward: Forward, stage: Stage) -> bool:
-    if not forward.settings.personalised:
-        return stage.rate < LEAST_RATE
-    return not (stage.rates > 0).any()
-
-
-def _nearest_at(forward: Forward, stage: Stage) -> float:
-    """The smallest epsilon at which the stage is no longer blocked."""
-    panel, settings = forward.panel, forward.settings
-    open_arms = [arm for arm in range(forward.market.n_arms) if not stage.code >> arm & 1]
-    promoted = promotion_shares(panel.promoted_by, open_arms)
-    gap = panel.prior_rewards[:, :, None] - panel.prior_rewards[:, None, :]
-    loss = np.where(promoted[:, :, None] > 0, -gap, 0.0).max(axis=(1, 2))  # at this epsilon she is free
-    everyone = np.arange(panel.n_users)
-
-    def opens(epsilon: float) -> bool:
-        simulator = forward.simulator
-        if settings.notion == "definition":
-            return simulator.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
-        assert stage.outlook is not None  # the stage was simulated
-        found = simulator.user_rates(stage.outlook, everyone, code=stage.code, slack=stage.slack, epsilon=epsilon).rate
-        return bool((found > 0).any() if settings.personalised else (found >= LEAST_RATE).all())
-
-    low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
-    while high - low > 2e-3 * max(high, 1e-6):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if opens(middle) else (middle, high)
-    return high
-
-
-def _broken(forward: Forward, rate: float) -> float:
-    """The share of users for whom some constraint fails whatever the rates; 0 where the platform believes what they do.
-
-    It recommends by its own belief, in the first phase and in organic rounds, and that may be no good by theirs.
-    """
-    if forward.simulator.platform is None:
-        return 0.0
-    panel, settings = forward.panel, forward.settings
-    k = forward.market.n_arms
-    first = promotion_shares(panel.promoted_by, range(k))
-    terms = explored_terms(panel.prior_rewards, first, epsilon=settings.epsilon, notion=settings.notion)
-    broken = (terms < 0.0).any(axis=(1, 2))
-    for stage in forward.stages.values():
-        if stage.outlook is not None:
-            broken |= broken_constraints(
-                stage.outlook,
-                panel.users,
-                stage.rates if settings.personalised else np.full(panel.n_users, rate),
-                prior_rewards=panel.prior_rewards,
-                promoted_by=panel.promoted_by,
-                open_arms=[arm for arm in range(k) if not stage.code >> arm & 1],
-                epsilon=settings.epsilon,
-                notion=settings.notion,
-            )
-    return panel.mean(broken.astype(float))[0]
-
-
-def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> str:
-    arms = forward.market.arms
-    if broken > _MOST_BROKEN:
-        return (
-            f"{100 * broken:.0f} % of users would lose more than epsilon by what the platform takes for their best "
-            "arm: it believes otherwise than they do. Plan with the users' belief, or allow a larger epsilon."
-        )
-    if not forward.settings.personalised:
-        stage = min(forward.stages.values(), key=lambda part: part.rate)
-        names = ", ".join(arms[arm] for arm in arms_of(stage.code))
-        return (
-            f"Once {names} is saturated some users would lose more than epsilon at any rate above {rate:.2g}, "
-            "and one rate must suit all."
-        )
-    blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
-    if not blocked:
-        return f"{100 * stuck:.0f} % of cold starts reach a stage at which nobody can be explored."
-    names = ", ".join(arms[arm] for arm in arms_of(blocked[0].code))
-    return f"Once {names} is saturated no user can be explored ({100 * stuck:.0f} % of cold starts end there)."
-
-
-def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
-    notes = []
-    if 0 < stuck <= _MOST_STUCK:
-        notes.append(
-            f"{100 * stuck:.2g} % of cold starts"
-            " reach a rare stage at which nobody is explored; the figures leave them out."
-        )
-    unplanned = _unplanned(forward)
-    if unplanned > 0.001:
-        notes.append(
-            f"{100 * unplanned:.2g} % of stages passed are too rare or too many to be planned: there only users who "
-            "lose at most epsilon are explored."
-        )
-    if forward.simulator.n_not_vouched:
-        notes.append(f"{forward.simulator.n_not_vouched:,} of the simulated posteriors are not vouched for.")
-    if forward.market.is_misspecified:
-        notes.append("Rates, lengths and regret are under the users' belief; the platform's or nature's differs.")
-    if not forward.settings.personalised and not forward.panel.is_exact and forward.settings.notion != "definition":
-        share = 300.0 / forward.panel.n_users
-        notes.append(
-            f"The rate suits {forward.panel.n_users:,} users drawn at random: at most {share:.2g} % of all need a "
-            "lower one (95 % confidence)."
-        )
-    return tuple(notes)
-
-
-def _unplanned(forward: Forward) -> float:
-    """The share of stages passed, over cold starts and levels, that have no rates of their own."""
-    passed = forward.paths.sets[1:-1]
-    return float((~np.isin(passed, [*forward.stages, STUCK])).mean()) if passed.size else 0.0

@@ -20,6 +20,7 @@ from rcb_bayes.worlds import Worlds, draw_rewards, noise_sd
 
 _CHUNK_ROUNDS = 200_000
 _ERROR_USERS = 512
+_LONG = 2  # rounds for each user of the panel, from which on rounds of one user are drawn together
 Guard = Callable[[int], FloatArray] | None
 """Factors of the panel's users in an epoch, (P, K)."""
 
@@ -106,13 +107,15 @@ class EpochWorlds:
         """Rounds of the epoch, in all worlds; ``guard`` (P, K) for the users of the panel."""
         w, k, d = self.means.shape
         xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
-        step = max(1, _CHUNK_ROUNDS // self.length)
-        left = self.length
+        by_user = self.length > _LONG * self.panel.n_users
+        step = max(1, _CHUNK_ROUNDS // (self.panel.n_users if by_user else self.length))
         for start in range(0, w, step):
             worlds = slice(start, min(start + step, w))
-            for begun in range(0, left, _CHUNK_ROUNDS):
-                size = min(_CHUNK_ROUNDS, left - begun)
-                self._rounds(worlds, size, guard, xtx, n)
+            if by_user:
+                self._counts(worlds, guard, xtx, n)
+                continue
+            for begun in range(0, self.length, _CHUNK_ROUNDS):
+                self._rounds(worlds, min(_CHUNK_ROUNDS, self.length - begun), guard, xtx, n)
         xty, yty = np.zeros((w, k, d)), np.zeros((w, k))
         sigma = noise_sd(self.worlds, self.market.noise)
         for arm in range(k):
@@ -124,11 +127,33 @@ class EpochWorlds:
         self._all = unchecked_statistics(before.xtx + xtx, before.xty + xty, before.yty + yty, before.n + n)
         self._fed = fresh if self.options.feed == "last" else self._all
 
+    def _counts(self, worlds: slice, guard: FloatArray | None, xtx: FloatArray, n: FloatArray) -> None:
+        """The whole epoch in some worlds, entered into X'X and n: how often each user comes, and with which arms.
+
+        The panel's users come again and again in a long epoch, each time with the same probabilities.
+        """
+        users, d = self.panel.users, self.market.n_features
+        chances = self.probabilities(users, guard=guard, worlds=worlds)  # (K, w, P)
+        k, w, p = chances.shape
+        came = self._rng.multinomial(self.length, self.panel.weights, size=w)  # (w, P)
+        left, share = came, np.ones((w, p))
+        outer = (users[:, :, None] * users[:, None, :]).reshape(p, d * d)
+        for which in range(k):
+            if which < k - 1:
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    part = np.clip(np.where(share > 0, chances[which] / share, 0.0), 0.0, 1.0)
+                own = self._rng.binomial(left, part)
+            else:
+                own = left
+            left, share = left - own, share - chances[which]
+            xtx[worlds, which] += (own @ outer).reshape(w, d, d)
+            n[worlds, which] += own.sum(axis=1)
+
     def _rounds(self, worlds: slice, size: int, guard: FloatArray | None, xtx: FloatArray, n: FloatArray) -> None:
         """Users of ``size`` rounds in some worlds, entered into X'X and n."""
         means = self.means[worlds]
         w, k, _ = means.shape
-        users = self._rng.choice(self.panel.n_users, size=(w, size), p=self.panel.weights)
+        users = self._arrivals((w, size))
         x = self.panel.users[users]  # (w, size, d)
         scores = (means @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(k, w * size)
         factors = None if guard is None else guard.T[:, users.reshape(-1)]
@@ -138,6 +163,13 @@ class EpochWorlds:
             own = x * (arm == which)[:, :, None]
             xtx[worlds, which] += own.swapaxes(1, 2) @ x
             n[worlds, which] += (arm == which).sum(axis=1)
+
+    def _arrivals(self, shape: tuple[int, int]) -> np.ndarray:
+        """Users of the panel as they come."""
+        weights = self.panel.weights
+        if weights.min() == weights.max():
+            return self._rng.integers(len(weights), size=shape)
+        return self._rng.choice(len(weights), size=shape, p=weights)
 
     def _spread(self, covariance: FloatArray) -> FloatArray:
         """gamma = 4 sqrt(K/E) in every world, (W,)."""

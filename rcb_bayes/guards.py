@@ -1,5 +1,7 @@
 """Guards at plan time: exploitation simulated epoch by epoch, with the guard of each epoch in force."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from rcb_bayes.epochs import EpochWorlds
@@ -45,25 +47,47 @@ def tuned_multiple(forward: Forward, *, guard: bool, horizon: int) -> tuple[floa
 
     Under the users' belief, with the guard that each multiple needs in force, so that the notion holds for all of them.
     """
-    found: dict[float, float] = {}
-    for multiple in track(MULTIPLES, description="spreads"):
-        epochs = _epochs(forward, Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
-        if epochs is None:
-            return 1.0, {}
-        users = forward.panel.users[:_TUNING_USERS]
-        slack = _slack(forward, _TUNING_WORLDS)
-        total, rounds = 0.0, 0
-        while rounds < horizon:
-            factors = _rule(forward, epochs, slack=slack)[1] if guard else None
-            n = min(epochs.length, horizon - rounds)
-            own = None if factors is None else factors[:_TUNING_USERS]
-            total += n * float(epochs.regret(users, guard=own).mean())
-            rounds += n
-            if rounds < horizon:
-                epochs.run(factors)
-                epochs.begin()
-        found[multiple] = total
+    found = {
+        multiple: exploitation_regret(forward, multiple=multiple, guard=guard, horizon=horizon).regret
+        for multiple in track(MULTIPLES, description="spreads")
+    }
     return min(found, key=lambda multiple: found[multiple]), found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedRegret:
+    """Expected regret of exploitation under the users' belief; whether some user of the panel ever needs a guard."""
+
+    regret: float
+    regret_mcse: float
+    needs_guard: bool
+
+
+def exploitation_regret(forward: Forward, *, multiple: float, guard: bool, horizon: int) -> ExpectedRegret:
+    """Regret of ``horizon`` rounds of exploitation, in worlds side by side, with the guard that it needs in force.
+
+    Later epochs than those simulated at plan time have the last one's guard, as a run does.
+    """
+    epochs = _epochs(forward, Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
+    if epochs is None:
+        return ExpectedRegret(regret=0.0, regret_mcse=0.0, needs_guard=False)
+    users = forward.panel.users[:_TUNING_USERS]
+    slack = _slack(forward, _TUNING_WORLDS)
+    total, rounds, needs_guard = np.zeros(_TUNING_WORLDS), 0, False
+    factors: FloatArray | None = None
+    while rounds < horizon:
+        if epochs.epoch < N_EPOCHS:
+            factors = _rule(forward, epochs, slack=slack)[1]
+            needs_guard = needs_guard or bool(factors.min() < 1.0)
+        own = factors if guard else None
+        n = min(epochs.length, horizon - rounds)
+        total += n * epochs.regret(users, guard=None if own is None else own[:_TUNING_USERS])
+        rounds += n
+        if rounds < horizon:
+            epochs.run(own)
+            epochs.begin()
+    error = float(total.std(ddof=1) / np.sqrt(_TUNING_WORLDS))
+    return ExpectedRegret(regret=float(total.mean()), regret_mcse=error, needs_guard=needs_guard)
 
 
 def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int) -> EpochWorlds | None:

@@ -7,7 +7,7 @@ user travels with it.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -116,6 +116,27 @@ class PlannedStage:
     rule: SampledRule | TableRule | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class SampleChoice:
+    """What a number of samples per arm would come to.
+
+    Attributes
+    ----------
+    feasible : whether its cold start can end before the horizon
+    regret : expected over the horizon, cold start and exploitation, with its error
+    needs_guard : whether the paper's kernel alone would break the constraint for some user of the panel in some epoch
+    verdict : of an audit of the plan in fresh worlds; empty where none was made
+    """
+
+    n_per_arm: int
+    feasible: bool
+    regret: float = math.inf
+    regret_mcse: float = 0.0
+    cold_start: float = math.inf
+    needs_guard: bool = True
+    verdict: str = ""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan:
     """How to explore a market so that users follow.
@@ -133,6 +154,7 @@ class Plan:
     coverage : each arm's smallest eigenvalue of X'X/N, averaged over cold starts
     spread_multiple : of the posterior spread in exploitation; 1 unless it was tuned
     guards : of the first epochs of exploitation, the last serving all later ones; none leaves the paper's kernel
+    choices : the numbers of samples N was chosen from; none where it was given
     share_explored, share_free : users who are explored at all; those who need no subsidy
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
@@ -173,6 +195,7 @@ class Plan:
     coverage_mcse: tuple[float, ...] = ()
     spread_multiple: float = 1.0
     guards: tuple[GuardRule, ...] = ()
+    choices: tuple[SampleChoice, ...] = ()
     share_explored: float = 1.0
     share_free: float = 0.0
     expected_regret: float = math.nan
@@ -211,6 +234,11 @@ class Plan:
     def has_guard(self) -> bool:
         """Whether anything may be cut in exploitation."""
         return any(rule.factors is None or (rule.factors < 1.0).any() for rule in self.guards)
+
+    @property
+    def unguarded_n(self) -> int | None:
+        """The smallest N tried at which no user needs a guard; None where there is none, or N was given."""
+        return min((one.n_per_arm for one in self.choices if one.feasible and not one.needs_guard), default=None)
 
     def guard(self, x: ArrayLike, epoch: int) -> FloatArray:
         """Factors on each arm's off-best probability in an epoch of exploitation, (d,) -> (K,), (U, d) -> (U, K).
@@ -258,7 +286,7 @@ class Plan:
         who = "a rate for each user" if self.personalised else "one rate for all users"
         lines = [
             f"{self.kind} plan, {self.notion} notion, epsilon {self.epsilon:g}, {who}",
-            f"samples per arm N      {self.n_per_arm:,}",
+            f"samples per arm N      {self.n_per_arm:,}" + (", by expected regret" if self.choices else ""),
             f"exploration rate       {_figure(self.exploration_rate, self.exploration_rate_mcse)}"
             f" (L = {_figure(self.inverse_rate, self.inverse_rate_mcse)})",
             f"expected cold start    {_figure(self.expected_cold_start, self.expected_cold_start_mcse)} rounds",
@@ -282,6 +310,7 @@ class Plan:
         values = {item.name: encoded(getattr(self, item.name)) for item in fields(self)}
         values["stages"] = [self._encoded_stage(stage) for stage in self.stages]
         values["guards"] = [self._encoded_guard(rule) for rule in self.guards]
+        values["choices"] = [{name: encoded(value) for name, value in asdict(one).items()} for one in self.choices]
         values["known"] = self.known and {
             item.name: encoded(getattr(self.known, item.name)) for item in fields(self.known)
         }
@@ -316,11 +345,12 @@ class Plan:
 
     @classmethod
     def _from_values(cls, values: dict[str, Any]) -> Self:
-        stages, guards, known = (values.pop(name) for name in ("stages", "guards", "known"))
+        stages, guards, choices, known = (values.pop(name) for name in ("stages", "guards", "choices", "known"))
         plan = cls(**{name: decoded(value) for name, value in values.items()})
         parts = {
             "stages": tuple(plan._decoded_stage(stage) for stage in stages),
             "guards": tuple(plan._decoded_guard(rule) for rule in guards),
+            "choices": tuple(SampleChoice(**{name: decoded(part) for name, part in one.items()}) for one in choices),
             "known": None if known is None else KnownUsers(**{name: decoded(value) for name, value in known.items()}),
         }
         return replace(plan, **parts)

@@ -9,8 +9,8 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior, forward
-from rcb_bayes.calibration import LEAST_RATE
 from rcb_bayes.errors import RcbError
+from rcb_bayes.planning import LEAST_RATE
 from tests import plain_cold_start
 
 
@@ -418,3 +418,50 @@ def test_dummies_that_an_arm_never_sees_are_no_obstacle():
     plan = rcb.calibrate(market, n_per_arm=5, n_worlds=200, seed=1)
     assert plan.guards
     assert rcb.simulate(market, plan, horizon=300, n_worlds=2, seed=1)["regret"].notnull().all()
+
+
+# --- the choice of N -------------------------------------------------------------------------------------------------
+
+
+@cache
+def with_n_chosen() -> Plan:
+    prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=1500, seed=1)
+
+
+def test_n_is_the_one_with_the_least_expected_regret_that_passes():
+    plan = with_n_chosen()
+    chosen = next(one for one in plan.choices if one.n_per_arm == plan.n_per_arm)
+    assert chosen.verdict == "pass"
+    better = [one for one in plan.choices if one.feasible and one.regret < chosen.regret]
+    assert all(one.verdict not in ("", "pass") for one in better)  # tried before, and not passed
+    assert all(one.n_per_arm * 2 <= 0.25 * 1500 for one in plan.choices)
+
+
+def test_the_choice_survives_saving():
+    plan = with_n_chosen()
+    again = Plan.from_json(plan.to_json())
+    assert again.choices == plan.choices
+    assert again.unguarded_n == plan.unguarded_n
+
+
+def test_expected_regret_is_that_of_runs():
+    """What N is chosen by, against runs of the plan in worlds of the belief."""
+    prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    plan = with_n_chosen()
+    runs = rcb.simulate(market, plan, horizon=1500, n_worlds=150, every=1500, seed=3)["regret"].sum("t")
+    chosen = next(one for one in plan.choices if one.n_per_arm == plan.n_per_arm)
+    error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(150))
+    assert abs(chosen.regret - runs.mean().item()) < 4.5 * error
+    assert abs(chosen.regret * 1.5 - runs.mean().item()) > 4.5 * error  # half as much again would be seen
+
+
+def test_a_given_n_is_taken_as_it_is():
+    prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    plan = rcb.calibrate(market, n_per_arm=7, n_worlds=100, guard=False)
+    assert plan.n_per_arm == 7
+    assert plan.choices == ()
+    assert plan.unguarded_n is None

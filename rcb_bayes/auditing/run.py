@@ -13,13 +13,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rcb_bayes.auditing.judging import margins_under, verdict_of
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit
 from rcb_bayes.auditing.view import Asked
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.exploit import Exploiting
-from rcb_bayes.margins import MIN_WORLDS, Notion, as_notion
+from rcb_bayes.margins import MIN_WORLDS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import Oracle
 from rcb_bayes.plan import Plan
@@ -111,6 +112,16 @@ def audit(
             looks = f"{look} of at most {len(sizes)} looks, the last at {size:,} worlds, each at level {part.level:.3g}"
             return replace(found, level=asked.level, notes=(*found.notes, looks))
     raise AssertionError("unreachable")
+
+
+def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, options: Exploiting, seed: int) -> Verdict:
+    """The verdict of an audit of a plan by its own notion alone."""
+    asked = replace(
+        _as_asked(market, plan, n_worlds=n_worlds, notion=None, epsilon=None, n_users=100, users=None, level=0.05),
+        seed=seed,
+    )
+    crowd, views = plan_views(market, plan, asked, horizon=horizon, options=options)
+    return verdict_of(margins_under(market, views, crowd, asked, notions=(plan.notion,))[plan.notion])
 
 
 def _once(

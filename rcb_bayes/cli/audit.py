@@ -1,5 +1,6 @@
-"""``rcb audit``: would users who know the mechanism follow a plan, stage by stage?"""
+"""``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,8 +21,10 @@ from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
+    from rcb_bayes.market import Market
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
+_FIGURES = ("margins", "matrix", "compliance")
 
 
 def command(
@@ -31,13 +34,19 @@ def command(
     covariates: CovariatesOption = "sphere",
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
+    log: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="Audit this log of a run (CSV) instead of a plan.")
+    ] = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = 50,
+    n_per_arm: SamplesOption = None,
     guard: GuardOption = True,
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = 5000,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
+    until_decided: Annotated[
+        bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
+    ] = False,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
     seed: SeedOption = 1,
     json_file: JsonOption = None,
@@ -45,30 +54,47 @@ def command(
 ) -> None:
     """Audit a plan in fresh worlds of the users' belief: exit 0 pass, 1 fail, 3 inconclusive.
 
-    A saved plan is judged by its own notion and epsilon. With --out the margins (audit.nc) and their figure
-    (margins.png) are written.
+    A saved plan is judged by its own notion and epsilon. A log (a column for each feature, arm, reward and, if known,
+    p_<arm> or propensity) is judged by what users would have expected in the light of it: its realised margins. With
+    --out the audit (audit.nc) and its figures are written.
     """
-    from rcb_bayes.auditing import audit
-    from rcb_bayes.calibration import calibrate
+    from rcb_bayes.auditing import audit, audit_log
     from rcb_bayes.exploit import Exploiting
 
-    plan = None if plan_file is None else read_plan(plan_file, context)
-    personal = plan is None and as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
-    if plan is None:
-        made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
-        plan = calibrate(market, **made, guard=guard, seed=seed)
-        if not plan.feasible:
-            raise RcbError(f"There is no plan to audit: {plan.reason}")
-    found = audit(
-        market,
-        plan,
-        horizon=horizon,
-        n_worlds=worlds,
-        n_users=users,
-        options=Exploiting(guard=guard),
-        seed=seed + 1,  # not the worlds that the plan was made from
-    )
+    if log is not None:
+        given = context.get_parameter_source("notion")
+        asked = notion if given is not None and given.name == "COMMANDLINE" else "definition"
+        found = audit_log(market, log.expanduser(), notion=asked, epsilon=epsilon, seed=seed)
+    else:
+        plan = None if plan_file is None else read_plan(plan_file, context)
+        if plan is None:
+            made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
+            plan = _made(market, as_choice(notion, personalised), guard=guard, seed=seed, **made)
+        found = audit(
+            market,
+            plan,
+            horizon=horizon,
+            n_worlds=worlds,
+            n_users=users,
+            until="decided" if until_decided else None,
+            options=Exploiting(guard=guard),
+            seed=seed + 1,  # not the worlds that the plan was made from
+        )
+    _tell(market, found, json_file=json_file, out=out)
+    raise typer.Exit(_CODES[found.verdict])
+
+
+def _made(market: "Market", personalised: bool, **options: Any) -> Any:
+    from rcb_bayes.calibration import calibrate
+
+    plan = calibrate(market, personalised=personalised, **options)
+    if not plan.feasible:
+        raise RcbError(f"There is no plan to audit: {plan.reason}")
+    return plan
+
+
+def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path | None) -> None:
     if json_file is not None:
         write_json(figures_of(found), json_file)
     quiet = is_stdout(json_file)
@@ -76,28 +102,33 @@ def command(
         typer.echo(market.describe() + "\n")
         typer.echo(found.summary())
     if out is not None:
-        write_figure(found.plot(), out / "margins.png")
+        for name in _FIGURES:
+            write_figure(found.plot(figure=name), out / f"{name}.png")
         found.to_netcdf(out / "audit.nc")
         if not quiet:
-            typer.echo(f"Margins: {out / 'audit.nc'}\nFigure: {out / 'margins.png'}")
-    raise typer.Exit(_CODES[found.verdict])
+            files = ", ".join(str(out / f"{name}.png") for name in _FIGURES)
+            typer.echo(f"Audit: {out / 'audit.nc'}\nFigures: {files}")
 
 
 def figures_of(found: "Audit") -> dict[str, Any]:
-    """The verdict, and of every stage the lowest margin and how many cells pass."""
+    """The verdict under each notion, and of every stage the lowest margin and how many cells pass."""
     stages = []
     for stage in found.margins["stage"].values:
         part = found.margins.sel(stage=stage)
         counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(("pass", "inconclusive", "fail"))}
         stages.append({"stage": str(stage), "lowest_margin": float(part["estimate"].min()), "cells": counts})
-    share = found.compliance["share"].sel(epsilon=found.epsilon, method="nearest").item()
+    share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
     return {
         "verdict": found.verdict,
+        "verdicts": dict(found.verdicts),
+        "kind": found.kind,
         "notion": found.notion,
         "epsilon": found.epsilon,
         "n_worlds": found.n_worlds,
         "n_random_users": found.n_random,
-        "compliance": share,
+        "compliance": share["share"].item(),
+        "compliance_lower": share["share_lower"].item(),
         "stages": stages,
+        "notes": list(found.notes),
         "seed": found.seed,
     }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rcb_bayes.schema import FloatArray
 
 _FEASIBLE, _INFEASIBLE = 0, 1
+_HORIZON = 10_000
 _MOST_ROWS = 8
 _FIGURE_USERS = 1000
 _ZERO = 1e-12  # what rounding leaves of an eigenvalue that is zero
@@ -46,7 +47,10 @@ PersonalisedOption = Annotated[
         help=r"A rate for each user, or one for all.  \[default: personalised; uniform for --notion definition]",
     ),
 ]
-SamplesOption = Annotated[int, typer.Option("--n-per-arm", min=1, help="N, samples of every arm.")]
+SamplesOption = Annotated[
+    int | None,
+    typer.Option("--n-per-arm", min=1, help="N, samples of every arm; the one with the least regret unless given."),
+]
 AuditWorldsOption = Annotated[
     int, typer.Option("--audit-worlds", min=50, help="Worlds of the audit to be passed; more allow higher rates.")
 ]
@@ -67,12 +71,13 @@ def command(
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = 50,
+    n_per_arm: SamplesOption = None,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     horizon: Annotated[
-        int | None, typer.Option("--horizon", min=1, help="Rounds in all: says what share the cold start takes.")
+        int | None,
+        typer.Option("--horizon", min=1, help="Rounds in all: N is chosen for them (10,000 unless given)."),
     ] = None,
     seed: SeedOption = 1,
     json_file: JsonOption = None,
@@ -97,6 +102,7 @@ def command(
         n_worlds=worlds,
         audit_worlds=audit_worlds,
         guard=guard,
+        horizon=horizon or _HORIZON,
         seed=seed,
     )
     quiet = is_stdout(json_file)
@@ -282,12 +288,29 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         guard = [("guard keeps", f"{_percent(first.kept)} of off-best recommendations, later {_percent(last.kept)}")]
     return [
         ("samples per arm", f"N = {plan.n_per_arm:,}"),
+        *_choice_figures(plan),
         ("exploration rate", rate),
         ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
         ("regret until then", f"{regret}{a_round}"),
         ("users", f"{_percent(plan.share_explored)} explored; {_percent(plan.share_free)} need no subsidy"),
         ("least favoured arm", f"tau = {tau}, rho = {rho}"),
         *guard,
+    ]
+
+
+def _choice_figures(plan: "Plan") -> list[tuple[str, str]]:
+    """What N was chosen by."""
+    if not plan.choices:
+        return []
+    found = [f"{one.n_per_arm}: {figure(one.regret, one.regret_mcse)}" for one in plan.choices if one.feasible]
+    unguarded = "none" if plan.unguarded_n is None else f"N = {plan.unguarded_n}"
+    verdict = next(
+        (one.verdict for one in plan.choices if one.n_per_arm == plan.n_per_arm and one.verdict), "none made"
+    )
+    return [
+        ("expected regret by N", "; ".join(found) or "no N is feasible"),
+        ("without a guard", unguarded),
+        ("audit in fresh worlds", verdict or "none made"),
     ]
 
 

@@ -52,7 +52,7 @@ def command(
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = 50,
+    n_per_arm: SamplesOption = None,
     plan_worlds: Annotated[
         int, typer.Option("--plan-worlds", min=50, help="Simulated worlds behind each stage of the plan.")
     ] = 2000,
@@ -107,6 +107,7 @@ def command(
             n_worlds=plan_worlds,
             audit_worlds=audit_worlds,
             guard=guard,
+            horizon=horizon,
             seed=seed,
         )
     _carry_out(market, plan, options, horizon=horizon, n_worlds=worlds, seed=seed, json_file=json_file, out=out)
