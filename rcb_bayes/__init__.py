@@ -31,10 +31,18 @@ if TYPE_CHECKING:
     from rcb_bayes.oracle import RidgeOracle as RidgeOracle
     from rcb_bayes.oracle import SklearnOracle as SklearnOracle
     from rcb_bayes.plan import Plan as Plan
+    from rcb_bayes.plots import plot_compliance as plot_compliance
+    from rcb_bayes.plots import plot_coverage as plot_coverage
     from rcb_bayes.plots import plot_frontier as plot_frontier
+    from rcb_bayes.plots import plot_gain as plot_gain
+    from rcb_bayes.plots import plot_gap_curve as plot_gap_curve
+    from rcb_bayes.plots import plot_margin_matrix as plot_margin_matrix
     from rcb_bayes.plots import plot_margins as plot_margins
+    from rcb_bayes.plots import plot_prior_posterior as plot_prior_posterior
+    from rcb_bayes.plots import plot_propensities as plot_propensities
     from rcb_bayes.plots import plot_rates as plot_rates
     from rcb_bayes.plots import plot_regret as plot_regret
+    from rcb_bayes.plots import plot_samples as plot_samples
     from rcb_bayes.plots import plot_tradeoff as plot_tradeoff
     from rcb_bayes.policies import Greedy as Greedy
     from rcb_bayes.policies import LinThompson as LinThompson
@@ -92,10 +100,18 @@ _HOMES = {
     "gap_curve": "gaps",
     "load_prior": "prior",
     "make_engine": "posterior",
+    "plot_compliance": "plots",
+    "plot_coverage": "plots",
     "plot_frontier": "plots",
+    "plot_gain": "plots",
+    "plot_gap_curve": "plots",
+    "plot_margin_matrix": "plots",
     "plot_margins": "plots",
+    "plot_prior_posterior": "plots",
+    "plot_propensities": "plots",
     "plot_rates": "plots",
     "plot_regret": "plots",
+    "plot_samples": "plots",
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
