@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from rcb_bayes.prior import gallery as gallery
     from rcb_bayes.prior import load_prior as load_prior
     from rcb_bayes.recommender import Recommender as Recommender
+    from rcb_bayes.reporting import Report as Report
+    from rcb_bayes.reporting import ReportSizes as ReportSizes
+    from rcb_bayes.reporting import report as report
     from rcb_bayes.simulation import simulate as simulate
     from rcb_bayes.theorem import RegretBound as RegretBound
     from rcb_bayes.theorem import regret_bound as regret_bound
@@ -84,6 +87,8 @@ _HOMES = {
     "RcbError": "errors",
     "Recommender": "recommender",
     "RegretBound": "theorem",
+    "Report": "reporting",
+    "ReportSizes": "reporting",
     "RidgeOracle": "oracle",
     "Rows": "posterior",
     "SklearnOracle": "oracle",
@@ -115,6 +120,7 @@ _HOMES = {
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
+    "report": "reporting",
     "simulate": "simulation",
     "summary_means": "posterior",
     "theorem_plan": "theorem",
