@@ -23,7 +23,7 @@ _N_USERS = 20_000
 _N_WORLDS = 1000
 _N_PER_ARM, _PLAN_WORLDS = 50, 400
 _REPORT_HORIZON = 3000
-_MULTIPLES = (0.0, 0.5, 1.0, 2.0, 4.0, 6.0)  # of epsilon: what the page can be turned to
+_EPSILONS = (0.0, 0.02, _EPSILON, 0.1, 0.2, 0.3)  # what the page can be turned to
 _SIZES = {"check_worlds": 1000, "audit_worlds": 1000, "audit_users": 60, "run_worlds": 8, "sweep_worlds": 200}
 
 
@@ -105,8 +105,7 @@ def _report(market: "Market", plan: "Plan", *, seed: int) -> "Report":
     """The page's figures, at a size that takes a few seconds."""
     from rcb_bayes.reporting import ReportSizes, report
 
-    grid = tuple(_EPSILON * multiple for multiple in _MULTIPLES)
-    sizes = ReportSizes(**_SIZES, epsilons=grid)
+    sizes = ReportSizes(**_SIZES, epsilons=_EPSILONS)
     found = report(market, plan, horizon=_REPORT_HORIZON, sizes=sizes, seed=seed)
     return replace(found, command=f"rcb demo --seed {seed}")
 

@@ -26,10 +26,12 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
 
 
 def join(*children: Any) -> Markup:
-    """Several pieces after one another; None and empty ones are left out."""
-    return Markup(
-        "".join(child if isinstance(child, Markup) else html.escape(str(child)) for child in children if child)
-    )
+    """Several pieces after one another, None left out."""
+    return Markup("".join(_escaped(child) for child in children if child is not None))
+
+
+def _escaped(child: Any) -> str:
+    return child if isinstance(child, Markup) else html.escape(str(child))
 
 
 def as_script(values: Any) -> Markup:
@@ -44,7 +46,7 @@ def table(head: list[str], rows: list[list[Any]], *, class_: str = "", numbers: 
     """A table that can scroll sideways; columns from ``numbers`` on are figures, set to the right."""
 
     def cell(name: str, k: int, value: Any, **more: Any) -> Markup:
-        return tag(name, value if value != "" else Markup(""), class_="n" if k >= numbers else None, **more)
+        return tag(name, value, class_="n" if k >= numbers else None, **more)
 
     top = tag("tr", *(cell("th", k, title, scope="col") for k, title in enumerate(head)))
     body = [tag("tr", *(cell("td", k, value, data_label=head[k]) for k, value in enumerate(row))) for row in rows]

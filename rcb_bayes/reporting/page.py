@@ -59,7 +59,7 @@ def page(report: "Report") -> str:
             repeat(report),
         ),
         tag("footer", f"rcb-bayes {__version__} · decision support, from simulations of the belief given to it"),
-        tag("svg", hidden=True, id="seed-of-charts"),
+        tag("svg", id="seed-of-charts", width="0", height="0", aria_hidden="true"),
         tag("script", as_script(data), type="application/json", id="data"),
         tag("script", Markup("".join(_asset(part) for part in ("charts.js", "page.js")))),
     )

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import time
@@ -120,6 +121,8 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
+            if not select.select([self._read], [], [], _PATIENCE)[0]:
+                raise RuntimeError(f"the browser has not answered for {_PATIENCE:g} s")
             part = os.read(self._read, 1 << 20)
             if not part:
                 raise RuntimeError("the browser has gone")
