@@ -43,7 +43,7 @@ def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(demo, "_PLAN_WORLDS", 60)  # what is tested of the demo does not depend on it
     few = {"check_worlds": 50, "audit_worlds": 50, "audit_users": 5, "run_worlds": 2, "sweep_worlds": 50}
     monkeypatch.setattr(demo, "_SIZES", few)
-    monkeypatch.setattr(demo, "_EPSILONS", (0.0, 0.2))
+    monkeypatch.setattr(demo, "_EPSILONS", (0.05,))
     monkeypatch.setattr(demo, "_REPORT_HORIZON", 50)
 
     def run(*arguments: str) -> Outcome:

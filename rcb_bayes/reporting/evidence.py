@@ -26,7 +26,7 @@ def belief(report: "Report", data: dict[str, Any]) -> Markup:
         table(
             ["assumption", "verdict", "figure", "what it means"],
             [_check(check) for check in report.checks],
-            class_="stack",
+            class_="stack checks",
             numbers=9,
         ),
         _frontier(report, data["frontier"]),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rcb_bayes.plan import Plan
+from rcb_bayes.plan import Plan, PlannedStage
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar, dot, prose, section
 from rcb_bayes.wording import figure, percent
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report
 
 _MOST_STAGES = 12
+_LONG = 90  # letters
 
 
 def stages(report: "Report") -> Markup:
@@ -35,7 +36,7 @@ def _by_stage(plan: Plan) -> Markup:
         "Cold starts: the share that passes the stage. Explored: users who are explored at all. "
         "Free: those who lose at most epsilon by it."
     )
-    return join(table(_stage_head(plan), _stage_rows(plan)), tag("p", words, class_="note"))
+    return join(table(_stage_head(plan), _stage_rows(plan), class_="stack labelled"), tag("p", words, class_="note"))
 
 
 def _by_arm(plan: Plan) -> Markup:
@@ -66,7 +67,7 @@ def _stage_rows(plan: Plan) -> list[list[Any]]:
     shown = sorted(found[:_MOST_STAGES], key=lambda stage: (len(stage.saturated), -stage.share))
     rows: list[list[Any]] = [
         [
-            plan.stage_name(stage),
+            _name(plan, stage),
             percent(stage.share),
             bar(stage.rate, figure(stage.rate, stage.rate_mcse)),
             percent(stage.share_explored),
@@ -78,8 +79,20 @@ def _stage_rows(plan: Plan) -> list[list[Any]]:
     if rest:
         low, high = min(stage.rate for stage in rest), max(stage.rate for stage in rest)
         most = percent(rest[0].share)
-        rows.append([f"and {len(rest)} more stages", f"{most} at most", f"{low:.3f} to {high:.3f}", "", ""])
+        rows.append([f"and {len(rest)} more stages", f"{most} at most", f"{low:.3f} to {high:.3f}", "\u2013", "\u2013"])
     return rows
+
+
+def _name(plan: Plan, stage: PlannedStage) -> str:
+    """The saturated arms, or how many they are where their names would fill the page."""
+    name = plan.stage_name(stage)
+    if len(name) <= _LONG:
+        return name
+    rest = [arm for arm in plan.arms if arm not in stage.saturated]
+    brief = f"all but {', '.join(rest)}"
+    # Arms that are alike stand for one another: which of them is left over is not said.
+    apart = all(len(arms) == 1 for arms in plan.alike)
+    return brief if apart and len(brief) <= _LONG else f"{len(stage.saturated)} of {len(plan.arms)} arms"
 
 
 def _coverage(plan: Plan, k: int) -> str:

@@ -66,7 +66,7 @@ def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
         sentences=(
             _loss(worst),
             f"{_followers(audit)} of users at random would follow at every stage, by the point estimates. "
-            "More worlds narrow the bounds.",
+            "More worlds would tell: the bounds are too wide, or too few worlds have the arm as the best one.",
         ),
     )
 

@@ -46,7 +46,7 @@ function samples() {
   const drawn = frame(where, { height: 26 + 34 * n + 40, x: [0, Math.max(...found.mean.map((v, k) => v + 2 * found.error[k])) * 1.05], y: [0, 1], xlabel: "samples that count", bare: true, left: 4 });
   const points = found.mean.map((value, k) => {
     const middle = drawn.margin.top + 34 * (k + 0.5);
-    make("text", { x: 4, y: middle - 6, class: "row-name" }, drawn.svg, data.arms[k]);
+    make("text", { x: 4, y: middle - 6, class: "row-name" }, drawn.svg, fitting(data.arms[k], drawn.width));
     const bar = make("rect", { x: drawn.x(0), y: middle, width: Math.max(drawn.x(value) - drawn.x(0), 1), height: 9, rx: 2 }, drawn.svg);
     bar.style.fill = armColour(k);
     const ends = [value - 2 * found.error[k], value + 2 * found.error[k]].map((v) => drawn.x(Math.max(v, 0)));
@@ -114,7 +114,7 @@ function margins() {
   make("text", { x: drawn.x(-epsilonNow()) + 5, y: 14, class: "on-mark" }, drawn.svg, `−epsilon = ${words(-epsilonNow())}`);
   const points = rows.map((row, k) => {
     const middle = drawn.margin.top + step * (k + 0.5) + 6;
-    make("text", { x: 2, y: middle - 9, class: "row-name" }, drawn.svg, row.stage);
+    make("text", { x: 2, y: middle - 9, class: "row-name" }, drawn.svg, fitting(row.stage, drawn.width));
     const line = make("line", { x1: drawn.x(row.lower), x2: drawn.x(row.upper), y1: middle, y2: middle, class: "bounds" }, drawn.svg);
     const dot = make("circle", { cx: drawn.x(row.estimate), cy: middle, r: 5 }, drawn.svg);
     line.style.stroke = dot.style.fill = `var(--${row.verdict})`;
