@@ -75,8 +75,8 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
     axes.set_xticks(
         range(margins.sizes["stage"]), [str(name) for name in margins["stage"].values], rotation=30, ha="right"
     )
-    axes.set_ylabel("margin (in units of the reward)")
-    axes.set_title("Lowest margin of each stage, with its simultaneous bounds")
+    axes.set_ylabel("lowest margin (in units of the reward)")
+    axes.set_title("Lowest margin of each stage, with simultaneous bounds")
     axes.legend(frameon=False)
     return axes
 

@@ -70,7 +70,7 @@ def _who(plan: Plan) -> str:
         )
     subsidised = max(plan.share_explored - plan.share_free, 0.0)
     return (
-        f"At epsilon = {plan.epsilon:g} {percent(plan.share_free)} of users lose at most that by the promoted arm and "
+        f"At epsilon = {plan.epsilon:g}, {percent(plan.share_free)} of users lose at most that by the promoted arm and "
         f"are explored freely; another {percent(subsidised)} are explored at rates of their own, hidden among organic "
         f"recommendations; the other {percent(max(1.0 - plan.share_explored, 0.0))} would lose too much and are left "
         "alone."

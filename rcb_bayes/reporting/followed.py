@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit
 from rcb_bayes.reporting.markup import Markup, table, tag
-from rcb_bayes.reporting.pieces import chart, dot, plain, prose, section
+from rcb_bayes.reporting.pieces import SIGNS, chart, dot, plain, prose, section
 from rcb_bayes.wording import percent
 
 if TYPE_CHECKING:
@@ -77,11 +77,16 @@ def _matrix(report: "Report", cells: list[list[Any]]) -> Markup:
         "figure",
         tag("figcaption", "Lowest margin, recommended arm by rival"),
         table(["arm", *(f"vs {arm}" for arm in arms)], rows, class_="matrix"),
-        tag("p", "Over all stages and users of the panel; of the cells with the worst verdict.", class_="note"),
+        tag(
+            "p",
+            "Over all stages and users of the panel; of the cells with the worst verdict (? inconclusive, ✕ fail).",
+            class_="note",
+        ),
         class_="figure",
     )
 
 
 def _cell(cell: dict[str, Any]) -> Markup:
-    more = "" if cell["verdict"] == "pass" else f" {cell['verdict']}"
-    return tag("span", plain(cell["estimate"]), more, class_=cell["verdict"])
+    verdict = cell["verdict"]
+    sign = "" if verdict == "pass" else f"{SIGNS[verdict]} "
+    return tag("span", sign, plain(cell["estimate"]), class_=verdict, title=verdict)

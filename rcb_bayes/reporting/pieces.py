@@ -4,7 +4,7 @@ from typing import Any
 
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 
-_SIGNS = {"pass": "✓", "fail": "✕", "inconclusive": "?"}
+SIGNS = {"pass": "✓", "fail": "✕", "inconclusive": "?"}
 
 
 def section(name: str, title: str, *children: Any) -> Markup:
@@ -31,7 +31,7 @@ def chart(name: str, title: str, *, alt: str, note: Any = "", head: list[str], r
 
 def badge(verdict: str) -> Markup:
     """A verdict that can be told without colours."""
-    return tag("span", tag("b", _SIGNS[verdict], aria_hidden="true"), " ", verdict, class_=f"badge {verdict}")
+    return tag("span", tag("b", SIGNS[verdict], aria_hidden="true"), " ", verdict, class_=f"badge {verdict}")
 
 
 def facts(rows: list[tuple[str, Any, Any]]) -> Markup:

@@ -110,8 +110,7 @@ function margins() {
   const drawn = frame(where, { height: 26 + step * rows.length + 44, x: [reach[0] - room, reach[1] + room], y: [0, 1], xlabel: "margin (in units of the reward)", bare: true, left: 8 });
   across(drawn, { x: 0, class: "zero" });
   if (state.k !== sweep.at) across(drawn, { x: -data.epsilon });
-  across(drawn, { x: -epsilonNow(), class: "now" });
-  make("text", { x: drawn.x(-epsilonNow()) + 5, y: 14, class: "on-mark" }, drawn.svg, `−epsilon = ${words(-epsilonNow())}`);
+  across(drawn, { x: -epsilonNow(), class: "now", text: `−epsilon = ${words(-epsilonNow())}` });
   const points = rows.map((row, k) => {
     const middle = drawn.margin.top + step * (k + 0.5) + 6;
     make("text", { x: 2, y: middle - 9, class: "row-name" }, drawn.svg, fitting(row.stage, drawn.width));
