@@ -127,6 +127,7 @@ def repeat(report: "Report") -> Markup:
         ("samples of each arm, N", f"{plan.n_per_arm:,}"),
         ("horizon", f"{report.horizon:,}"),
         ("plan", f"{plan.kind}, seed {plan.seed}, version {plan.version}" if plan.version else plan.kind),
+        ("plan worlds", f"{plan.n_worlds:,}"),  # a plan at hand has its own
         *((name.replace("_", " "), f"{getattr(sizes, name):,}") for name in _SIZES),
         ("versions", _versions()),
     ]
@@ -141,7 +142,7 @@ def repeat(report: "Report") -> Markup:
     return section("repeat", "To repeat it", words, parameters(rows))
 
 
-_SIZES = ("check_worlds", "plan_worlds", "audit_worlds", "audit_users", "run_worlds", "sweep_worlds", "map_users")
+_SIZES = ("check_worlds", "audit_worlds", "audit_users", "run_worlds", "sweep_worlds", "map_users")
 
 
 def _versions() -> str:
