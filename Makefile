@@ -9,13 +9,13 @@ BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))
 
 # One BLAS thread per process: the matrices here are small, parallelism comes from processes, and two levels of
 # threads on the same cores can slow a narrow matrix product down twentyfold. It also makes timings comparable.
-test test-slow bench demo notebooks: export OMP_NUM_THREADS = 1
-test test-slow bench demo notebooks: export OPENBLAS_NUM_THREADS = 1
-test test-slow bench demo notebooks: export MKL_NUM_THREADS = 1
+test test-slow bench demo gallery notebooks: export OMP_NUM_THREADS = 1
+test test-slow bench demo gallery notebooks: export OPENBLAS_NUM_THREADS = 1
+test test-slow bench demo gallery notebooks: export MKL_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format types notebooks bench wheel constraints clean venv
+.PHONY: help demo test test-slow lint format types gallery notebooks bench wheel constraints clean venv
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ format: $(VENV)/.installed-dev  ## rewrite the sources in the house format
 
 types: $(VENV)/.installed-dev  ## static types
 	@$(VENV)/bin/pyright
+
+gallery: $(VENV)/.installed-runtime  ## draw every figure, small, to rcb_out/gallery
+	@$(PY) tools/gallery.py rcb_out/gallery
 
 ifeq ($(NOTEBOOKS),)
 notebooks:  ## execute notebooks/*.ipynb (NOTEBOOK_ARGS=--inplace keeps the output)

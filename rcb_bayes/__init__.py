@@ -49,10 +49,18 @@ if TYPE_CHECKING:
     from rcb_bayes.oracle import RidgeOracle as RidgeOracle
     from rcb_bayes.oracle import SklearnOracle as SklearnOracle
     from rcb_bayes.plan import Plan as Plan
+    from rcb_bayes.plots import plot_compliance as plot_compliance
+    from rcb_bayes.plots import plot_coverage as plot_coverage
     from rcb_bayes.plots import plot_frontier as plot_frontier
+    from rcb_bayes.plots import plot_gain as plot_gain
+    from rcb_bayes.plots import plot_gap_curve as plot_gap_curve
+    from rcb_bayes.plots import plot_margin_matrix as plot_margin_matrix
     from rcb_bayes.plots import plot_margins as plot_margins
+    from rcb_bayes.plots import plot_prior_posterior as plot_prior_posterior
+    from rcb_bayes.plots import plot_propensities as plot_propensities
     from rcb_bayes.plots import plot_rates as plot_rates
     from rcb_bayes.plots import plot_regret as plot_regret
+    from rcb_bayes.plots import plot_samples as plot_samples
     from rcb_bayes.plots import plot_tradeoff as plot_tradeoff
     from rcb_bayes.policies import Rcb as Rcb
     from rcb_bayes.posterior import Rows as Rows
@@ -65,6 +73,9 @@ if TYPE_CHECKING:
     from rcb_bayes.prior import gallery as gallery
     from rcb_bayes.prior import load_prior as load_prior
     from rcb_bayes.recommender import Recommender as Recommender
+    from rcb_bayes.reporting import Report as Report
+    from rcb_bayes.reporting import ReportSizes as ReportSizes
+    from rcb_bayes.reporting import report as report
     from rcb_bayes.simulation import simulate as simulate
     from rcb_bayes.theorem import RegretBound as RegretBound
     from rcb_bayes.theorem import regret_bound as regret_bound
@@ -101,6 +112,8 @@ _HOMES = {
     "Recommender": "recommender",
     "RegretBound": "theorem",
     "RepeatedHiddenExploration": "baselines",
+    "Report": "reporting",
+    "ReportSizes": "reporting",
     "RidgeOracle": "oracle",
     "Rows": "posterior",
     "SklearnOracle": "oracle",
@@ -122,13 +135,22 @@ _HOMES = {
     "gap_curve": "gaps",
     "load_prior": "prior",
     "make_engine": "posterior",
+    "plot_compliance": "plots",
+    "plot_coverage": "plots",
     "plot_frontier": "plots",
+    "plot_gain": "plots",
+    "plot_gap_curve": "plots",
+    "plot_margin_matrix": "plots",
     "plot_margins": "plots",
+    "plot_prior_posterior": "plots",
+    "plot_propensities": "plots",
     "plot_rates": "plots",
     "plot_regret": "plots",
+    "plot_samples": "plots",
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
+    "report": "reporting",
     "simulate": "simulation",
     "summary_means": "posterior",
     "theorem_plan": "theorem",

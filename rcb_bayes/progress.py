@@ -35,3 +35,10 @@ def track[T](items: Sequence[T], *, description: str) -> Iterator[T]:
 
 def _is_watched() -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI")
+
+
+def say(what: str) -> None:
+    """One line on standard error about what is being done; nothing in pipes and under CI."""
+    if _is_watched():
+        sys.stderr.write(f"{what} ...\n")
+        sys.stderr.flush()

@@ -64,6 +64,7 @@ class Stages:
         """What is to be said about every figure of these stages."""
         return {
             "belief": self.market.prior.name,
+            "arms": list(self.market.arms),
             "engine": self.engine.reason,
             "n_worlds": self.n_worlds,
             "n_per_arm": self.n_per_arm,

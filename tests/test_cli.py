@@ -41,6 +41,10 @@ def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("RCB_DEBUG", raising=False)
     monkeypatch.setattr(demo, "_PLAN_WORLDS", 60)  # what is tested of the demo does not depend on it
+    few = {"check_worlds": 50, "audit_worlds": 50, "audit_users": 5, "run_worlds": 2, "sweep_worlds": 50}
+    monkeypatch.setattr(demo, "_SIZES", few)
+    monkeypatch.setattr(demo, "_EPSILONS", (0.05,))
+    monkeypatch.setattr(demo, "_REPORT_HORIZON", 50)
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
@@ -62,9 +66,9 @@ def test_version(rcb: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--help"], ["models", "check", "calibrate", "demo", "--version"]),
+        (["--help"], ["models", "check", "calibrate", "report", "demo", "--version"]),
         (["models", "--help"], ["NAME", "--copy-to", "--json"]),
-        (["demo", "--help"], ["--seed", "--json"]),
+        (["demo", "--help"], ["--seed", "--json", "--out"]),
     ],
 )
 def test_help_names_commands_and_options(rcb: Run, arguments: list[str], words: list[str]) -> None:
@@ -383,7 +387,15 @@ def test_demo_compares_the_sampled_plan_with_the_theorem_s(rcb: Run) -> None:
         outcome.out.index(words) for words in ("The paper's plan", "A plan by sampling", "\nNext: ")
     )
     assert theorem < sampled < after
-    assert "`rcb calibrate NAME`" in outcome.out[after:]
+    assert "`rcb report NAME`" in outcome.out[after:]
+
+
+def test_demo_ends_with_a_page_to_open(rcb: Run, tmp_path: Path) -> None:
+    outcome = rcb("demo", "--out", "pages")
+    target = tmp_path / "pages" / "report.html"
+    assert f"  {target}\n" in outcome.out
+    assert "<title>May I explore here? setting_4</title>" in target.read_text(encoding="utf-8")
+    assert rcb("demo", "--out", "pages/report.html/x").code == 2
 
 
 def test_demo_is_a_function_of_its_seed(rcb: Run) -> None:

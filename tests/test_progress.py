@@ -106,3 +106,14 @@ def test_one_inside_the_other(clock: Clock):
 
 def test_no_items(clock: Clock):
     assert work(clock, items=0, seconds=1.0, stream=Terminal()) == []
+
+
+def test_steps_are_told_to_those_who_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redirect_stderr(Terminal()) as watched:
+        progress.say("planning")
+        monkeypatch.setenv("CI", "1")
+        progress.say("auditing")
+    assert watched.getvalue() == "planning ...\n"
+    with redirect_stderr(io.StringIO()) as pipe:
+        progress.say("planning")
+    assert not pipe.getvalue()

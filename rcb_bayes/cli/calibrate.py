@@ -14,6 +14,7 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.wording import figure, percent
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
@@ -24,7 +25,6 @@ _FEASIBLE, _INFEASIBLE = 0, 1
 _HORIZON = 10_000
 _MOST_ROWS = 8
 _FIGURE_USERS = 1000
-_ZERO = 1e-12  # what rounding leaves of an eigenvalue that is zero
 _ARRAYS = ("prior_mean", "platform_mean", "stages", "guards", "known")  # of a plan; its file has them
 
 _OF_A_PLAN = {
@@ -127,20 +127,6 @@ def read_plan(path: Path, context: typer.Context) -> "Plan":
     return Plan.load(path.expanduser())
 
 
-def figure(value: float, mcse: float) -> str:
-    """A figure and its Monte Carlo error, to two digits of the error."""
-    if not math.isfinite(value):
-        return "no end" if value > 0 else "unknown"
-    if abs(value) < _ZERO and not mcse > _ZERO:
-        return "0"
-    if not (math.isfinite(mcse) and mcse > 1e-6 * abs(value)):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    digits = max(0, 1 - math.floor(math.log10(mcse)))
-    if digits > 6:
-        return f"{value:.2g} ± {mcse:.1g}"
-    return f"{value:,.{digits}f} ± {mcse:,.{digits}f}"
-
-
 def plan_figures(plan: "Plan") -> dict[str, Any]:
     """A plan as JSON has it, without the arrays behind its rates; what is endless or unknown is null."""
     figures = {item.name: _plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
@@ -227,25 +213,21 @@ def _stage_table(plan: "Plan") -> Table:
     for stage in shown:
         table.add_row(
             Text(plan.stage_name(stage)),
-            _percent(stage.share),
+            percent(stage.share),
             figure(stage.rate, stage.rate_mcse),
-            _percent(stage.share_explored),
-            _percent(stage.share_free),
+            percent(stage.share_explored),
+            percent(stage.share_free),
         )
     rest = stages[len(shown) :]
     if rest:
         table.add_row(
             f"and {len(rest)} more stages",
-            f"{_percent(rest[0].share)} at most",
+            f"{percent(rest[0].share)} at most",
             _range([f"{stage.rate:.3f}" for stage in rest]),
-            _range([_percent(stage.share_explored) for stage in rest]),
-            _range([_percent(stage.share_free) for stage in rest]),
+            _range([percent(stage.share_explored) for stage in rest]),
+            _range([percent(stage.share_free) for stage in rest]),
         )
     return table
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def _range(texts: list[str]) -> str:
@@ -277,7 +259,7 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     ends = math.isfinite(plan.expected_cold_start)
     share = _share(plan, horizon)
-    of_horizon = "" if share is None else f", {_percent(share)} of the horizon of {horizon:,}"
+    of_horizon = "" if share is None else f", {percent(share)} of the horizon of {horizon:,}"
     if share is not None and share > 1:
         of_horizon += ": it ends before the cold start does"
     regret = figure(plan.expected_regret, plan.expected_regret_mcse)
@@ -285,14 +267,14 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
     guard = []
     if plan.guards:
         first, last = plan.guards[0], plan.guards[-1]
-        guard = [("guard keeps", f"{_percent(first.kept)} of off-best recommendations, later {_percent(last.kept)}")]
+        guard = [("guard keeps", f"{percent(first.kept)} of off-best recommendations, later {percent(last.kept)}")]
     return [
         ("samples per arm", f"N = {plan.n_per_arm:,}"),
         *_choice_figures(plan),
         ("exploration rate", rate),
         ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
         ("regret until then", f"{regret}{a_round}"),
-        ("users", f"{_percent(plan.share_explored)} explored; {_percent(plan.share_free)} need no subsidy"),
+        ("users", f"{percent(plan.share_explored)} explored; {percent(plan.share_free)} need no subsidy"),
         ("least favoured arm", f"tau = {tau}, rho = {rho}"),
         *guard,
     ]

@@ -1,5 +1,7 @@
 """``rcb demo``: a belief checked, the paper's plan for it and a sampled one, in a few seconds."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -9,19 +11,24 @@ from rich.table import Table
 from rcb_bayes.cli.calibrate import figure, plan_figures
 from rcb_bayes.cli.check import print_checks
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
+from rcb_bayes.cli.report import PageOption
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
     from rcb_bayes.plan import Plan
+    from rcb_bayes.reporting import Report
 
 _EPSILON, _TAU, _RHO, _SIGMA, _HORIZON = 0.05, 0.01, 0.95, 0.05, 50_000
 _N_USERS = 20_000
 _N_WORLDS = 1000
 _N_PER_ARM, _PLAN_WORLDS = 50, 400
+_REPORT_HORIZON = 3000
+_EPSILONS = (0.0, 0.02, _EPSILON, 0.1, 0.2, 0.3)  # what the page can be turned to
+_SIZES = {"check_worlds": 1000, "audit_worlds": 1000, "audit_users": 60, "run_worlds": 8, "sweep_worlds": 200}
 
 
-def command(seed: SeedOption = 1, json_file: JsonOption = None) -> None:
-    """Check a strong belief against its users, and see the paper's plan for it beside a sampled one."""
+def command(seed: SeedOption = 1, json_file: JsonOption = None, out: PageOption = Path("rcb_out/demo")) -> None:
+    """Check a strong belief against its users, see the paper's plan for it beside a sampled one, and get the report."""
     from rcb_bayes.assumptions import check_assumptions
     from rcb_bayes.covariates import Sphere
     from rcb_bayes.market import Market
@@ -31,11 +38,15 @@ def command(seed: SeedOption = 1, json_file: JsonOption = None) -> None:
     market = Market(prior=load_prior("setting_4"), covariates=Sphere(5), noise=GaussianNoise(_SIGMA))
     checks = check_assumptions(market, n_worlds=_N_WORLDS, seed=seed)
     plan = _sampled_plan(market, seed=seed)
+    page = _report(market, plan, seed=seed)
+    page.save(out)
     result = {
         "willing": _willing(market, seed=seed),
         "checks": [check.to_dict() for check in checks],
         **_theorem_plan(market),
         "sampled": plan_figures(plan),
+        "verdict": page.verdict,
+        "page": str(out),
         "seed": seed,
     }
     if json_file is not None:
@@ -46,8 +57,9 @@ def command(seed: SeedOption = 1, json_file: JsonOption = None) -> None:
         print_checks(checks)
         _print_plan(result)
         _print_sampled(plan, result["expected_cold_start"])
+        _print_report(page, out)
         typer.echo("\nNext: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks one of them and")
-        typer.echo("`rcb calibrate NAME` plans for it; the README shows the same in Python.")
+        typer.echo("`rcb report NAME` writes such a page for it; the README shows the same in Python.")
 
 
 def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:
@@ -89,6 +101,15 @@ def _sampled_plan(market: "Market", *, seed: int) -> "Plan":
     return calibrate(market, epsilon=_EPSILON, n_per_arm=_N_PER_ARM, n_worlds=_PLAN_WORLDS, seed=seed)
 
 
+def _report(market: "Market", plan: "Plan", *, seed: int) -> "Report":
+    """The page's figures, at a size that takes a few seconds."""
+    from rcb_bayes.reporting import ReportSizes, report
+
+    sizes = ReportSizes(**_SIZES, epsilons=_EPSILONS)
+    found = report(market, plan, horizon=_REPORT_HORIZON, sizes=sizes, seed=seed)
+    return replace(found, command=f"rcb demo --seed {seed}")
+
+
 def _print_users(market: "Market", result: dict[str, Any]) -> None:
     console = Console(soft_wrap=True)
     console.print("[bold]A market in which everybody expects the first arm to be good[/bold] (the paper's Setting 4)\n")
@@ -103,6 +124,13 @@ def _print_users(market: "Market", result: dict[str, Any]) -> None:
         willing = result["willing"][arm]
         table.add_row(arm, f"{mean:.2f}", f"{willing['share']:.3f} ± {willing['mcse']:.3f}")
     console.print(table)
+
+
+def _print_report(page: "Report", out: Path) -> None:
+    typer.echo("\nWould they follow it, through the cold start and after? An audit in fresh worlds of their belief:")
+    typer.echo(f"  {page.verdict}: {page.answer.headline} {page.answer.sentences[0]}")
+    typer.echo("\nAll of it on one page, with a slider over epsilon. Open it in a browser:")
+    typer.echo(f"  {out.resolve()}")
 
 
 def _print_plan(result: dict[str, Any]) -> None:

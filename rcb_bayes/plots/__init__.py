@@ -1,0 +1,26 @@
+"""One function per figure: takes a result, returns Matplotlib axes."""
+
+from rcb_bayes.plots.audits import plot_compliance, plot_margin_matrix, plot_margins
+from rcb_bayes.plots.beliefs import plot_prior_posterior
+from rcb_bayes.plots.gaps import plot_frontier, plot_gap_curve
+from rcb_bayes.plots.plans import plot_coverage, plot_tradeoff
+from rcb_bayes.plots.rates import plot_rates
+from rcb_bayes.plots.runs import plot_gain, plot_propensities, plot_regret, plot_samples
+from rcb_bayes.plots.style import PALETTE
+
+__all__ = [
+    "PALETTE",
+    "plot_compliance",
+    "plot_coverage",
+    "plot_frontier",
+    "plot_gain",
+    "plot_gap_curve",
+    "plot_margin_matrix",
+    "plot_margins",
+    "plot_prior_posterior",
+    "plot_propensities",
+    "plot_rates",
+    "plot_regret",
+    "plot_samples",
+    "plot_tradeoff",
+]

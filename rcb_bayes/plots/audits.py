@@ -1,0 +1,153 @@
+"""Audits: the lowest margin of each stage, of each pair of arms, and the share of users who would follow."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, draw_band, own_axes
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+VERDICTS = ("pass", "inconclusive", "fail")
+_ZERO = 1e-12  # what rounding leaves of a margin that is zero
+
+
+class WorstCell(NamedTuple):
+    """The lowest margin among the cells with the worst verdict."""
+
+    verdict: str
+    user: int
+    arm: str
+    rival: str
+    estimate: float
+    mcse: float
+    lower: float
+    upper: float
+
+
+def worst_cell(margins: "xr.Dataset", *, epsilon: float) -> WorstCell | None:
+    """Of some margins, such as those of a stage, the lowest among the cells with the worst verdict; None of none."""
+    codes, estimate = _codes(margins, epsilon=epsilon), margins["estimate"]
+    known = estimate.notnull() & (codes >= 0)
+    if not known.any():
+        return None
+    worst = int(codes.where(known, -1).max())
+    lowest = estimate.where(known & (codes == worst))
+    place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
+    cell = margins.isel(dict(zip(lowest.dims, (int(k) for k in place), strict=True)))
+    return WorstCell(
+        verdict=VERDICTS[worst],
+        user=int(cell["user"].item()),
+        arm=str(cell["arm"].item()),
+        rival=str(cell["rival"].item()),
+        **{name: float(cell[name].item()) for name in ("estimate", "mcse", "lower", "upper")},
+    )
+
+
+def _codes(margins: "xr.Dataset", *, epsilon: float) -> "xr.DataArray":
+    """The verdict of each cell as a position in ``VERDICTS``: the audit's own, or by its bounds alone."""
+    if "verdict" in margins:
+        return margins["verdict"].transpose(*margins["estimate"].dims)
+    codes = (margins["lower"] < -epsilon).astype(int) + (margins["upper"] < -epsilon).astype(int)
+    return codes.where(margins["estimate"].notnull(), -1)
+
+
+def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" = None) -> "Axes":
+    """The lowest margin of each stage over users, arms and rivals, with the bounds of that cell, and -epsilon.
+
+    Parameters
+    ----------
+    margins : of an ``Audit``
+    axes : where to draw; a figure of its own unless given
+    """
+    axes = own_axes(axes)
+    for k, stage in enumerate(margins["stage"].values):
+        cell = worst_cell(margins.sel(stage=stage), epsilon=epsilon)
+        if cell is None:
+            continue
+        bounds = [[max(cell.estimate - cell.lower, 0.0)], [max(cell.upper - cell.estimate, 0.0)]]
+        axes.errorbar([k], [cell.estimate], yerr=bounds, fmt="o", color=VERDICT_COLOURS[cell.verdict], capsize=3)
+    for verdict, colour in VERDICT_COLOURS.items():
+        axes.plot([], [], "o", color=colour, label=verdict)
+    axes.axhline(-epsilon, color="black", linewidth=1, linestyle="--", label=f"-epsilon = {-epsilon:g}")
+    axes.set_xticks(
+        range(margins.sizes["stage"]), [str(name) for name in margins["stage"].values], rotation=30, ha="right"
+    )
+    axes.set_ylabel("lowest margin (in units of the reward)")
+    axes.set_title("Lowest margin of each stage, with simultaneous bounds")
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" = None) -> "Axes":
+    """A heat map, recommended arm by rival: the lowest margin over stages and users, against -epsilon.
+
+    Colours turn at -epsilon. The number is that of the cell with the worst verdict; one that is thin may lie below
+    -epsilon and still pass, or be inconclusive: its verdict is written under it unless it passes.
+
+    Parameters
+    ----------
+    margins : of an ``Audit``
+    axes : where to draw; a figure of its own unless given
+    """
+    from matplotlib.colors import TwoSlopeNorm
+
+    arms = [str(arm) for arm in margins["arm"].values]
+    axes = own_axes(axes, size=(1.6 + 0.9 * max(len(arms), 3), 1.2 + 0.75 * max(len(arms), 3)))
+    cells = margin_matrix(margins, epsilon=epsilon)
+    values = np.array([[np.nan if cell is None else cell.estimate for cell in row] for row in cells])
+    known = values[np.isfinite(values)]
+    reach = max(float(np.max(np.abs(known + epsilon), initial=0.0)), epsilon, 1e-6)
+    norm = TwoSlopeNorm(vcenter=-epsilon, vmin=-epsilon - reach, vmax=-epsilon + reach)
+    image = axes.imshow(values, cmap="PuOr", norm=norm, aspect="auto")
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if cell is not None:
+                text = f"{cell.estimate if abs(cell.estimate) > _ZERO else 0.0:.2g}" + (
+                    "" if cell.verdict == "pass" else f"\n{cell.verdict}"
+                )
+                dark = abs(cell.estimate + epsilon) > 0.6 * reach
+                axes.text(j, i, text, ha="center", va="center", fontsize=9, color="white" if dark else "black")
+    axes.set_xticks(range(len(arms)), arms, rotation=30, ha="right")
+    axes.set_yticks(range(len(arms)), arms)
+    axes.set_xlabel("rival")
+    axes.set_ylabel("recommended arm")
+    axes.set_title("Lowest margin, arm by rival")
+    axes.figure.colorbar(image, ax=axes, label=f"margin (in units of the reward; white at {-epsilon:g})")
+    return axes
+
+
+def margin_matrix(margins: "xr.Dataset", *, epsilon: float) -> list[list[WorstCell | None]]:
+    """For each recommended arm and each rival the worst cell over stages and users; None where there is none."""
+    arms = margins["arm"].values
+    return [[worst_cell(margins.sel(arm=[arm], rival=[rival]), epsilon=epsilon) for rival in arms] for arm in arms]
+
+
+def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, axes: "Axes | None" = None) -> "Axes":
+    """The share of users all of whose margins are at or above -epsilon, over epsilon, with two standard errors.
+
+    Parameters
+    ----------
+    compliance : of an ``Audit``
+    epsilon : marked, if given
+    axes : where to draw; a figure of its own unless given
+    """
+    axes = own_axes(axes)
+    grid, share = compliance["epsilon"].values, compliance["share"].values
+    error = compliance["share_mcse"].values
+    axes.plot(grid, share, color=PALETTE[0], label="users who would follow")
+    low, high = np.clip(share - 2 * error, 0, 1), np.clip(share + 2 * error, 0, 1)
+    draw_band(axes, grid, low, high, colour=PALETTE[0], label="± 2 standard errors")
+    if epsilon is not None:
+        at = float(np.interp(epsilon, grid, share))
+        axes.axvline(epsilon, color="black", linestyle="--", linewidth=1, label=f"epsilon = {epsilon:g}")
+        axes.plot([epsilon], [at], "o", color=PALETTE[0])
+    axes.set_xlim(grid[0], grid[-1])
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("epsilon, what users put up with (in units of the reward)")
+    axes.set_ylabel("share of users")
+    axes.set_title("Who would follow, by what users put up with")
+    axes.legend(frameon=False)
+    return axes

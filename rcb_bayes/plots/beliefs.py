@@ -1,0 +1,69 @@
+"""Beliefs: what a user expects of each arm before any data, and after."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rcb_bayes.errors import DataError
+from rcb_bayes.plots.style import arm_styles, own_axes
+from rcb_bayes.prior import Prior
+from rcb_bayes.schema import FloatArray, as_finite_array
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+_N_DRAWS = 4000
+
+
+def plot_prior_posterior(
+    tree: "xr.DataTree", prior: Prior, *, x: ArrayLike, seed: int = 0, axes: "Axes | None" = None
+) -> "Axes":
+    """Densities of mu(x, arm) = x'beta for a user x, dashed before the data and filled after them.
+
+    Parameters
+    ----------
+    tree : the result of ``fit_posterior``
+    prior : the belief it started from
+    x : (d,), the user; a unit vector shows a feature's own coefficients
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    DataError
+        A user of the wrong width.
+    """
+    user = as_finite_array(x, name="x", ndim=1)
+    if len(user) != prior.n_features:
+        raise DataError(f"x must have {prior.n_features} features, got {len(user)}.")
+    axes = own_axes(axes)
+    before = prior.draw_arrays(_N_DRAWS, rng=np.random.default_rng(seed))[0] @ user  # (draws, K)
+    beta = tree["posterior"]["beta"].transpose("chain", "draw", "arm", "feature").values
+    after = beta.reshape(-1, prior.n_arms, prior.n_features) @ user
+    for k, (arm, style) in enumerate(arm_styles(prior.arms).items()):
+        axes.plot(*_density(before[:, k]), color=style.colour, linestyle="--", linewidth=1)
+        grid, density = _density(after[:, k])
+        axes.plot(grid, density, color=style.colour, label=arm)
+        axes.fill_between(grid, density, color=style.colour, alpha=0.2, linewidth=0)
+    axes.plot([], [], color="black", linestyle="--", linewidth=1, label="before the data")
+    axes.set_xlim(*_bulk(before, after))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("mean reward of the arm for this user (in units of the reward)")
+    axes.set_ylabel("density")
+    axes.set_title("What a user expects, before and after the data")
+    axes.legend(frameon=False)
+    return axes
+
+
+def _density(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
+    from arviz_stats.base import array_stats
+
+    grid, density, _ = array_stats.kde(draws)
+    return np.asarray(grid), np.asarray(density)
+
+
+def _bulk(before: FloatArray, after: FloatArray) -> tuple[float, float]:
+    """Where nearly all draws are: heavy tails would leave nothing to see."""
+    ends = np.quantile(before, [0.005, 0.995]), np.quantile(after, [0.0005, 0.9995])
+    return min(float(low) for low, _ in ends), max(float(high) for _, high in ends)

@@ -1,0 +1,77 @@
+"""Gaps: the chance that an arm beats the saturated ones, over tau and over the number of samples."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, draw_band, own_axes
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+
+def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """rho(tau) = Pr(G >= tau) of every arm, with a band of two Monte Carlo errors and the best tau marked.
+
+    Parameters
+    ----------
+    gaps : the result of ``estimate_gaps``, averaged over users
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        Gaps by user: select one, or estimate them averaged.
+    """
+    if "user" in gaps.dims:
+        raise RcbError("These gaps are by user. Select one, as in gaps.isel(user=0), or estimate with users=None.")
+    axes = own_axes(axes)
+    tau = gaps["tau"].values
+    styles = arm_styles(arms_of(gaps))
+    for arm in gaps["arm"].values:
+        row, style = gaps.sel(arm=arm), styles[str(arm)]
+        rho, error = row["rho"].values, row["rho_mcse"].values
+        axes.plot(tau, rho, color=style.colour, linestyle=style.dash, label=str(arm))
+        draw_band(axes, tau, np.clip(rho - 2 * error, 0, 1), np.clip(rho + 2 * error, 0, 1), colour=style.colour)
+        if row["best_tau"].item() > 0:
+            axes.plot(row["best_tau"].item(), row["best_rho"].item(), style.marker, color=style.colour)
+    if tau.min() > 0:
+        axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("tau, the gap (in units of the reward)")
+    axes.set_ylabel("rho(tau) = Pr(G >= tau)")
+    axes.set_title("Chance that an arm beats the saturated ones by tau")
+    axes.legend(title="arm, ± 2 Monte Carlo errors", frameon=False)
+    return axes
+
+
+def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """rho over the number of samples with a band of two Monte Carlo errors, the floor, and from which n on it holds.
+
+    Parameters
+    ----------
+    curve : the result of ``gap_curve``
+    axes : where to draw; a figure of its own unless given
+    """
+    axes = own_axes(axes)
+    n, floor, n_from = curve["n"].values, float(curve.attrs["floor"]), int(curve.attrs["n_from"])
+    styles = arm_styles(arms_of(curve))
+    for arm in curve["arm"].values:  # or "best", the only one of a curve of separations
+        row, style = curve.sel(arm=arm), styles.get(str(arm), arm_styles(["best"])["best"])
+        rho, error = row["rho"].values, row["rho_mcse"].values
+        axes.plot(n, rho, color=style.colour, linestyle=style.dash, marker=style.marker, markersize=4, label=str(arm))
+        draw_band(axes, n, np.clip(rho - 2 * error, 0, 1), np.clip(rho + 2 * error, 0, 1), colour=style.colour)
+    axes.axhline(floor, color="black", linestyle="--", linewidth=1, label=f"floor {floor:g}")
+    if n_from > 0:
+        axes.axvline(n_from, color=PALETTE[5], linestyle=":", label=f"above it from n = {n_from:,} on")
+    else:
+        axes.plot([], [], color=NOBODY, label="not above it for any n of the grid")
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("n, samples of each saturated arm")
+    axes.set_ylabel(f"rho({float(curve.attrs['tau']):g})")
+    axes.set_title("What more samples do for the gap")
+    axes.legend(title="arm, ± 2 Monte Carlo errors", frameon=False)
+    return axes

@@ -1,0 +1,91 @@
+"""Plans: what a smaller epsilon costs, and how well each arm's samples cover the users."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.plots.style import PALETTE, arm_styles, draw_band, own_axes
+from rcb_bayes.schema import suggestion
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+    from rcb_bayes.plan import Plan
+
+_TRADEOFF_LABELS = {
+    "price": "regret of the cold start beyond the unconstrained one",
+    "expected_regret": "expected regret of the cold start",
+    "expected_cold_start": "expected length of the cold start (rounds)",
+    "exploration_rate": "exploration rate q",
+    "inverse_rate": "L = 1/q",
+}
+
+
+def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | None" = None) -> "Axes":
+    """A figure of ``tradeoff`` over epsilon, a line for each N, with a band of two Monte Carlo errors.
+
+    Parameters
+    ----------
+    curve : the result of ``tradeoff``
+    figure : "price", "expected_regret", "expected_cold_start", "exploration_rate" or "inverse_rate"
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        Another figure.
+    """
+    if figure not in _TRADEOFF_LABELS:
+        known = tuple(_TRADEOFF_LABELS)
+        raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, known)} Use one of {', '.join(known)}.")
+    axes = own_axes(axes)
+    epsilon = curve["epsilon"].values
+    for k, n in enumerate(curve["n"].values):
+        row, colour = curve.sel(n=n), PALETTE[k % len(PALETTE)]
+        value, error = (row[name].values for name in (figure, f"{figure}_mcse"))
+        finite = np.isfinite(value)
+        axes.plot(epsilon[finite], value[finite], marker="o", color=colour, label=f"{n:,}")
+        draw_band(axes, epsilon[finite], (value - 2 * error)[finite], (value + 2 * error)[finite], colour=colour)
+        if not finite.all():
+            axes.plot(epsilon[~finite], np.zeros((~finite).sum()), "x", color=colour, clip_on=False)
+    axes.set_xlabel("epsilon, what users put up with (x: not feasible)")
+    axes.set_ylabel(_TRADEOFF_LABELS[figure])
+    axes.set_title("What a smaller epsilon costs")
+    axes.legend(title="samples per arm, ± 2 Monte Carlo errors", frameon=False)
+    return axes
+
+
+def plot_coverage(plan: "Plan", *, axes: "Axes | None" = None) -> "Axes":
+    """Each arm's smallest eigenvalue of X'X/N, averaged over cold starts, with two Monte Carlo errors.
+
+    N samples of an arm do not cover the directions of users to whom it is never recommended.
+
+    Parameters
+    ----------
+    plan : a sampled plan
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        A plan without coverage, such as the theorem's.
+    """
+    if not plan.coverage:
+        raise RcbError(f"This is a {plan.kind} plan, and has no coverage. Draw that of a plan by calibrate().")
+    axes = own_axes(axes)
+    for k, (arm, style) in enumerate(arm_styles(plan.arms).items()):
+        value, error = plan.coverage[k], plan.coverage_mcse[k]
+        if np.isfinite(value):
+            axes.errorbar([k], [value], yerr=[2 * error], fmt=style.marker, color=style.colour, capsize=4, label=arm)
+        else:
+            axes.plot([k], [0.0], "x", color=style.colour, clip_on=False, label=f"{arm}: never saturated")
+    axes.set_xticks(range(len(plan.arms)), plan.arms)
+    axes.set_xlim(-0.6, len(plan.arms) - 0.4)
+    axes.margins(y=0.15)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("arm (bars: ± 2 Monte Carlo errors)")
+    axes.set_ylabel("smallest eigenvalue of X'X/N")
+    axes.set_title(f"Coverage of {plan.n_per_arm:,} samples of each arm")
+    return axes

@@ -1,0 +1,173 @@
+"""Runs: regret, realised gain, samples and propensities."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, draw_band, mean_over_worlds, own_axes
+from rcb_bayes.schema import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+_FEW_WORLDS = 8  # drawn one by one
+_MOST_POINTS = 2000  # of a curve
+_N_WINDOWS = 24
+
+
+def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """Cumulative regret: the mean over worlds with a band of two standard errors, and a few worlds as thin lines.
+
+    The end of the cold start, averaged over the worlds in which it ended, is marked.
+
+    Parameters
+    ----------
+    runs : the result of ``simulate``, thinned or not
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        One world alone, selected by a number: keep the dimension, as in ``runs.isel(world=[0])``.
+    """
+    rounds, total = regret_curves(runs, most=_MOST_POINTS)
+    axes = own_axes(axes)
+    n_worlds = len(total)
+    if n_worlds > 1:
+        for k, row in enumerate(total[:_FEW_WORLDS]):
+            axes.plot(rounds, row, color=NOBODY, linewidth=0.7, label=None if k else "single worlds")
+    mean, error = mean_over_worlds(total)
+    axes.plot(rounds, mean, color=PALETTE[0], label=f"mean of {n_worlds:,} worlds" if n_worlds > 1 else "one world")
+    if n_worlds > 1:
+        draw_band(axes, rounds, mean - 2 * error, mean + 2 * error, colour=PALETTE[0], label="± 2 standard errors")
+    end = cold_start_end(runs)
+    if end is not None:
+        axes.axvline(end, color=PALETTE[5], linestyle="--", linewidth=1.0, label=f"end of the cold start ({end:,.0f})")
+    axes.set_xlim(0, rounds[-1])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("round t")
+    axes.set_ylabel("cumulative regret (in units of the reward)")
+    axes.set_title("Regret against the best arm for each user")
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """Realised gain over rounds: what the platform expects of the recommended arm beyond its best rival.
+
+    Averaged over windows of rounds that grow in proportion, then over worlds, with a band of two standard errors.
+
+    Parameters
+    ----------
+    runs : the result of ``simulate``, thinned or not
+    axes : where to draw; a figure of its own unless given
+
+    Raises
+    ------
+    RcbError
+        One world alone, selected by a number.
+    """
+    _check_worlds(runs)
+    axes = own_axes(axes)
+    rounds, gains = windowed_gain(runs)
+    mean, error = mean_over_worlds(gains)
+    axes.plot(rounds, mean, color=PALETTE[0], marker="o", markersize=3, label="mean over worlds")
+    draw_band(axes, rounds, mean - 2 * error, mean + 2 * error, colour=PALETTE[0], label="± 2 standard errors")
+    axes.axhline(0.0, color="black", linewidth=1)
+    if "epsilon" in runs.attrs:
+        axes.axhline(-float(runs.attrs["epsilon"]), color="black", linestyle="--", linewidth=1, label="-epsilon")
+    end = cold_start_end(runs)
+    if end is not None:
+        axes.axvline(end, color=PALETTE[5], linestyle="--", linewidth=1.0, label=f"end of the cold start ({end:,.0f})")
+    axes.set_xscale("log")
+    axes.set_xlabel("round t")
+    axes.set_ylabel("gain over the best rival (in units of the reward)")
+    axes.set_title("What is recommended, against its best rival")
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """Samples of each arm by the end: the mean over worlds with two standard errors, and every world as a dot.
+
+    Parameters
+    ----------
+    runs : the result of ``simulate``
+    axes : where to draw; a figure of its own unless given
+    """
+    _check_worlds(runs)
+    axes = own_axes(axes)
+    counts = runs["n_samples"].transpose("world", "arm").values  # (worlds, K)
+    mean, error = mean_over_worlds(counts)
+    jitter = np.linspace(-0.25, 0.25, len(counts)) if len(counts) > 1 else np.zeros(1)
+    for k, style in enumerate(arm_styles(arms_of(runs)).values()):
+        axes.bar([k], [mean[k]], width=0.7, color=style.colour, alpha=0.35)
+        axes.plot(k + jitter, counts[:, k], ".", color=style.colour, markersize=4)
+        axes.errorbar([k], [mean[k]], yerr=[2 * error[k]], fmt=style.marker, color=style.colour, capsize=4)
+    axes.set_xticks(range(counts.shape[1]), [str(arm) for arm in runs["arm"].values])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("arm (bars: ± 2 standard errors over worlds; dots: worlds)")
+    axes.set_ylabel("samples that count")
+    axes.set_title("Samples of each arm")
+    return axes
+
+
+def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
+    """With which probability each arm was recommended when it was: the share of its rounds at or below each value.
+
+    Small propensities make off-policy estimates of an arm noisy.
+
+    Parameters
+    ----------
+    runs : the result of ``simulate``, thinned or not
+    axes : where to draw; a figure of its own unless given
+    """
+    _check_worlds(runs)
+    axes = own_axes(axes)
+    recommended, propensity = runs["recommended"].values.ravel(), runs["propensity"].values.ravel()
+    for k, (arm, style) in enumerate(arm_styles(arms_of(runs)).items()):
+        values = np.sort(propensity[recommended == k])
+        if not len(values):
+            axes.plot([], [], color=style.colour, label=f"{arm}: never")
+            continue
+        some = np.unique(np.linspace(0, len(values) - 1, _MOST_POINTS).round().astype(int))
+        share = (some + 1) / len(values)
+        axes.step(values[some], share, where="post", color=style.colour, linestyle=style.dash, label=arm)
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("propensity: the probability of what was recommended")
+    axes.set_ylabel("share of the arm's rounds at or below it")
+    axes.set_title("How likely recommendations were")
+    axes.legend(title="arm", frameon=False)
+    return axes
+
+
+def regret_curves(runs: "xr.Dataset", *, most: int) -> tuple[FloatArray, FloatArray]:
+    """Rounds (n,) from 0 on, and cumulative regret of each world, (worlds, n), at no more than ``most`` of them."""
+    _check_worlds(runs)
+    total = np.cumsum(runs["regret"].transpose("world", "t").values, axis=1)
+    shown = np.unique(np.linspace(0, total.shape[1] - 1, most).round().astype(int))
+    return np.append(0, runs["t"].values[shown]), np.pad(total[:, shown], ((0, 0), (1, 0)))
+
+
+def windowed_gain(runs: "xr.Dataset") -> tuple[FloatArray, FloatArray]:
+    """The middles of windows of rounds (n,), and the mean gain of each world in them, (worlds, n)."""
+    gain, t = runs["gain"].transpose("world", "t").values, runs["t"].values
+    edges = np.unique(np.geomspace(1, len(t) + 1, _N_WINDOWS + 1).astype(int)) - 1
+    sums = np.add.reduceat(gain, edges[:-1], axis=1)
+    sizes = np.diff(edges)
+    last = edges[1:] - 1
+    return np.sqrt(t[edges[:-1]] * t[last].astype(float)), sums / sizes
+
+
+def cold_start_end(runs: "xr.Dataset") -> float | None:
+    """The mean length of the cold start over the worlds in which it ended; None if it did in none."""
+    lengths = runs["cold_start_length"].values
+    return float(lengths[lengths > 0].mean()) if (lengths > 0).any() else None
+
+
+def _check_worlds(runs: "xr.Dataset") -> None:
+    if "world" not in runs.dims:
+        raise RcbError("These runs have no dimension 'world'. Keep it, as in runs.isel(world=[0]).")

@@ -1,0 +1,65 @@
+"""What all figures share: a colour, a dash and a marker for each arm, axes of one's own, bands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.schema import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+NOBODY = "#BBBBBB"
+VERDICT_COLOURS = {"pass": PALETTE[2], "inconclusive": PALETTE[1], "fail": PALETTE[5]}
+_DASHES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmStyle:
+    """How an arm looks in every figure: no two of the first 32 alike, and none by its colour alone."""
+
+    colour: str
+    dash: str
+    marker: str
+
+
+def arm_styles(arms: Sequence[Any]) -> dict[str, ArmStyle]:
+    """The style of each arm, by its place among all arms of the market."""
+    return {
+        str(arm): ArmStyle(
+            colour=PALETTE[k % len(PALETTE)],
+            dash=_DASHES[(k + k // len(PALETTE)) % len(_DASHES)],
+            marker=_MARKERS[k % len(_MARKERS)],
+        )
+        for k, arm in enumerate(arms)
+    }
+
+
+def arms_of(result: "xr.Dataset") -> list[str]:
+    """All arms of the market that a result is about, of which it may show some."""
+    return [str(arm) for arm in result.attrs.get("arms", result["arm"].values)]
+
+
+def own_axes(axes: "Axes | None", *, size: tuple[float, float] = (6.4, 4.0)) -> "Axes":
+    """The axes given, or those of a figure of their own, unknown to pyplot."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained").subplots() if axes is None else axes
+
+
+def draw_band(axes: "Axes", x: FloatArray, low: FloatArray, high: FloatArray, *, colour: str, label: str = "") -> None:
+    """A band between two curves."""
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, label=label or None)
+
+
+def mean_over_worlds(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The mean over the first axis and its standard error; 0 for one world."""
+    n = len(values)
+    error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1:])
+    return values.mean(axis=0), error

@@ -1,0 +1,64 @@
+"""The top of a page: the question, the verdict, and the question's parts with their figures."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes.reporting.markup import Markup, tag
+from rcb_bayes.reporting.pieces import badge, facts, parameters, prose
+from rcb_bayes.reporting.words import NOTIONS
+from rcb_bayes.wording import figure, percent
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.study import Report
+
+
+def top(report: "Report") -> Markup:
+    """The question, the verdict, and the question's parts with their figures."""
+    answer, plan = report.answer, report.plan
+    market = [tuple(re.split(r"\s{2,}", line, maxsplit=1)) for line in report.market.describe().splitlines()]
+    return tag(
+        "header",
+        tag("p", f"{report.market.prior.name} · {len(plan.arms)} arms", class_="eyebrow"),
+        tag("h1", "May I explore here?"),
+        tag(
+            "p",
+            "With whom, how often, with how many samples, for how long, at what cost in regret, and would users who "
+            "know the mechanism follow?",
+            class_="lead",
+        ),
+        tag(
+            "div",
+            badge(answer.verdict),
+            tag("p", answer.headline, class_="headline"),
+            *(prose(sentence) for sentence in answer.sentences),
+            class_=f"verdict {answer.verdict}",
+        ),
+        facts(_parts(report)),
+        parameters([(name, value) for name, value in market]),
+        prose(f"Users put up with epsilon = {plan.epsilon:g} in the sense '{plan.notion}': {NOTIONS[plan.notion]}. "),
+        prose("Every figure is a Monte Carlo estimate; ± is one error unless said otherwise."),
+    )
+
+
+def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
+    plan, runs, audit = report.plan, report.runs, report.audit
+    whom = percent(plan.share_explored) if plan.personalised else "all users" if plan.feasible else "nobody"
+    rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
+    often = f"once in {figure(plan.inverse_rate, plan.inverse_rate_mcse)} rounds" if plan.exploration_rate > 0 else ""
+    length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
+    share = percent(plan.expected_cold_start / report.horizon)
+    rows: list[tuple[str, Any, Any]] = [
+        ("With whom?", whom, f"{percent(plan.share_free)} need no subsidy" if plan.kind == "sampled" else ""),
+        ("How often?", f"q = {rate}", often),
+        ("How many samples?", f"N = {plan.n_per_arm:,}", f"of each of {len(plan.arms)} arms"),
+        ("For how long?", length, f"rounds, {share} of {report.horizon:,}" if plan.feasible else ""),
+    ]
+    if runs is not None:
+        total = runs["regret"].sum("t").values
+        error = total.std(ddof=1) / len(total) ** 0.5 if len(total) > 1 else float("nan")
+        rows.append(("At what cost?", figure(float(total.mean()), error), f"regret in {report.horizon:,} rounds"))
+    if audit is not None:
+        at = audit.compliance.sel(epsilon=audit.epsilon, method="nearest")
+        share, error = float(at["share"]), float(at["share_mcse"])
+        rows.append(("Would they follow?", percent(share), f"of users at random, ± {100 * error:.1g} %"))
+    return rows

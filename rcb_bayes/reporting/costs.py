@@ -1,0 +1,72 @@
+"""What it costs: regret, gain and samples of the runs."""
+
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes.reporting.markup import Markup, tag
+from rcb_bayes.reporting.pieces import chart, plain, prose, section
+from rcb_bayes.wording import figure
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.study import Report
+
+
+def cost(report: "Report", data: dict[str, Any]) -> Markup:
+    """The section on the runs."""
+    if report.runs is None:
+        return section("cost", "What it costs", prose("Not run: the plan is not feasible."))
+    regret = data["regret"]
+    end = "did not end" if regret["end"] is None else f"ended after {regret['end']:,.0f} rounds on average"
+    last = figure(regret["mean"][-1], regret["error"][-1])
+    many = "one world" if regret["n"] == 1 else f"{regret['n']:,} worlds"
+    return section(
+        "cost",
+        "What it costs",
+        prose(
+            f"The plan run in {many} of {report.horizon:,} rounds. The cold start {end}; the regret by the last round "
+            f"is {last}, against the best arm for each user."
+        ),
+        _regret(regret, alt=f"Cumulative regret over {report.horizon:,} rounds reaches {last}; the cold start {end}."),
+        tag("div", _gain(data["gain"]), _samples(data["arms"], data["samples"]), class_="pair"),
+    )
+
+
+def _regret(regret: dict[str, Any], *, alt: str) -> Markup:
+    n = len(regret["t"])
+    some = sorted({*range(0, n, max(1, n // 10)), n - 1})
+    return chart(
+        "regret",
+        "Cumulative regret",
+        alt=alt,
+        note="The mean over worlds, ± 2 standard errors; thin lines are single worlds."
+        if regret["n"] > 1
+        else "One world.",
+        head=["round", "regret", "± one error"],
+        rows=[[f"{regret['t'][k]:,}", plain(regret["mean"][k]), plain(regret["error"][k])] for k in some],
+    )
+
+
+def _gain(gain: dict[str, Any]) -> Markup:
+    points = zip(gain["t"], gain["mean"], gain["error"], strict=True)
+    return chart(
+        "gain",
+        "Realised gain over the best rival",
+        alt=(
+            "What the platform expects of the recommended arm beyond its best rival, over rounds: "
+            f"{plain(gain['mean'][0])} at first, {plain(gain['mean'][-1])} at the end."
+        ),
+        note="Mean over windows of rounds and over worlds, ± 2 standard errors.",
+        head=["about round", "gain", "± one error"],
+        rows=[[plain(t), plain(mean), plain(error)] for t, mean, error in points],
+    )
+
+
+def _samples(arms: list[str], samples: dict[str, Any]) -> Markup:
+    points = list(zip(arms, samples["mean"], samples["error"], strict=True))
+    return chart(
+        "samples",
+        "Samples of each arm by the end",
+        alt="Samples of each arm: " + ", ".join(f"{arm} {value:,.0f}" for arm, value, _ in points) + ".",
+        note="Mean over worlds, ± 2 standard errors. Organic rounds of the cold start do not count.",
+        head=["arm", "samples", "± one error"],
+        rows=[[arm, f"{value:,.0f}", plain(error)] for arm, value, error in points],
+    )

@@ -1,0 +1,154 @@
+"""What the charts of a page are drawn from, as JSON has it: a few digits, null for what is endless or unknown."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.plots.audits import margin_matrix, worst_cell
+from rcb_bayes.plots.rates import principal_places
+from rcb_bayes.plots.runs import cold_start_end, windowed_gain
+from rcb_bayes.plots.style import mean_over_worlds
+from rcb_bayes.schema import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from rcb_bayes.auditing import Audit
+    from rcb_bayes.reporting.study import Report
+
+_WORLDS = 6  # drawn one by one
+_POINTS = 120  # of a curve over rounds, evenly spaced; half as many again in proportion
+_HARDLY = 0.005  # a rate below this is none on the map
+_SWEPT = ("exploration_rate", "expected_cold_start", "expected_regret")
+
+
+def chart_data(report: "Report") -> dict[str, Any]:
+    """The data of every chart; those without any are left out."""
+    data: dict[str, Any] = {
+        "arms": list(report.market.arms),
+        "epsilon": report.plan.epsilon,
+        "frontier": _frontier(report.gaps, report.market.arms),
+        "sweep": _sweep(report),
+    }
+    if report.plan.personalised:
+        data["map"] = _map(report)
+    if report.audit is not None:
+        data |= {"margins": _margins(report.audit), "compliance": _compliance(report.audit)}
+        data["matrix"] = _matrix(report.audit)
+    if report.runs is not None:
+        data |= {"regret": _regret(report.runs), "gain": _gain(report.runs), "samples": _samples(report.runs)}
+    return data
+
+
+def short(value: Any, digits: int = 4) -> Any:
+    """A number to a few digits, an array as a list of them; None for what is not finite."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return [short(part, digits) for part in value]
+    number = float(value)
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else None
+
+
+def _frontier(gaps: "xr.Dataset", arms: tuple[str, ...]) -> dict[str, Any]:
+    rows = []
+    for arm in gaps["arm"].values:
+        row = gaps.sel(arm=arm)
+        best = [row["best_tau"].item(), row["best_rho"].item()]
+        rows.append(
+            {
+                "arm": arms.index(str(arm)),
+                "rho": short(row["rho"].values),
+                "error": short(row["rho_mcse"].values, 2),
+                "best": short(best) if best[0] > 0 else None,
+            }
+        )
+    return {"tau": short(gaps["tau"].values), "arms": rows, "log": bool(gaps["tau"].min() > 0)}
+
+
+def _sweep(report: "Report") -> dict[str, Any]:
+    plans = report.sweep
+    found: dict[str, Any] = {
+        "epsilon": [plan.epsilon for plan in plans],
+        "at": next(k for k, plan in enumerate(plans) if plan.epsilon == report.plan.epsilon),
+        "feasible": [plan.feasible for plan in plans],
+        "explored": short([plan.share_explored for plan in plans]),
+        "free": short([plan.share_free for plan in plans]),
+        "personalised": report.plan.personalised,
+    }
+    for name in _SWEPT:
+        known = [getattr(plan, name) if plan.feasible or name == "exploration_rate" else math.inf for plan in plans]
+        found[name] = short(known)
+        found[f"{name}_mcse"] = short([getattr(plan, f"{name}_mcse") for plan in plans], 2)
+    return found
+
+
+def _map(report: "Report") -> dict[str, Any]:
+    """Where the users of the map stand, and their rates in thousandths under every plan of the sweep."""
+    own = report.plan.rate(report.users)
+    places, labels = principal_places(report.users, own, features=report.plan.features)
+    rates = [_thousandths(plan.rate(report.users)) for plan in report.sweep]
+    return {
+        "x": short(places[:, 0], 3),
+        "y": short(places[:, 1], 3) if places.shape[1] > 1 else None,
+        "labels": labels,
+        "rates": rates,
+    }
+
+
+def _thousandths(rates: FloatArray) -> list[int]:
+    """Rates as whole numbers; those below one in 200, as rare stages leave them, as 0."""
+    return np.where(rates < _HARDLY, 0, np.round(1000 * rates)).astype(int).tolist()
+
+
+def _margins(audit: "Audit") -> list[dict[str, Any]]:
+    rows = []
+    for stage in audit.margins["stage"].values:
+        cell = worst_cell(audit.margins.sel(stage=stage), epsilon=audit.epsilon)
+        if cell is not None:
+            numbers = {name: short(getattr(cell, name)) for name in ("estimate", "mcse", "lower", "upper")}
+            rows.append({"stage": str(stage), "verdict": cell.verdict, "arm": cell.arm, "rival": cell.rival} | numbers)
+    return rows
+
+
+def _matrix(audit: "Audit") -> list[list[dict[str, Any] | None]]:
+    return [
+        [None if cell is None else {"estimate": short(cell.estimate), "verdict": cell.verdict} for cell in row]
+        for row in margin_matrix(audit.margins, epsilon=audit.epsilon)
+    ]
+
+
+def _compliance(audit: "Audit") -> dict[str, Any]:
+    found = audit.compliance
+    return {
+        "epsilon": short(found["epsilon"].values),
+        "share": short(found["share"].values),
+        "error": short(found["share_mcse"].values, 2),
+    }
+
+
+def _regret(runs: "xr.Dataset") -> dict[str, Any]:
+    t = runs["t"].values
+    total = np.cumsum(runs["regret"].transpose("world", "t").values, axis=1)
+    n = len(t)
+    even, growing = np.linspace(0, n - 1, min(_POINTS, n)), np.geomspace(1, n, min(_POINTS // 2, n)) - 1
+    kept = np.unique(np.concatenate([even, growing]).round().astype(int))
+    mean, error = mean_over_worlds(total[:, kept])
+    return {
+        "t": [int(k) for k in t[kept]],
+        "mean": short(mean),
+        "error": short(error, 2),
+        "worlds": short(total[:_WORLDS, kept], 3) if len(total) > 1 else [],
+        "n": len(total),
+        "end": short(cold_start_end(runs)) if cold_start_end(runs) is not None else None,
+    }
+
+
+def _gain(runs: "xr.Dataset") -> dict[str, Any]:
+    rounds, gains = windowed_gain(runs)
+    mean, error = mean_over_worlds(gains)
+    return {"t": short(rounds, 3), "mean": short(mean), "error": short(error, 2)}
+
+
+def _samples(runs: "xr.Dataset") -> dict[str, Any]:
+    mean, error = mean_over_worlds(runs["n_samples"].transpose("world", "arm").values)
+    return {"mean": short(mean), "error": short(error, 2)}

@@ -1,0 +1,129 @@
+"""Who can be explored, at the plan's epsilon and at others."""
+
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes.plan import Plan
+from rcb_bayes.reporting.markup import Markup, tag
+from rcb_bayes.reporting.pieces import chart, prose, section
+from rcb_bayes.wording import figure, percent
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.study import Report
+
+
+def slider(report: "Report") -> Markup:
+    """The control that turns the figures below it to another epsilon."""
+    values = [plan.epsilon for plan in report.sweep]
+    at = values.index(report.plan.epsilon)
+    return tag(
+        "div",
+        tag("label", "Users put up with ", tag("b", "epsilon = ", tag("output", f"{values[at]:g}", id="epsilon-value")),
+            for_="epsilon"),
+        tag("input", type="range", id="epsilon", min="0", max=len(values) - 1, step="1", value=at,
+            aria_valuetext=f"epsilon {values[at]:g}"),
+        tag("button", f"back to {values[at]:g}", type="button", id="epsilon-reset", hidden=True),
+        class_="slider no-print",
+    )  # fmt: skip
+
+
+def who(report: "Report", data: dict[str, Any]) -> Markup:
+    """Who can be explored, at the plan's epsilon and at others."""
+    plan = report.plan
+    rows = [_sweep_row(one) for one in report.sweep]
+    head = ["epsilon", "explored", "need no subsidy", "mean rate", "cold start (rounds)", "regret of it"]
+    return section(
+        "who",
+        "Who can be explored",
+        prose(_who(plan)),
+        _map(report, data) if plan.personalised else None,
+        tag("div", id="readout", class_="readout", aria_live="polite"),
+        tag(
+            "div",
+            chart(
+                "rates",
+                "Users explored, and how often",
+                alt=_over_epsilon(report, "exploration_rate", "The mean exploration rate"),
+                note="Bands: ± 2 Monte Carlo errors. Plans of their own at each epsilon, with as many samples.",
+                head=head,
+                rows=rows,
+            ),
+            chart(
+                "cold",
+                "Expected cold start (rounds)",
+                alt=_over_epsilon(report, "expected_cold_start", "The expected cold start in rounds"),
+                note="Bands: ± 2 Monte Carlo errors. No line where no plan is feasible.",
+                head=head[:1] + head[4:],
+                rows=[row[:1] + row[4:] for row in rows],
+            ),
+            class_="pair",
+        ),
+    )
+
+
+def _who(plan: Plan) -> str:
+    if plan.kind == "theorem":
+        return f"Theorem 1 explores all users at one rate, {plan.exploration_rate:.3g}."
+    if not plan.personalised:
+        return (
+            "One rate serves all users, so the most reluctant of them sets it: "
+            f"{figure(plan.exploration_rate, plan.exploration_rate_mcse)}."
+        )
+    subsidised = max(plan.share_explored - plan.share_free, 0.0)
+    return (
+        f"At epsilon = {plan.epsilon:g}, {percent(plan.share_free)} of users lose at most that by the promoted arm and "
+        f"are explored freely; another {percent(subsidised)} are explored at rates of their own, hidden among organic "
+        f"recommendations; the other {percent(max(1.0 - plan.share_explored, 0.0))} would lose too much and are left "
+        "alone."
+    )
+
+
+def _map(report: "Report", data: dict[str, Any]) -> Markup:
+    epsilons = [plan.epsilon for plan in report.sweep]
+    rows = [[f"{epsilon:g}", *_shares(rates)] for epsilon, rates in zip(epsilons, data["map"]["rates"], strict=True)]
+    own = rows[data["sweep"]["at"]]
+    return chart(
+        "map",
+        "Exploration rate q of each user, averaged over stages",
+        alt=(
+            f"A map of {len(report.users)} users by two directions of their features. At epsilon {own[0]} {own[3]} "
+            f"have the rate 1, {own[2]} a lower one and {own[1]} none."
+        ),
+        note=(
+            "A dot is a user; hollow ones are explored less than once in 200 rounds. Move the slider to see who joins "
+            "at a larger epsilon."
+        ),
+        head=["epsilon", "hardly or never", "at lower rates", "at the rate 1"],
+        rows=rows,
+    )
+
+
+def _shares(rates: list[int]) -> list[str]:
+    """Of rates in thousandths: the shares of none, of lower ones and of 1."""
+    n = len(rates)
+    never, always = sum(rate == 0 for rate in rates), sum(rate >= 1000 for rate in rates)
+    return [percent(never / n), percent((n - never - always) / n), percent(always / n)]
+
+
+def _sweep_row(plan: Plan) -> list[str]:
+    if not plan.feasible:
+        rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
+        return [f"{plan.epsilon:g}", percent(plan.share_explored), percent(plan.share_free), rate, "not feasible", "-"]
+    return [
+        f"{plan.epsilon:g}",
+        percent(plan.share_explored),
+        percent(plan.share_free),
+        figure(plan.exploration_rate, plan.exploration_rate_mcse),
+        figure(plan.expected_cold_start, plan.expected_cold_start_mcse),
+        figure(plan.expected_regret, plan.expected_regret_mcse),
+    ]
+
+
+def _over_epsilon(report: "Report", name: str, what: str) -> str:
+    ends = [plan for plan in report.sweep if plan.feasible]
+    if not ends:
+        return f"{what}: no plan is feasible at any epsilon looked at."
+    first, last = ends[0], ends[-1]
+    return (
+        f"{what} over epsilon: {figure(getattr(first, name), getattr(first, f'{name}_mcse'))} at {first.epsilon:g}, "
+        f"{figure(getattr(last, name), getattr(last, f'{name}_mcse'))} at {last.epsilon:g}."
+    )

@@ -1,0 +1,92 @@
+"""Would users follow? Margins by stage and by pair of arms, and the share of users who would."""
+
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes.auditing import Audit
+from rcb_bayes.reporting.markup import Markup, table, tag
+from rcb_bayes.reporting.pieces import SIGNS, chart, dot, plain, prose, section
+from rcb_bayes.wording import percent
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.study import Report
+
+_MOST_ARMS = 12  # of a matrix
+_FIGURES = ("estimate", "mcse", "lower", "upper")
+
+
+def follow(report: "Report", data: dict[str, Any]) -> Markup:
+    """The section on the audit."""
+    audit = report.audit
+    if audit is None:
+        return section("follow", "Would users follow?", prose(f"Not audited. {report.not_audited}"))
+    matrix = _matrix(report, data["matrix"]) if len(report.plan.arms) <= _MOST_ARMS else None
+    return section(
+        "follow",
+        "Would users follow?",
+        prose(
+            f"{audit.n_worlds:,} fresh worlds a stage, {audit.margins.sizes['user']} users ({audit.n_random} at "
+            "random, the rest the worst of many). A margin is what a user expects of the recommended arm beyond a "
+            "rival, given that it was recommended; down to minus epsilon she follows."
+        ),
+        _margins(audit, data["margins"]),
+        tag("div", _compliance(audit, data["compliance"]), matrix, class_="pair"),
+    )
+
+
+def _margins(audit: Audit, rows: list[dict[str, Any]]) -> Markup:
+    lowest = min(rows, key=lambda row: row["estimate"])
+    return chart(
+        "margins",
+        "Lowest margin of each stage, with its simultaneous bounds",
+        alt=(
+            f"The lowest margin of {len(rows)} stages against minus epsilon = {-audit.epsilon:g}. The least is "
+            f"{plain(lowest['estimate'])}, at the stage {lowest['stage']}."
+        ),
+        note=(
+            "A cell passes if its lower bound clears minus epsilon, or if the constraint held in every world; rare "
+            "recommendations have wide bounds. Shown is the lowest cell with the stage's worst verdict."
+        ),
+        head=["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"],
+        rows=[
+            [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in _FIGURES)]
+            for row in rows
+        ],
+    )
+
+
+def _compliance(audit: Audit, found: dict[str, list[float]]) -> Markup:
+    at = float(audit.compliance["share"].sel(epsilon=audit.epsilon, method="nearest"))
+    points = list(zip(found["epsilon"], found["share"], found["error"], strict=True))
+    return chart(
+        "compliance",
+        "Users who would follow this plan",
+        alt=f"The share of users at random who would follow, over epsilon: {percent(at)} at {audit.epsilon:g}.",
+        note="At every stage, by the point estimates. Band: ± 2 standard errors.",
+        head=["epsilon", "share", "± one error"],
+        rows=[[plain(epsilon), percent(share), percent(error)] for epsilon, share, error in points[::10]],
+    )
+
+
+def _matrix(report: "Report", cells: list[list[Any]]) -> Markup:
+    arms = report.plan.arms
+    rows = [
+        [dot(i, arm), *("" if cell is None else _cell(cell) for cell in row)]
+        for i, (arm, row) in enumerate(zip(arms, cells, strict=True))
+    ]
+    return tag(
+        "figure",
+        tag("figcaption", "Lowest margin, recommended arm by rival"),
+        table(["arm", *(f"vs {arm}" for arm in arms)], rows, class_="matrix"),
+        tag(
+            "p",
+            "Over all stages and users of the panel; of the cells with the worst verdict (? inconclusive, ✕ fail).",
+            class_="note",
+        ),
+        class_="figure",
+    )
+
+
+def _cell(cell: dict[str, Any]) -> Markup:
+    verdict = cell["verdict"]
+    sign = "" if verdict == "pass" else f"{SIGNS[verdict]} "
+    return tag("span", sign, plain(cell["estimate"]), class_=verdict, title=verdict)

@@ -1,0 +1,309 @@
+"""``report``: everything that a page shows, computed once and kept together."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.assumptions import Check, check_stages
+from rcb_bayes.auditing import Audit, audit
+from rcb_bayes.calibration import calibrate
+from rcb_bayes.covariates import Empirical
+from rcb_bayes.errors import RcbError
+from rcb_bayes.exploit import Exploiting
+from rcb_bayes.gaps import gaps_at
+from rcb_bayes.market import Market
+from rcb_bayes.plan import Plan
+from rcb_bayes.policies import check_plan
+from rcb_bayes.progress import say, track
+from rcb_bayes.reporting.words import Answer, answer_of
+from rcb_bayes.saturation import saturated_sets
+from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.simulation import simulate
+from rcb_bayes.stages import Stages
+from rcb_bayes.theorem import theorem_plan
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
+_AROUND = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the epsilon from which a plan could be
+_USUAL_EPSILON = 0.05
+_MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
+_TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportSizes:
+    """How much is simulated for a page.
+
+    Attributes
+    ----------
+    check_worlds : behind the assumptions and the gaps
+    plan_worlds : behind each stage of the plan
+    audit_worlds, audit_users : of the audit, and of the audit that the plan is made to pass
+    run_worlds : in which the plan is run
+    sweep_worlds : behind each stage of the plans at other values of epsilon
+    map_users : drawn on the map of rates
+    epsilons : the values the page can be turned to; around the plan's own unless given
+    """
+
+    check_worlds: int = 2000
+    plan_worlds: int = 2000
+    audit_worlds: int = 1000
+    audit_users: int = 100
+    run_worlds: int = 20
+    sweep_worlds: int = 400
+    map_users: int = 400
+    epsilons: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        least = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "sweep_worlds": 50}
+        for name in ("check_worlds", "plan_worlds", "audit_worlds", "sweep_worlds", "audit_users", "map_users"):
+            as_count(getattr(self, name), name=name, least=least.get(name, 1))
+        as_count(self.run_worlds, name="run_worlds", least=1)
+        for value in self.epsilons or ():
+            if not (np.isfinite(value) and value >= 0):
+                raise RcbError(f"epsilons must be finite numbers of at least 0, got {value!r}.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report:
+    """What a page shows.
+
+    Attributes
+    ----------
+    checks : the paper's assumptions, judged
+    gaps : of every other arm once the usual first one is saturated
+    plan : the plan that is reported
+    theorem : Theorem 1's plan beside it, with the sampled tau and rho; None where the theorem does not apply
+    sweep : plans at other values of epsilon, in their order; the plan itself among them
+    users : (U, d), those on the map
+    runs : of the plan; None where it is not feasible
+    audit : of the plan; None where it could not be audited, for the reason ``not_audited``
+    command : the words that make this page again, if it was made on a command line
+    """
+
+    market: Market
+    checks: tuple[Check, ...]
+    gaps: "xr.Dataset"
+    plan: Plan
+    theorem: Plan | None
+    sweep: tuple[Plan, ...]
+    users: FloatArray
+    runs: "xr.Dataset | None"
+    audit: Audit | None
+    not_audited: str
+    horizon: int
+    guard: bool
+    sizes: ReportSizes
+    seed: int
+    command: str = ""
+    answer: Answer = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answer", answer_of(self.plan, self.audit, not_audited=self.not_audited))
+
+    @property
+    def verdict(self) -> str:
+        """ "pass", "fail" or "inconclusive"."""
+        return self.answer.verdict
+
+    def to_html(self) -> str:
+        """The page: one file that needs nothing else, no network either."""
+        from rcb_bayes.reporting.page import page
+
+        return page(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page.
+
+        Raises
+        ------
+        RcbError
+            When the system does not allow it.
+        """
+        target = Path(path).expanduser()
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(self.to_html(), encoding="utf-8")
+        except OSError as error:
+            raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+
+
+def report(
+    market: Market,
+    plan: Plan | None = None,
+    *,
+    runs: "xr.Dataset | None" = None,
+    epsilon: float = 0.05,
+    notion: str = "user",
+    personalised: bool = True,
+    n_per_arm: int = 50,
+    guard: bool = True,
+    horizon: int = 10_000,
+    sizes: ReportSizes | None = None,
+    seed: int = 1,
+) -> Report:
+    """Check a belief, plan for it, run and audit the plan, and keep it all for one page.
+
+    Parameters
+    ----------
+    plan : a plan to report; calibrated with ``epsilon``, ``notion``, ``personalised`` and ``n_per_arm`` unless given
+    runs : of that plan, by ``simulate``; run here unless given
+    guard : whether off-best recommendations of the exploitation stage are cut where users would not follow
+    horizon : T, of the runs and of the audit
+    sizes : how much is simulated
+
+    Returns
+    -------
+    Report, with ``save(path)``. A plan that is not feasible is reported as such, without runs and audit.
+
+    Raises
+    ------
+    RcbError
+        A plan or runs for another market, and whatever ``calibrate`` refuses.
+    """
+    sizes = sizes or ReportSizes()
+    horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
+    if plan is not None:
+        check_plan(market, plan)
+    if runs is not None:
+        _check_runs(market, runs)
+    say("planning")
+    made: dict[str, Any] = {"notion": notion, "personalised": personalised, "n_per_arm": n_per_arm, "seed": seed}
+    if plan is None:
+        plan = calibrate(
+            market,
+            epsilon=epsilon,
+            guard=guard,
+            n_worlds=sizes.plan_worlds,
+            audit_worlds=sizes.audit_worlds,
+            **made,
+        )
+    checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, seed=seed)
+    users = _some_users(market, sizes.map_users, seed=seed)
+    options = Exploiting(guard=guard)
+    found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, seed=seed)
+    return Report(
+        market=market,
+        checks=checks,
+        gaps=gaps,
+        plan=plan,
+        theorem=_theorem(market, plan, horizon=horizon),
+        sweep=_sweep(market, plan, sizes=sizes, seed=seed),
+        users=users,
+        runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, seed=seed) if runs is None else runs,
+        audit=found,
+        not_audited=why_not,
+        horizon=horizon if runs is None else int(runs["t"].values[-1]),
+        guard=guard,
+        sizes=sizes,
+        seed=seed,
+    )
+
+
+def _check_runs(market: Market, runs: "xr.Dataset") -> None:
+    missing = [name for name in ("regret", "gain", "n_samples", "cold_start_length") if name not in runs]
+    if missing or "world" not in runs.dims:
+        raise RcbError(f"These are no runs (missing: {', '.join(missing) or 'world'}). Pass the result of simulate().")
+    arms = tuple(str(arm) for arm in runs["arm"].values)
+    if arms != market.arms:
+        raise RcbError(f"The runs are of arms {', '.join(arms)}, the market has {', '.join(market.arms)}.")
+
+
+def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[tuple[Check, ...], "xr.Dataset"]:
+    """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
+    say("checking the assumptions")
+    n = min(plan.n_per_arm, 1000)  # a theorem's N may be millions
+    stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, seed=seed)
+    checks = check_stages(stages, tau=_TAU, rho=_RHO)
+    sets = saturated_sets(market, n_per_arm=n, seed=seed)
+    first = next(arms for arms in sets if len(arms) == 1)
+    return tuple(checks), gaps_at(stages, [market.arms[k] for k in first])
+
+
+def _audited(
+    market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
+) -> tuple[Audit | None, str]:
+    if not plan.feasible:
+        return None, "The plan is not feasible."
+    if not market.noise.is_gaussian:
+        return None, "Plans are audited for Gaussian rewards only."
+    say("auditing the plan")
+    try:
+        found = audit(
+            market,
+            plan,
+            horizon=horizon,
+            n_worlds=sizes.audit_worlds,
+            n_users=sizes.audit_users,
+            options=options,
+            seed=seed + 1,  # not the worlds that the plan was made from
+        )
+    except RcbError as error:
+        return None, str(error)
+    return found, ""
+
+
+def _runs(
+    market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
+) -> "xr.Dataset | None":
+    if not plan.feasible:
+        return None
+    say("running the plan")
+    every = max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
+    return simulate(market, plan, horizon=horizon, n_worlds=sizes.run_worlds, options=options, every=every, seed=seed)
+
+
+def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
+    if plan.kind == "theorem":
+        return plan
+    try:
+        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon, n_worlds=50)
+    except RcbError:
+        return None
+
+
+def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes, seed: int) -> tuple[Plan, ...]:
+    """Plans at other values of epsilon, made as the plan was; without guards, which no figure here depends on."""
+    if plan.kind == "theorem":
+        return (plan,)
+    say("plans at other values of epsilon")
+    grid = _grid(plan) if sizes.epsilons is None else sorted({*sizes.epsilons, plan.epsilon})
+    plans = []
+    for epsilon in track(grid, description="epsilon"):
+        if epsilon == plan.epsilon:
+            plans.append(replace(plan, guards=()))
+            continue
+        plans.append(
+            calibrate(
+                market,
+                epsilon=epsilon,
+                notion=plan.notion,
+                personalised=plan.personalised,
+                n_per_arm=plan.n_per_arm,
+                n_worlds=sizes.sweep_worlds,
+                audit_worlds=plan.audit_worlds or sizes.audit_worlds,
+                guard=False,
+                seed=seed,
+            )
+        )
+    return tuple(plans)
+
+
+def _grid(plan: Plan) -> list[float]:
+    """Values of epsilon around the plan's own, and around the one from which it could be feasible."""
+    values = [m * (plan.epsilon or _USUAL_EPSILON) for m in _MULTIPLES]
+    if plan.nearest_epsilon is not None:
+        values = [0.0, *(m * plan.nearest_epsilon for m in _AROUND)]
+    return sorted({plan.epsilon, *(float(f"{value:.3g}") for value in values)})
+
+
+def _some_users(market: Market, n: int, *, seed: int) -> FloatArray:
+    """Users to draw: the rows of a short table, or as many at random."""
+    users = market.covariates
+    if isinstance(users, Empirical) and users.n_rows <= n:
+        return users.rows
+    return users.sample(n, seed=seed)

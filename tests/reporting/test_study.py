@@ -1,0 +1,128 @@
+"""What a report is made of: results that agree with one another, and bad input refused."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rcb_bayes.calibration import calibrate
+from rcb_bayes.covariates import Empirical, Sphere
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.noise import BernoulliLogit
+from rcb_bayes.prior import Prior
+from rcb_bayes.reporting import ReportSizes, report, study
+from tests.reporting.reports import SIZES, market_of, small_report
+
+
+def test_the_plan_is_that_of_calibrate_and_stands_in_the_sweep() -> None:
+    found = small_report()
+    plan = calibrate(market_of(), n_per_arm=10, n_worlds=100, audit_worlds=200, seed=1)
+    assert found.plan.to_json() == plan.to_json()
+    assert [one.epsilon for one in found.sweep] == [0.0, 0.05, 0.2]
+    assert found.sweep[1].exploration_rate == plan.exploration_rate
+    assert found.users.shape == (40, 2)
+    assert [check.name[0] for check in found.checks] == ["1", "2", "3", "4"]
+    assert found.runs is not None
+    assert found.runs.sizes["world"] == 3
+    assert found.audit is not None
+    assert found.audit.n_worlds == 200
+    assert found.verdict == found.audit.verdict
+
+
+def test_a_plan_and_runs_at_hand_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = small_report()
+
+    def again(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was at hand")
+
+    monkeypatch.setattr(study, "simulate", again)
+    found = report(
+        market_of(), first.plan, runs=first.runs, horizon=200, sizes=replace(SIZES, epsilons=(0.05,)), seed=1
+    )
+    assert found.plan is first.plan
+    assert found.runs is first.runs
+    assert len(found.sweep) == 1
+
+
+def test_a_plan_that_is_not_feasible_is_reported_as_such() -> None:
+    found = report(market_of(), n_per_arm=10, personalised=False, sizes=SIZES, horizon=200)
+    assert (found.verdict, found.runs, found.audit) == ("fail", None, None)
+    assert "Not run: the plan is not feasible." in found.to_html()
+    grid = study._grid(found.plan)
+    assert found.plan.nearest_epsilon is not None
+    assert grid[0] == 0.0
+    assert grid[-1] > found.plan.nearest_epsilon > found.plan.epsilon
+    assert found.plan.epsilon in grid
+
+
+def test_rewards_that_are_not_gaussian_are_planned_for_and_not_audited() -> None:
+    rows = np.random.default_rng(1).normal(size=(12, 2))
+    prior = Prior.gaussian([[0.5, 0.2], [0.0, 0.0]], 0.2)
+    market = Market(prior=prior, covariates=Empirical(rows), noise=BernoulliLogit())
+    found = report(market, n_per_arm=5, horizon=40, sizes=replace(SIZES, epsilons=(0.05,)))
+    assert found.audit is None
+    assert found.verdict in ("inconclusive", "fail")
+    assert len(found.users) == 12
+    assert "Not audited." in found.to_html()
+
+
+def test_the_grid_is_around_epsilon_with_it_in_the_middle() -> None:
+    grid = study._grid(small_report().plan)
+    assert grid[0] == 0.0
+    assert 0.05 in grid
+    assert grid == sorted(set(grid))
+    assert study._grid(replace(small_report().plan, epsilon=0.0))[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"epsilon": -1.0}, "epsilon must be a finite number"),
+        ({"notion": "usr"}, "Did you mean 'user'"),
+        ({"horizon": 0}, "horizon"),
+        ({"plan": small_report}, "The plan is for arms"),
+        ({"runs": small_report}, "The runs are of arms"),
+    ],
+)
+def test_bad_input_is_refused(more: dict[str, Any], message: str) -> None:
+    market = market_of(("old", "new", "odd"))
+    if "plan" in more:
+        more = {"plan": small_report().plan}
+    if "runs" in more:
+        more = {"runs": small_report().runs}
+    with pytest.raises(RcbError, match=message):
+        report(market, sizes=SIZES, **more)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"plan_worlds": 10}, {"run_worlds": 0}, {"map_users": 0}, {"epsilons": (-0.1,)}, {"check_worlds": 1}]
+)
+def test_sizes_are_checked(sizes: dict[str, Any]) -> None:
+    with pytest.raises(RcbError):
+        ReportSizes(**sizes)
+
+
+def test_runs_that_are_none_are_refused() -> None:
+    runs = small_report().runs
+    assert runs is not None
+    with pytest.raises(RcbError, match="These are no runs"):
+        report(market_of(), runs=runs.drop_vars("gain"), sizes=SIZES)
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("", encoding="utf-8")
+    with pytest.raises(RcbError, match="Cannot write"):
+        small_report().save(tmp_path / "note" / "page.html")
+
+
+def test_a_theorem_s_plan_can_be_reported() -> None:
+    from rcb_bayes.theorem import theorem_plan
+
+    market = Market(prior=Prior.gaussian([[0.1], [0.0]], 0.2), covariates=Sphere(1), noise=small_report().market.noise)
+    plan = theorem_plan(market, epsilon=0.5, tau=0.5, rho=0.4, n_worlds=50)
+    found = report(market, plan, horizon=300, sizes=SIZES)
+    assert len(found.sweep) == 1
+    assert "Theorem 1 explores all users at one rate" in found.to_html()

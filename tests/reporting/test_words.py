@@ -1,0 +1,43 @@
+"""The answer in words, for each verdict."""
+
+from dataclasses import replace
+
+from rcb_bayes.reporting.words import answer_of
+from tests.reporting.reports import small_report
+
+
+def test_a_plan_that_passes_is_a_yes() -> None:
+    found = small_report()
+    assert found.audit is not None
+    answer = answer_of(found.plan, replace(found.audit, verdict="pass"), not_audited="")
+    share = f"{100 * found.plan.share_explored:.3g} %"
+    assert (answer.verdict, answer.headline) == ("pass", f"Yes, with {share} of users.")
+    assert "200 fresh worlds" in answer.sentences[0]
+    assert "10 samples of each of 3 arms" in answer.sentences[1]
+    uniform = answer_of(replace(found.plan, personalised=False), replace(found.audit, verdict="pass"), not_audited="")
+    assert uniform.headline == "Yes, with all users, at one rate."
+
+
+def test_a_plan_that_fails_says_where() -> None:
+    found = small_report()
+    assert found.audit is not None
+    margins = found.audit.margins.copy(deep=True)
+    margins["verdict"][-1, 0, 1, 0] = 2
+    for name, value in (("estimate", -0.7), ("lower", -0.8), ("upper", -0.6)):
+        margins[name][-1, 0, 1, 0] = value
+    answer = answer_of(found.plan, replace(found.audit, verdict="fail", margins=margins), not_audited="")
+    stage = margins["stage"].values[-1]
+    assert answer.headline == "Not as planned: some users would not follow."
+    assert answer.sentences[0].startswith(f"Worst at the stage '{stage}': b & \"c\" in the place of <script>")
+    assert "-0.7 (bounds -0.8 to -0.6)" in answer.sentences[0]
+    perhaps = answer_of(found.plan, replace(found.audit, verdict="inconclusive"), not_audited="")
+    assert (perhaps.verdict, perhaps.headline) == ("inconclusive", "Perhaps: the simulations cannot tell.")
+
+
+def test_no_plan_is_a_no_and_no_audit_is_not_a_yes() -> None:
+    plan = small_report().plan
+    no = answer_of(replace(plan, feasible=False, reason="Nobody can."), None, not_audited="x")
+    assert (no.verdict, no.headline, no.sentences) == ("fail", "No, not at epsilon = 0.05.", ("Nobody can.",))
+    unknown = answer_of(plan, None, not_audited="For a reason.")
+    assert unknown.verdict == "inconclusive"
+    assert unknown.sentences[0] == "For a reason."
