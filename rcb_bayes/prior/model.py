@@ -51,7 +51,7 @@ class ModelBelief:
         frozen = freeze(model)
         self._beta: Any = frozen[BETA]
         self._sigma: Any = frozen[SIGMA] if self.has_sigma else None
-        self._variables = frozen.basic_RVs
+        self._variables = [frozen[str(variable.name)] for variable in model.basic_RVs]
         self._graph = Graph()
         self._sources = Sources(self._graph)
         self._conditional_laws: dict[tuple[int, int], ConditionalLaw] = {}
