@@ -1,4 +1,4 @@
-"""Correlated features: effects within an arm go together in a way that is itself learnt (LKJ).
+"""Correlated features, in a way that is learnt (LKJ).
 
     C ~ LKJ(eta);  beta[i, :] ~ Normal(mean[i, :], scale^2 C), with one C for all arms
 

@@ -1,4 +1,4 @@
-"""Empirical Bayes: a belief fitted to past outcomes, read from a CSV file.
+"""Empirical Bayes: fitted to past outcomes in a CSV file.
 
 The history has one row per outcome: a column ``arm``, a column ``reward`` and one column per feature. It is taken as
 

@@ -1,4 +1,4 @@
-"""Arms of one family: they share an unknown mean vector, so that each tells about the others.
+"""Arms of one family: each tells about the others.
 
     m[k] ~ Normal(0, scale^2),  tau ~ HalfNormal(tau_scale) or a known number
     beta[i, k] ~ Normal(mean[i, k] + m[k], tau^2)

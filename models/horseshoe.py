@@ -1,4 +1,4 @@
-"""Regularised horseshoe: most features do not matter, a few matter much (sparse effects).
+"""Regularised horseshoe: few features matter, but much.
 
     beta[i, k] ~ Normal(mean[i, k], s[i, k]^2),    1/s[i, k]^2 = 1/(tau[i] lam[i, k])^2 + 1/c[i]^2
     tau[i] ~ HalfCauchy(scale),  lam[i, k] ~ HalfCauchy(1),  c[i]^2 ~ InverseGamma(slab_nu/2, slab_nu slab_scale^2/2)

@@ -1,4 +1,4 @@
-"""Enthusiasts and sceptics: each arm is a hit or a miss, a mixture of two Gaussians with one label per arm.
+"""Enthusiasts and sceptics: each arm is a hit or a miss.
 
     z[i] ~ Categorical(weights);  beta[i, :] | z[i] = c ~ Normal(means[c][i, :], scales[c]^2 I)
 

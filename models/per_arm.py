@@ -1,4 +1,4 @@
-"""A different family for each arm: Gaussian, Student-t and Laplace, in turn.
+"""A family for each arm: Gaussian, Student-t or Laplace.
 
     beta[i, k] ~ mean[i, k] + scale[i, k] * family_i, with family_i from ``families``, repeated as needed
 

@@ -1,4 +1,4 @@
-"""The paper's Setting 1 (environment effects): zero means and variance 1/5, for any number of arms and features.
+"""The paper's Setting 1 (environment effects): zero means.
 
     beta[i, :] ~ Normal(0, variance I), independent; K in {2, 5, 10}, d in {3, 5, 10}, variance 1/5
 

@@ -1,4 +1,4 @@
-"""The paper's Setting 2 (ad-hoc design): the belief of Setting 1, met with a fixed number of samples per arm.
+"""The paper's Setting 2 (ad-hoc design): as 1, with any N.
 
     beta[i, :] ~ Normal(0, variance I), independent; K in {2, 5, 10}, d in {3, 5, 10}, variance 1/5
 

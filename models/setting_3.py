@@ -1,4 +1,4 @@
-"""The paper's Setting 3 (budget effects): zero means and variance 1/lam, lam in {3, 5, 10}.
+"""The paper's Setting 3 (budget effects): variance 1/lam.
 
     beta[i, :] ~ Normal(0, I / lam), independent; K = 5, d = 5
 

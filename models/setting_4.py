@@ -1,4 +1,4 @@
-"""The paper's Setting 4 (misspecification): everyone favours the first arm, and firmly.
+"""The paper's Setting 4 (misspecified): first arm favoured.
 
     beta[0, :] ~ Normal(1, variance I),  beta[i, :] ~ Normal(0, variance I) for the others; variance in {.02, .04, .1}
 

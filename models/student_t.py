@@ -1,4 +1,4 @@
-"""Student-t effects: mostly modest, with rare large surprises.
+"""Student-t effects: mostly modest, rare large surprises.
 
     beta[i, k] ~ mean[i, k] + scale[i, k] * t(nu), independent; variance scale^2 nu/(nu - 2)
 

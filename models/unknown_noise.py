@@ -1,4 +1,4 @@
-"""Gaussian effects and an unknown noise level: users do not know how much a single outcome tells.
+"""Gaussian effects, and a noise level that is not known.
 
     beta[i, k] ~ Normal(mean[i, k], scale[i, k]^2),  sigma ~ HalfNormal(noise_scale)
 

@@ -1,4 +1,4 @@
-"""The physician's belief in the warfarin study: the medium dose, by default.
+"""The physician's belief on warfarin: the medium dose.
 
     beta[medium, :] ~ Normal(0.05, variance I),  beta[i, :] ~ Normal(0, variance I) for low and high
 
