@@ -1,4 +1,4 @@
-"""Correlated features: effects within an arm go together in a way that is itself learnt (LKJ).
+"""Correlated features, in a way that is learnt (LKJ).
 
     C ~ LKJ(eta);  beta[i, :] ~ Normal(mean[i, :], scale^2 C), with one C for all arms
 
@@ -21,7 +21,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -35,8 +35,7 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """Belief of correlated effects; ``mean`` is one number, one per arm, or one per arm and feature."""
-    if not (0 < scale < np.inf and 0 < eta < np.inf):
-        raise ValueError(f"scale and eta must be positive and finite, got {scale} and {eta}.")
+    scale, eta = number_above(scale, name="scale"), number_above(eta, name="eta")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     shape = len(coords["arm"]), len(coords["feature"])
     if shape[1] < 2:

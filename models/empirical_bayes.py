@@ -1,4 +1,4 @@
-"""Empirical Bayes: a belief fitted to past outcomes, read from a CSV file.
+"""Empirical Bayes: fitted to past outcomes in a CSV file.
 
 The history has one row per outcome: a column ``arm``, a column ``reward`` and one column per feature. It is taken as
 
@@ -32,6 +32,8 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 
+from rcb_bayes.authoring import labelled_coords, number_above
+
 
 def build_model(
     *,
@@ -47,17 +49,16 @@ def build_model(
 
     ``arms`` orders the arms and may add new ones, ``features`` picks columns, ``tau`` is the spread if it is known.
     """
-    if not 0 < discount <= 1:
+    if number_above(discount, name="discount") > 1:
         raise ValueError(f"discount must be above 0 and at most 1, got {discount}.")
-    if tau is not None and not 0 < tau < np.inf:
-        raise ValueError(f"tau must be positive and finite, or None to be fitted, got {tau}.")
+    tau = None if tau is None else number_above(tau, name="tau", why="or None to be fitted")
+    given = labelled_coords(n_arms, n_features, arms=arms, features=features)
     if history is None:
-        arms = [f"arm_{k}" for k in range(n_arms)] if arms is None else [str(label) for label in arms]
-        features = [f"feature_{k}" for k in range(n_features)] if features is None else [str(name) for name in features]
+        arms, features = given["arm"], given["feature"]
         arm, X, y = _synthetic_history(arms, len(features))
     else:
-        arm, X, y, features = _read_history(Path(history), features)
-        arms = sorted(set(arm)) if arms is None else [str(label) for label in arms]
+        arm, X, y, features = _read_history(history, None if features is None else given["feature"])
+        arms = sorted(set(arm)) if arms is None else given["arm"]
     _check(Counter(arm), arms, features, rank=int(np.linalg.matrix_rank(X)), tau=tau)
     rows = [np.array([label == name for label in arm]) for name in arms]
     gram = np.stack([X[own].T @ X[own] for own in rows])  # (n_arms, n_features, n_features)
@@ -122,13 +123,19 @@ def _synthetic_history(arms: Sequence[str], n_features: int) -> tuple[list[str],
     return [name for name in arms for _ in range(X.shape[1])], X.reshape(-1, n_features), y.ravel()
 
 
-def _read_history(path: Path, features: Sequence[str] | None) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
+def _read_history(
+    history: str | Path, features: Sequence[str] | None
+) -> tuple[list[str], np.ndarray, np.ndarray, list[str]]:
     """Arms (n,), features (n, n_features) and rewards (n,) of a CSV file, and the names of its feature columns."""
+    path = Path(str(history))
     if not path.is_file():
-        raise ValueError(f"No history at {path}: expected a CSV file with columns arm, reward and the features.")
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        reader = csv.DictReader(file)
-        rows, columns = list(reader), list(reader.fieldnames or ())
+        raise ValueError(f"No history at {history}: expected a CSV file with columns arm, reward and the features.")
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            rows, columns = list(reader), list(reader.fieldnames or ())
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path.name} must be a CSV file in UTF-8: save or export it as such.") from None
     names = [name for name in (columns if features is None else features) if name not in ("arm", "reward")]
     missing = [name for name in ("arm", "reward", *names) if name not in columns]
     if missing or not names or not rows:

@@ -1,4 +1,4 @@
-"""Independent Gaussian effects: the plainest belief, and the one every engine solves exactly.
+"""Independent Gaussian effects: the plainest belief, exact.
 
     beta[i, k] ~ Normal(mean[i, k], scale[i, k]^2), independent over arms and features
 

@@ -1,4 +1,4 @@
-"""Arms of one family: they share an unknown mean vector, so that each tells about the others.
+"""Arms of one family: each tells about the others.
 
     m[k] ~ Normal(0, scale^2),  tau ~ HalfNormal(tau_scale) or a known number
     beta[i, k] ~ Normal(mean[i, k] + m[k], tau^2)
@@ -16,11 +16,10 @@ few.
 
 from collections.abc import Sequence
 
-import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -36,13 +35,13 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """Belief of related arms; ``mean``, added to the shared m, is one number, one per arm, or one per element."""
-    if not all(0 < value < np.inf for value in (scale, tau_scale, tau_scale if tau is None else tau)):
-        raise ValueError(f"scale, tau_scale and tau must be positive and finite, got {scale}, {tau_scale} and {tau}.")
+    scale, tau_scale = number_above(scale, name="scale"), number_above(tau_scale, name="tau_scale")
+    tau = None if tau is None else number_above(tau, name="tau")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     offset = per_coefficient(mean, name="mean", coords=coords)
     with pm.Model(coords=coords) as model:
-        shared = pm.Normal("m", 0.0, float(scale), dims="feature")
-        spread = pm.HalfNormal("tau", float(tau_scale)) if tau is None else float(tau)
+        shared = pm.Normal("m", 0.0, scale, dims="feature")
+        spread = pm.HalfNormal("tau", tau_scale) if tau is None else tau
         if centred:
             pm.Normal("beta", offset + shared, spread, dims=("arm", "feature"))
         else:

@@ -1,4 +1,4 @@
-"""Regularised horseshoe: most features do not matter, a few matter much (sparse effects).
+"""Regularised horseshoe: few features matter, but much.
 
     beta[i, k] ~ Normal(mean[i, k], s[i, k]^2),    1/s[i, k]^2 = 1/(tau[i] lam[i, k])^2 + 1/c[i]^2
     tau[i] ~ HalfCauchy(scale),  lam[i, k] ~ HalfCauchy(1),  c[i]^2 ~ InverseGamma(slab_nu/2, slab_nu slab_scale^2/2)
@@ -18,11 +18,10 @@ tau and c, which keeps the arms independent.
 
 from collections.abc import Sequence
 
-import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -37,14 +36,12 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """Belief of sparse effects; ``mean`` is one number, one per arm, or one per arm and feature."""
-    if not (0 < scale < np.inf and 0 < slab_scale < np.inf):
-        raise ValueError(f"scale and slab_scale must be positive and finite, got {scale} and {slab_scale}.")
-    if not 2 < slab_nu < np.inf:
-        raise ValueError(f"slab_nu must be finite and exceed 2, for the variance to exist, got {slab_nu}.")
+    scale, slab_scale = number_above(scale, name="scale"), number_above(slab_scale, name="slab_scale")
+    slab_nu = number_above(slab_nu, 2.0, name="slab_nu", why="for the variance to exist")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     location = per_coefficient(mean, name="mean", coords=coords)
     with pm.Model(coords=coords) as model:
-        tau = pm.HalfCauchy("tau", float(scale), dims="arm")
+        tau = pm.HalfCauchy("tau", scale, dims="arm")
         lam = pm.HalfCauchy("lam", 1.0, dims=("arm", "feature"))
         slab = pm.InverseGamma("slab", 0.5 * slab_nu, 0.5 * slab_nu * slab_scale**2, dims="arm")
         spread = (1.0 / (tau[:, None] * lam) ** 2 + 1.0 / slab[:, None]) ** -0.5

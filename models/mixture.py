@@ -1,4 +1,4 @@
-"""Enthusiasts and sceptics: each arm is a hit or a miss, a mixture of two Gaussians with one label per arm.
+"""Enthusiasts and sceptics: each arm is a hit or a miss.
 
     z[i] ~ Categorical(weights);  beta[i, :] | z[i] = c ~ Normal(means[c][i, :], scales[c]^2 I)
 
@@ -17,7 +17,7 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -35,18 +35,18 @@ def build_model(
     ``weights``, ``means`` and ``scales`` (standard deviations) have two entries; each of the means is one number, one
     per arm, or one per arm and feature.
     """
-    if not len(weights) == len(means) == len(scales) == 2:
+    if not all(isinstance(pair, tuple | list | np.ndarray) and len(pair) == 2 for pair in (weights, means, scales)):
         raise ValueError("weights, means and scales must have two entries each, one per camp.")
-    if not (min(weights) > 0 and np.isclose(sum(weights), 1.0)):
-        raise ValueError(f"weights must be positive and sum to one, got {tuple(weights)}.")
-    if not 0 < min(scales) <= max(scales) < np.inf:
-        raise ValueError(f"scales must be positive and finite, got {tuple(scales)}.")
+    shares = [number_above(weight, name="weights") for weight in weights]
+    if not np.isclose(sum(shares), 1.0):
+        raise ValueError(f"weights must be positive and sum to one, got {shares}.")
+    spreads = [number_above(scale, name="scales") for scale in scales]
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     shape = len(coords["arm"]), len(coords["feature"])
     camps = [
-        pm.MvNormal.dist(per_coefficient(mean, name="means", coords=coords), chol=float(scale) * np.eye(shape[1]))  # pyright: ignore
-        for mean, scale in zip(means, scales, strict=True)
+        pm.MvNormal.dist(per_coefficient(mean, name="means", coords=coords), chol=scale * np.eye(shape[1]))  # pyright: ignore
+        for mean, scale in zip(means, spreads, strict=True)
     ]
     with pm.Model(coords=coords) as model:
-        pm.Mixture("beta", w=np.asarray(weights, dtype=float), comp_dists=camps, dims=("arm", "feature"))
+        pm.Mixture("beta", w=np.asarray(shares), comp_dists=camps, dims=("arm", "feature"))
     return model

@@ -1,4 +1,4 @@
-"""A different family for each arm: Gaussian, Student-t and Laplace, in turn.
+"""A family for each arm: Gaussian, Student-t or Laplace.
 
     beta[i, k] ~ mean[i, k] + scale[i, k] * family_i, with family_i from ``families``, repeated as needed
 
@@ -17,7 +17,7 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -36,11 +36,10 @@ def build_model(
     ``mean`` and ``scale`` (of each family as its own file defines it) are one number, one per arm, or one per arm and
     feature; ``nu`` is the Student-t's.
     """
-    unknown = [family for family in families if family not in ("gaussian", "student_t", "laplace")]
-    if unknown or not families:
-        raise ValueError(f'families must be "gaussian", "student_t" or "laplace", got {list(families)}.')
-    if not 2 < nu < np.inf:
-        raise ValueError(f"nu must be finite and exceed 2, for the variance to exist, got {nu}.")
+    known = ("gaussian", "student_t", "laplace")
+    if not isinstance(families, tuple | list) or not families or any(family not in known for family in families):
+        raise ValueError(f'families must be a list of "gaussian", "student_t" or "laplace", got {families!r}.')
+    nu = number_above(nu, 2.0, name="nu", why="for the variance to exist")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     location = per_coefficient(mean, name="mean", coords=coords)
     spread = per_coefficient(scale, name="scale", coords=coords, positive=True)

@@ -1,4 +1,4 @@
-"""The paper's Setting 1 (environment effects): zero means and variance 1/5, for any number of arms and features.
+"""The paper's Setting 1 (environment effects): zero means.
 
     beta[i, :] ~ Normal(0, variance I), independent; K in {2, 5, 10}, d in {3, 5, 10}, variance 1/5
 
@@ -12,10 +12,9 @@ can foresee. And rho = 0.95 cannot hold: a fresh arm beats one saturated arm hal
 
 from collections.abc import Sequence
 
-import numpy as np
 import pymc as pm
 
-from rcb_bayes.authoring import labelled_coords
+from rcb_bayes.authoring import labelled_coords, number_above
 
 
 def build_model(
@@ -27,9 +26,8 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """The users' prior of Setting 1."""
-    if not 0 < variance < np.inf:
-        raise ValueError(f"variance must be positive and finite, got {variance}.")
+    variance = number_above(variance, name="variance")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     with pm.Model(coords=coords) as model:
-        pm.Normal("beta", 0.0, float(variance) ** 0.5, dims=("arm", "feature"))
+        pm.Normal("beta", 0.0, variance**0.5, dims=("arm", "feature"))
     return model

@@ -1,4 +1,4 @@
-"""The paper's Setting 2 (ad-hoc design): the belief of Setting 1, met with a fixed number of samples per arm.
+"""The paper's Setting 2 (ad-hoc design): as 1, with any N.
 
     beta[i, :] ~ Normal(0, variance I), independent; K in {2, 5, 10}, d in {3, 5, 10}, variance 1/5
 
@@ -11,10 +11,9 @@ As for Setting 1: all arms look the same beforehand, so that any plan is accepta
 
 from collections.abc import Sequence
 
-import numpy as np
 import pymc as pm
 
-from rcb_bayes.authoring import labelled_coords
+from rcb_bayes.authoring import labelled_coords, number_above
 
 
 def build_model(
@@ -26,9 +25,8 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """The users' prior of Setting 2."""
-    if not 0 < variance < np.inf:
-        raise ValueError(f"variance must be positive and finite, got {variance}.")
+    variance = number_above(variance, name="variance")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     with pm.Model(coords=coords) as model:
-        pm.Normal("beta", 0.0, float(variance) ** 0.5, dims=("arm", "feature"))
+        pm.Normal("beta", 0.0, variance**0.5, dims=("arm", "feature"))
     return model

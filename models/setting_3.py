@@ -1,4 +1,4 @@
-"""The paper's Setting 3 (budget effects): zero means and variance 1/lam, lam in {3, 5, 10}.
+"""The paper's Setting 3 (budget effects): variance 1/lam.
 
     beta[i, :] ~ Normal(0, I / lam), independent; K = 5, d = 5
 
@@ -12,10 +12,9 @@ every gap, and with it the regret, smaller.
 
 from collections.abc import Sequence
 
-import numpy as np
 import pymc as pm
 
-from rcb_bayes.authoring import labelled_coords
+from rcb_bayes.authoring import labelled_coords, number_above
 
 
 def build_model(
@@ -27,9 +26,8 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """The users' prior of Setting 3, with precision ``lam``."""
-    if not 0 < lam < np.inf:
-        raise ValueError(f"lam must be positive and finite, got {lam}.")
+    lam = number_above(lam, name="lam")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     with pm.Model(coords=coords) as model:
-        pm.Normal("beta", 0.0, float(lam) ** -0.5, dims=("arm", "feature"))
+        pm.Normal("beta", 0.0, lam**-0.5, dims=("arm", "feature"))
     return model

@@ -1,4 +1,4 @@
-"""The paper's Setting 4 (misspecification): everyone favours the first arm, and firmly.
+"""The paper's Setting 4 (misspecified): first arm favoured.
 
     beta[0, :] ~ Normal(1, variance I),  beta[i, :] ~ Normal(0, variance I) for the others; variance in {.02, .04, .1}
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import pymc as pm
 
-from rcb_bayes.authoring import labelled_coords
+from rcb_bayes.authoring import labelled_coords, number_above
 
 
 def build_model(
@@ -28,11 +28,10 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """The users' prior of Setting 4, the first arm favoured."""
-    if not 0 < variance < np.inf:
-        raise ValueError(f"variance must be positive and finite, got {variance}.")
+    variance = number_above(variance, name="variance")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     mean = np.zeros((len(coords["arm"]), len(coords["feature"])))
     mean[0] = 1.0
     with pm.Model(coords=coords) as model:
-        pm.Normal("beta", mean, float(variance) ** 0.5, dims=("arm", "feature"))
+        pm.Normal("beta", mean, variance**0.5, dims=("arm", "feature"))
     return model

@@ -1,4 +1,4 @@
-"""Positive, skewed effects (gamma or log-normal): no feature does harm, and a few do a lot of good.
+"""Positive, skewed effects: no harm, and a few do much good.
 
     beta[i, k] ~ Gamma or LogNormal with mean mean[i, k] and standard deviation scale[i, k], independent
 

@@ -1,4 +1,4 @@
-"""Student-t effects: mostly modest, with rare large surprises.
+"""Student-t effects: mostly modest, rare large surprises.
 
     beta[i, k] ~ mean[i, k] + scale[i, k] * t(nu), independent; variance scale^2 nu/(nu - 2)
 
@@ -17,7 +17,7 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -35,8 +35,7 @@ def build_model(
     ``mean`` and ``scale`` (not the standard deviation: see above) are one number, one per arm, or one per arm and
     feature; ``nu`` is the number of degrees of freedom.
     """
-    if not 1 < nu < np.inf:
-        raise ValueError(f"nu must be finite and exceed 1, for the mean to exist, got {nu}.")
+    nu = number_above(nu, 1.0, name="nu", why="for the mean to exist")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     location = per_coefficient(mean, name="mean", coords=coords)
     spread = per_coefficient(scale, name="scale", coords=coords, positive=True)

@@ -1,4 +1,4 @@
-"""Gaussian effects and an unknown noise level: users do not know how much a single outcome tells.
+"""Gaussian effects, and a noise level that is not known.
 
     beta[i, k] ~ Normal(mean[i, k], scale[i, k]^2),  sigma ~ HalfNormal(noise_scale)
 
@@ -13,11 +13,10 @@ alone by a linear formula, so they are sampled. A plan made with a known sigma i
 
 from collections.abc import Sequence
 
-import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 
-from rcb_bayes.authoring import labelled_coords, per_coefficient
+from rcb_bayes.authoring import labelled_coords, number_above, per_coefficient
 
 
 def build_model(
@@ -34,12 +33,11 @@ def build_model(
 
     ``mean`` and ``scale`` (standard deviation) are one number, one per arm, or one per arm and feature.
     """
-    if not 0 < noise_scale < np.inf:
-        raise ValueError(f"noise_scale must be positive and finite, got {noise_scale}.")
+    noise_scale = number_above(noise_scale, name="noise_scale")
     coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
     location = per_coefficient(mean, name="mean", coords=coords)
     spread = per_coefficient(scale, name="scale", coords=coords, positive=True)
     with pm.Model(coords=coords) as model:
         pm.Normal("beta", location, spread, dims=("arm", "feature"))
-        pm.HalfNormal("sigma", float(noise_scale))
+        pm.HalfNormal("sigma", noise_scale)
     return model

@@ -1,4 +1,4 @@
-"""The physician's belief in the warfarin study: the medium dose, by default.
+"""The physician's belief on warfarin: the medium dose.
 
     beta[medium, :] ~ Normal(0.05, variance I),  beta[i, :] ~ Normal(0, variance I) for low and high
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import pymc as pm
 
-from rcb_bayes.authoring import labelled_coords
+from rcb_bayes.authoring import labelled_coords, number_above
 
 
 def build_model(
@@ -28,15 +28,13 @@ def build_model(
     features: Sequence[str] | None = None,
 ) -> pm.Model:
     """The physician's prior over the doses low, medium and high."""
-    if not 0 < variance < np.inf:
-        raise ValueError(f"variance must be positive and finite, got {variance}.")
-    if arms is None:
-        arms = ["low", "medium", "high"]
-    if not n_arms == len(arms) == 3:
-        raise ValueError(f"Warfarin has three arms (low, medium, high), got n_arms={n_arms} and arms={list(arms)}.")
-    coords = labelled_coords(n_arms, n_features, arms=arms, features=features)
+    variance = number_above(variance, name="variance")
+    doses = ["low", "medium", "high"] if arms is None else arms
+    coords = labelled_coords(n_arms, n_features, arms=doses, features=features)
+    if not n_arms == len(coords["arm"]) == 3:
+        raise ValueError(f"Warfarin has three arms, low, medium and high: got n_arms={n_arms!r}, arms={coords['arm']}.")
     mean = np.zeros((3, len(coords["feature"])))
     mean[1] = 0.05
     with pm.Model(coords=coords) as model:
-        pm.Normal("beta", mean, float(variance) ** 0.5, dims=("arm", "feature"))
+        pm.Normal("beta", mean, variance**0.5, dims=("arm", "feature"))
     return model

@@ -1,11 +1,14 @@
-"""Two helpers for writing a belief: labelled coordinates, and parameters given once, per arm or per coefficient."""
+"""Helpers for writing a belief: labelled coordinates, and parameters as numbers or one per arm or coefficient."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from reprlib import repr as short
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
+from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_count, default_labels, is_number
+
+_LEAST = {ARM: 2, FEATURE: 1}
 
 
 def labelled_coords(
@@ -16,7 +19,7 @@ def labelled_coords(
     Raises
     ------
     ValueError
-        When a dimension is empty or a label stands twice.
+        When there are fewer than two arms or no feature, or labels are no list or stand twice.
     """
     return {ARM: _labels(ARM, n_arms, arms), FEATURE: _labels(FEATURE, n_features, features)}
 
@@ -27,20 +30,43 @@ def per_coefficient(value: ArrayLike, *, name: str, coords: dict[str, list[str]]
     Raises
     ------
     ValueError
-        When the value has another shape, is not finite or, on request, not positive.
+        When the value is no number, has another shape, is not finite or, on request, not positive.
     """
     shape = len(coords[ARM]), len(coords[FEATURE])
-    array = np.asarray(value, dtype=float)
+    expected = f"{name} must be one number, one per arm, or of shape {shape}"
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{expected}, got {short(value)}.") from None
     array = array[:, None] if array.ndim == 1 else array
     if array.shape not in ((), (shape[0], 1), shape):
-        raise ValueError(f"{name} must be one number, one per arm, or of shape {shape}, got shape {np.shape(value)}.")
+        raise ValueError(f"{expected}, got shape {np.shape(value)}.")
     if not np.isfinite(array).all() or (positive and array.min() <= 0):
         raise ValueError(f"{name} must be finite{' and positive' * positive}, got {array.min():g} to {array.max():g}.")
     return np.broadcast_to(array, shape)
 
 
+def number_above(value: float, bound: float = 0.0, *, name: str, why: str = "") -> float:
+    """A finite number above a bound; ``why`` there is such a bound stands in the message.
+
+    Raises
+    ------
+    ValueError
+        When the value is anything else, such as text.
+    """
+    if not is_number(value) or value <= bound:
+        wanted = "positive and finite" if bound == 0 else f"finite and exceed {bound:g}"
+        raise ValueError(f"{name} must be {wanted}{', ' * bool(why)}{why}, got {short(value)}.")
+    return float(value)
+
+
 def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
-    labels = list(default_labels(dim, size)) if given is None else [str(label) for label in given]
-    if not labels or len(set(labels)) < len(labels):
-        raise ValueError(f"Expected one or more distinct {dim} labels, got {labels}.")
+    least = _LEAST[dim]
+    if given is None:
+        return list(default_labels(dim, as_count(size, name=f"n_{dim}s", least=least)))
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise ValueError(f"{dim}s must be a list of labels, got {short(given)}: write {dim}s=['a', 'b'].")
+    labels = [str(label) for label in given]
+    if len(labels) < least or len(set(labels)) < len(labels):
+        raise ValueError(f"{dim}s must be {least} or more distinct {dim} labels, got {labels}.")
     return labels

@@ -191,6 +191,13 @@ def test_models_lists_the_gallery(rcb: Run) -> None:
         assert entry.summary in outcome.out
 
 
+def test_models_takes_one_line_each_that_fits(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")  # a pipe has no width
+    lines = rcb("models").out.splitlines()
+    assert lines[: len(gallery())] == [f"{entry.name:<18}  {entry.summary}" for entry in gallery().values()]
+    assert max(len(line) for line in lines) <= 80
+
+
 def test_a_summary_with_brackets_is_shown_whole(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = next(iter(gallery().values()))
     odd = type(entry)(name="odd", path=entry.path, summary="Effects beta[i, k] in [low, high].")
@@ -286,7 +293,10 @@ def test_json_to_standard_output_is_all_there_is(rcb: Run) -> None:
     result = json.loads(outcome.out)
     assert (result["name"], result["summary"]) == ("gaussian", gallery()["gaussian"].summary)
     assert list(result["parameters"]) == list(parameters_of(gallery()["gaussian"].path))
-    assert result["parameters"]["n_arms"] == "3"
+    assert result["parameters"]["n_arms"] == 3
+    assert result["parameters"]["scale"] == 0.5
+    assert result["parameters"]["arms"] is None
+    assert result["required"] == []
     assert outcome.err == "Copied to mine.py.\n"
 
 
@@ -298,12 +308,21 @@ def test_json_to_a_file_beside_the_text(rcb: Run, tmp_path: Path, target: str) -
     assert len(json.loads((tmp_path / target).read_text(encoding="utf-8"))) == len(gallery())
 
 
-def test_json_of_a_required_parameter_is_null(rcb: Run, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(OWN, encoding="utf-8")
+def test_json_has_defaults_as_values_and_names_what_is_required(rcb: Run, tmp_path: Path) -> None:
+    more = "pair=(1, 2.5), flag=True, top=float('inf'), kind=dict): ..."
+    (tmp_path / "mine.py").write_text(OWN.replace("): ...", f", {more}"), encoding="utf-8")
     assert json.loads(rcb("models", "mine.py", "--json", "-").out) == {
         "name": "mine",
         "summary": "My own belief.",
-        "parameters": {"n_arms": None, "label": "'x'"},
+        "parameters": {
+            "n_arms": None,
+            "label": "x",
+            "pair": [1, 2.5],
+            "flag": True,
+            "top": "inf",
+            "kind": "<class 'dict'>",
+        },
+        "required": ["n_arms"],
     }
 
 
@@ -370,6 +389,12 @@ def test_demo_prints_the_figures(rcb: Run) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     for figure in ("Setting 4", "5 arms, 5 features", "arm_4", "N = 175,782", "L = 17.0", "12,105,323", "50,000"):
         assert figure in outcome.out
+
+
+def test_demo_fits_80_columns(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.rstrip() for line in rcb("demo").out.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
 
 
 def test_demo_compares_the_sampled_plan_with_the_theorem_s(rcb: Run) -> None:

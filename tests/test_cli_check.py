@@ -14,6 +14,7 @@ from rcb_bayes.gaps import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.prior import load_prior
+from rcb_bayes.saturation import saturated_sets
 from tests.command_line import Run, runner
 
 SMALL = ("--worlds", "200", "--n-per-arm", "10")
@@ -62,6 +63,10 @@ def test_the_verdict_is_the_exit_code(rcb: Run, options: tuple[str, ...], code: 
 
 def test_what_is_printed(rcb: Run) -> None:
     outcome = rcb("setting_4", "--set", "n_arms=3", "--set", "n_features=2", *SMALL, "--noise", "0.3", "--seed", "4")
+    prior = load_prior("setting_4", n_arms=3, n_features=2)
+    market = Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.3))
+    share = saturated_sets(market, n_per_arm=10, seed=4)[0,]
+    assert 0 < share < 1
     for words in (
         "users believe   setting_4: 3 arms, 2 features, Gaussian, independent arms",
         "rewards         Gaussian rewards, sigma = 0.3",
@@ -70,7 +75,8 @@ def test_what_is_printed(rcb: Run) -> None:
         "3 covariates (phi0): pass  0.5\n",
         "4 evolution of trust: inconclusive",
         ", needed 0.01\n",
-        "Gaps over arm_0 with 10 samples (± one Monte Carlo error):",
+        "Gaps over arm_0 with 10 samples (± one Monte Carlo error), the arm that is most\noften saturated first, in ",
+        f" {100 * share:.0f} % of simulated cold starts:\n",
         "rho+ = Pr(G > 0)",
         "A = E[max(G, 0)]",
     ):
@@ -256,7 +262,7 @@ def test_an_own_file_is_checked(rcb: Run, tmp_path: Path) -> None:
         (["setting_1", "--inflation", "liner"], "There is no schedule 'liner'. Did you mean 'linear'?"),
         (["setting_1", "--set", "n_arms"], "--set takes NAME=VALUE, got 'n_arms'. For instance: --set n_arms=3"),
         (["setting_1", "--set", "n_amrs=3"], "n_amrs"),
-        (["setting_1", "--set", "n_arms=1"], "two arms"),
+        (["setting_1", "--set", "n_arms=1"], "n_arms must be an integer of at least 2, got 1."),
         (["setting_1", "--set", "variance=-1"], "variance must be positive and finite, got -1."),
         (["setting_1", "--covariates", "spere"], "There is no population 'spere'. Did you mean 'sphere'?"),
         (["setting_1", "--covariates", "users.xlsx"], "The users must be in a .csv file, got users.xlsx."),

@@ -170,6 +170,7 @@ def test_open_ended_parameters_are_passed_on(tmp_path: Path) -> None:
         ("\n\nexec('(')\n", "mine.py failed at line 3: SyntaxError: '(' was never closed (<string>, line 1)"),
         ("import sys\nsys.exit(3)\n", "mine.py failed at line 2: SystemExit: 3"),
         ("raise SystemExit\n", "mine.py failed at line 1: SystemExit"),
+        ("raise GeneratorExit\n", "mine.py failed at line 1: GeneratorExit"),
         (NOT_UTF8, "mine.py failed at line 1: SyntaxError: (unicode error) 'utf-8' codec can't decode byte 0xff"),
         (NOT_TEXT, "mine.py failed: SyntaxError: source code string cannot contain null bytes"),
         ("", "mine.py defines no function build_model(...). Add one that returns a pm.Model."),
@@ -186,6 +187,11 @@ def test_open_ended_parameters_are_passed_on(tmp_path: Path) -> None:
             "build_model of mine.py failed at line 3: ValueError: bad scale",
         ),
         ("def build_model():\n    raise SystemExit('enough')\n", "failed at line 2: SystemExit: enough"),
+        ("def build_model():\n    raise GeneratorExit\n", "failed at line 2: GeneratorExit"),
+        (
+            "class Own(BaseException): ...\n\ndef build_model():\n    raise Own('odd')\n",
+            "build_model of mine.py failed at line 4: Own: odd",
+        ),
         (
             "import json\n\n\ndef build_model():\n    return json.loads('{')\n",  # raised elsewhere, through line 5
             "build_model of mine.py failed at line 5: JSONDecodeError:",
@@ -206,9 +212,10 @@ def test_the_original_error_is_kept_as_the_cause(tmp_path: Path) -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_stopping_by_hand_is_not_an_error_of_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["raise KeyboardInterrupt\n", "def build_model():\n    raise KeyboardInterrupt\n"])
+def test_stopping_by_hand_is_not_an_error_of_the_file(source: str, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        load_prior(write(tmp_path, "raise KeyboardInterrupt\n"))
+        load_prior(write(tmp_path, source))
 
 
 @pytest.mark.parametrize("source", ["1 / 0\n", "def build_model():\n    1 / 0\n", "def f(:\n"])

@@ -121,7 +121,7 @@ def test_a_file_explains_itself_and_stands_alone(name):
     tree = ast.parse(text)
     doc = (ast.get_docstring(tree) or "").splitlines()
     assert doc[0].endswith(".")
-    assert len(doc[0]) <= 117
+    assert len(doc[0]) <= 58  # one line of `rcb models`
     assert doc[1] == ""
     assert "Applicability" in doc
     imported = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -161,9 +161,9 @@ def test_labels_override_the_sizes(name):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("warfarin_physician", "empirical_bayes")])
-def test_one_arm_and_one_feature_are_enough(name):
+def test_two_arms_and_one_feature_are_enough(name):
     n_features = 2 if name == "correlated" else 1
-    assert draw(build(name, n_arms=1, n_features=n_features), "beta", seed=1, n_draws=7)[0].shape == (7, 1, n_features)
+    assert draw(build(name, n_arms=2, n_features=n_features), "beta", seed=1, n_draws=7)[0].shape == (7, 2, n_features)
 
 
 # --- draws and densities against the twins --------------------------------------------------------------------------
@@ -334,7 +334,7 @@ ROWS = "a,1,1,0\na,2,0,1\na,3,1,1\nb,1,2,1\n"
         (f"{HEADER}\n{ROWS}b,1\n", {}, "number in every cell"),
         (f"{HEADER}\n{ROWS}b,1,nan,1\n", {}, "NaN"),
         (f"{HEADER}\n{ROWS},1,1,1\n", {}, "without an arm"),
-        (f"{HEADER}\n{ROWS}", {"arms": ["a"]}, "every arm of the history"),
+        (f"{HEADER}\n{ROWS}", {"arms": ["a", "c"]}, "every arm of the history"),
         (f"{HEADER}\n{ROWS}", {"arms": ["a", "b", "b"]}, "distinct"),
         (f"{HEADER}\na,1,1,0\na,2,0,1\na,3,1,1\n", {}, "two or more arms"),
         (f"{HEADER}\na,1,1,0\nb,2,0,1\nb,3,1,1\n", {}, "more rows than features"),
@@ -349,9 +349,20 @@ def test_a_bad_history_is_named_in_one_line(tmp_path, text, parameters, message)
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("content", ["arm,reward,größe\na,1,2\n".encode("latin-1"), "arm,reward,x\n".encode("utf-16")])
+def test_a_history_in_another_encoding_is_named_in_one_line(tmp_path, content):
+    (tmp_path / "history.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=r"^history.csv must be a CSV file in UTF-8: save or export it as such\.$"):
+        build("empirical_bayes", history=tmp_path / "history.csv")
+
+
 # --- parameters that cannot be ----------------------------------------------------------------------------------------
 
 ELEMENTWISE = ("gaussian", "student_t", "laplace", "unknown_noise", "per_arm", "skewed")
+ONE_SCALE = ("horseshoe", "hierarchical", "correlated")
+ONE_VARIANCE = ("setting_1", "setting_2", "setting_4", "warfarin_physician")
+SIZED = [name for name in NAMES if name != "warfarin_physician"]
+COUNTS = (0, 1, 2.5, "abc", True)
 LABELLED = [name for name in NAMES if name not in ("empirical_bayes", "warfarin_physician")]
 
 
@@ -362,18 +373,35 @@ LABELLED = [name for name in NAMES if name not in ("empirical_bayes", "warfarin_
         *[(name, {"scale": [0.5, 0.5]}, "scale must be one number, one per arm") for name in ELEMENTWISE],
         *[(name, {"mean": np.nan}, "mean must be finite") for name in (*ELEMENTWISE, "horseshoe", "correlated")],
         *[(name, {"arms": ["a", "a"]}, "distinct arm labels") for name in LABELLED],
-        *[(name, {"n_features": 0}, "one or more distinct feature") for name in NAMES if name != "empirical_bayes"],
-        *[(name, {"variance": 0.0}, "variance must be positive") for name in ("setting_1", "setting_2", "setting_4")],
+        *[(name, {"n_features": 0}, "n_features must be an integer of at least 1, got 0") for name in NAMES],
+        *[
+            (name, {"n_arms": n}, f"n_arms must be an integer of at least 2, got {n!r}")
+            for name in SIZED
+            for n in COUNTS
+        ],
+        *[(name, {"arms": "a"}, "arms must be a list of labels, got 'a': write arms=") for name in NAMES],
+        *[(name, {"features": 3}, "features must be a list of labels, got 3") for name in NAMES],
+        *[(name, {"scale": "abc"}, "scale must be one number.*got 'abc'") for name in ELEMENTWISE],
+        *[(name, {"scale": "abc"}, "scale must be positive and finite, got 'abc'") for name in ONE_SCALE],
+        *[(name, {"variance": "abc"}, "variance must be positive and finite, got 'abc'") for name in ONE_VARIANCE],
+        *[(name, {"variance": 0.0}, "variance must be positive") for name in ONE_VARIANCE],
         ("gaussian", {"mean": np.zeros((2, 5))}, r"of shape \(3, 5\), got shape \(2, 5\)"),
-        ("gaussian", {"n_arms": 0}, "one or more distinct arm labels"),
+        ("gaussian", {"arms": ["a"]}, "arms must be 2 or more distinct arm labels"),
+        ("gaussian", {"mean": [[1.0], [2.0, 3.0]]}, "mean must be one number"),
         ("student_t", {"nu": 1.0}, "nu must be finite and exceed 1"),
         ("per_arm", {"nu": 1.0}, "nu must be finite and exceed 2"),
         ("per_arm", {"families": ["cauchy"]}, "families must be"),
         ("per_arm", {"families": []}, "families must be"),
+        ("per_arm", {"families": "laplace"}, "families must be a list of .*, got 'laplace'"),
+        ("per_arm", {"families": 3}, "families must be a list"),
+        ("student_t", {"nu": "abc"}, "nu must be finite and exceed 1, for the mean to exist, got 'abc'"),
         ("horseshoe", {"slab_nu": 2.0}, "slab_nu must be finite and exceed 2"),
-        ("horseshoe", {"scale": -1.0}, "scale and slab_scale must be positive"),
+        ("horseshoe", {"scale": -1.0}, "scale must be positive"),
         ("mixture", {"weights": (0.5, 0.6)}, "sum to one"),
         ("mixture", {"weights": (1.0, 0.0)}, "must be positive"),
+        ("mixture", {"weights": 0.5}, "two entries each"),
+        ("mixture", {"weights": ("a", "b")}, "weights must be positive and finite, got 'a'"),
+        ("mixture", {"scales": "ab"}, "two entries each"),
         ("mixture", {"scales": (0.5, 0.0)}, "scales must be positive"),
         ("mixture", {"means": (0.5,)}, "two entries each"),
         ("mixture", {"means": (0.5, [0.0, 0.0])}, "means must be one number"),
@@ -387,12 +415,15 @@ LABELLED = [name for name in NAMES if name not in ("empirical_bayes", "warfarin_
         ("unknown_noise", {"noise_scale": 0.0}, "noise_scale must be positive"),
         ("setting_3", {"lam": 0.0}, "lam must be positive"),
         ("warfarin_physician", {"n_arms": 2}, "three arms"),
+        ("warfarin_physician", {"n_arms": 2.5}, "three arms"),
         ("warfarin_physician", {"arms": ["low", "high"]}, "three arms"),
         ("warfarin_physician", {"variance": -0.4}, "variance must be positive"),
         ("empirical_bayes", {"history": "no_such_file.csv"}, "No history at no_such_file.csv"),
-        ("empirical_bayes", {"discount": 0.0}, "discount must be above 0"),
+        ("empirical_bayes", {"history": 3}, "No history at 3"),
+        ("empirical_bayes", {"discount": 0.0}, "discount must be positive"),
+        ("empirical_bayes", {"discount": 1.5}, "discount must be above 0 and at most 1"),
+        ("empirical_bayes", {"discount": "abc"}, "discount must be positive and finite, got 'abc'"),
         ("empirical_bayes", {"tau": -1.0}, "tau must be positive"),
-        ("empirical_bayes", {"n_arms": 1}, "give tau"),
     ],
 )
 def test_a_bad_parameter_is_named_in_one_line(name, parameters, message):

@@ -51,15 +51,15 @@ def command(
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
     sets = saturated_sets(market, n_per_arm=n_per_arm, seed=seed)
-    labels = [market.arms[k] for k in next(arms for arms in sets if len(arms) == 1)]  # the usual first one
-    gaps = gaps_at(stages, labels)
+    first, share = next((arms[0], share) for arms, share in sets.items() if len(arms) == 1)  # the usual first one
+    gaps = gaps_at(stages, [market.arms[first]])
     verdict = combine([check.verdict for check in checks[:3]])
     if json_file is not None:
         write_json(_as_json(checks, gaps, verdict=verdict, seed=seed), json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         print_checks(checks)
-        _print_gaps(gaps, labels, n_per_arm=n_per_arm)
+        _print_gaps(gaps, market.arms[first], share=share, n_per_arm=n_per_arm)
         Console().print(f"\nVerdict: [{_STYLES[verdict]}]{verdict}[/]")
     if out is not None:
         _save_figure(gaps, out, quiet=is_stdout(json_file))
@@ -76,8 +76,9 @@ def print_checks(checks: "list[Check]") -> None:
         console.print(Padding(escape(f"{check.meaning} {check.remedy}".strip()), (0, 0, 0, 3)))
 
 
-def _print_gaps(gaps: "xr.Dataset", labels: list[str], *, n_per_arm: int) -> None:
-    typer.echo(f"\nGaps over {', '.join(labels)} with {n_per_arm} samples (± one Monte Carlo error):")
+def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int) -> None:
+    typer.echo(f"\nGaps over {first} with {n_per_arm} samples (± one Monte Carlo error), the arm that is most")
+    typer.echo(f"often saturated first, in {100 * share:.0f} % of simulated cold starts:")
     table = Table(box=None, pad_edge=False)
     for title in ("arm", "rho+ = Pr(G > 0)", "A = E[max(G, 0)]", "best tau", "rho(best tau)"):
         table.add_column(escape(title), justify="left" if title == "arm" else "right")

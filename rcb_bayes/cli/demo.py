@@ -58,8 +58,10 @@ def command(seed: SeedOption = 1, json_file: JsonOption = None, out: PageOption 
         _print_plan(result)
         _print_sampled(plan, result["expected_cold_start"])
         _print_report(page, out)
-        typer.echo("\nNext: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks one of them and")
-        typer.echo("`rcb report NAME` writes such a page for it; the README shows the same in Python.")
+        typer.echo("
+Next: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks")
+        typer.echo("one of them and `rcb report NAME` writes such a page for it; the README shows the")
+        typer.echo("same in Python.")
 
 
 def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:
@@ -112,11 +114,12 @@ def _report(market: "Market", plan: "Plan", *, seed: int) -> "Report":
 
 def _print_users(market: "Market", result: dict[str, Any]) -> None:
     console = Console(soft_wrap=True)
-    console.print("[bold]A market in which everybody expects the first arm to be good[/bold] (the paper's Setting 4)\n")
+    console.print("[bold]A market in which everybody expects the first arm to be good[/bold]")
+    console.print("(the paper's Setting 4)\n")
     typer.echo(market.describe())
-    typer.echo("\nHalf of the users have features that sum to less than zero: they expect to be better off elsewhere.")
-    typer.echo("Who would follow a recommendation unasked? Those who, by their own belief, lose at most")
-    typer.echo(f"epsilon = {_EPSILON} by it (± one Monte Carlo error):\n")
+    typer.echo("\nHalf of the users have features that sum to less than zero: they expect to be")
+    typer.echo("better off elsewhere. Who would follow a recommendation unasked? Those who, by")
+    typer.echo(f"their own belief, lose at most epsilon = {_EPSILON} by it (± one Monte Carlo error):\n")
     table = Table(box=None, pad_edge=False)
     for title in ("arm", "mean coefficient", "share of users"):
         table.add_column(title, justify="left" if title == "arm" else "right")
@@ -140,7 +143,7 @@ def _print_plan(result: dict[str, Any]) -> None:
         f"  N = {result['n_per_arm']:,} samples per arm, one exploration in L = {result['inverse_rate']:.1f} rounds"
     )
     typer.echo(
-        f"  expected cold start {length:,.0f} rounds, where the paper's horizon is {_HORIZON:,}: "
+        f"  expected cold start {length:,.0f} rounds, where the paper's horizon is {_HORIZON:,}:\n  "
         + ("the run ends before it does." if length > _HORIZON else "it fits.")
     )
 
@@ -148,25 +151,22 @@ def _print_plan(result: dict[str, Any]) -> None:
 def _print_sampled(plan: "Plan", theorem_length: float) -> None:
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     ratio = float(f"{theorem_length / plan.expected_cold_start:.2g}")
-    typer.echo(
-        "\nA plan by sampling for the same market: each user explored at a rate of her own, so that even knowing"
-    )
-    typer.echo(
-        f"her features and her recommendation she expects to lose at most epsilon = {plan.epsilon:g} by following:"
-    )
+    typer.echo("\nA plan by sampling for the same market: each user explored at a rate of her")
+    typer.echo("own, so that even knowing her features and her recommendation she expects to")
+    typer.echo(f"lose at most epsilon = {plan.epsilon:g} by following:")
     typer.echo(
         f"  N = {plan.n_per_arm} samples per arm, mean rate {figure(plan.exploration_rate, plan.exploration_rate_mcse)}"
         f" (L = {figure(plan.inverse_rate, plan.inverse_rate_mcse)})"
     )
     typer.echo(
-        f"  {100 * plan.share_explored:.1f} % of users are explored; "
-        f"{100 * plan.share_free:.1f} % lose at most epsilon anyway and need no subsidy"
+        f"  {100 * plan.share_explored:.1f} % of users are explored;\n"
+        f"  {100 * plan.share_free:.1f} % lose at most epsilon anyway and need no subsidy"
     )
     typer.echo(
-        f"  expected cold start {length} rounds, {100 * plan.expected_cold_start / _HORIZON:.1f} % of the horizon and "
+        f"  expected cold start {length} rounds,\n"
+        f"  {100 * plan.expected_cold_start / _HORIZON:.1f} % of the horizon and "
         f"some {ratio:,.0f} times shorter than the theorem's"
     )
-    typer.echo(
-        "The theorem prepares for the worst user and for every round after the cold start; this plan leaves those"
-    )
-    typer.echo("who would lose too much alone, takes the N it is given, and speaks of the cold start only.")
+    typer.echo("The theorem prepares for the worst user and for every round after the cold")
+    typer.echo("start; this plan leaves those who would lose too much alone, takes the N it is")
+    typer.echo("given, and speaks of the cold start only.")

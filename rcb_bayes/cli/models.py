@@ -1,18 +1,16 @@
 """``rcb models``: the gallery of beliefs, and one of them in full."""
 
 import inspect
+import json
 import shutil
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from rcb_bayes.cli.options import JsonOption, check_target, is_stdout, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.prior.files import GalleryEntry, description_of, find_model, gallery, parameters_of
+from rcb_bayes.prior.files import description_of, find_model, gallery, parameters_of
 
 NameArgument = Annotated[
     str | None,
@@ -41,35 +39,40 @@ def _list(json_file: Path | None) -> None:
     if json_file is not None:
         write_json([{"name": entry.name, "summary": entry.summary} for entry in entries], json_file)
     if not is_stdout(json_file):
-        Console().print(_table(entries))
+        width = max(len(entry.name) for entry in entries)
+        for entry in entries:
+            typer.echo(f"{typer.style(entry.name.ljust(width), bold=True)}  {entry.summary}")
         typer.echo("\n`rcb models NAME` shows one in full; with --copy-to FILE it is yours to edit.")
-
-
-def _table(entries: list[GalleryEntry]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("name", style="bold", no_wrap=True)
-    table.add_column("belief")
-    for entry in entries:
-        table.add_row(entry.name, Text(entry.summary))  # a plain string would lose [brackets] as markup
-    return table
 
 
 def _show(path: Path, *, copy_to: Path | None, json_file: Path | None) -> None:
     description = description_of(path)
-    parameters = {
-        parameter.name: None if parameter.default is inspect.Parameter.empty else repr(parameter.default)
-        for parameter in parameters_of(path).values()
-    }
+    parameters = parameters_of(path)
+    defaults = {name: p.default for name, p in parameters.items() if p.default is not inspect.Parameter.empty}
     if copy_to is not None:
         _copy(path, copy_to)
     if json_file is not None:
-        summary = description.partition("\n")[0]
-        write_json({"name": path.stem, "summary": summary, "parameters": parameters}, json_file)
+        result = {
+            "name": path.stem,
+            "summary": description.partition("\n")[0],
+            "parameters": {name: _as_json(defaults.get(name)) for name in parameters},
+            "required": [name for name in parameters if name not in defaults],
+        }
+        write_json(result, json_file)
     if not is_stdout(json_file):
         typer.echo(description)
         typer.echo("\nParameters of build_model:" if parameters else "\nbuild_model takes no parameters.")
-        for parameter, default in parameters.items():
-            typer.echo(f"  {parameter} = {default}" if default is not None else f"  {parameter} (required)")
+        for name in parameters:
+            typer.echo(f"  {name} = {defaults[name]!r}" if name in defaults else f"  {name} (required)")
+
+
+def _as_json(value: Any) -> Any:
+    """The value itself where JSON has it, else as Python writes it."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return repr(value)
+    return value
 
 
 def _copy(source: Path, target: Path) -> None:

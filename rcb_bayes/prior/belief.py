@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.prior.law import SINGULAR, GaussianLaw, gaussian_law, joint_covariance, square_root
-from rcb_bayes.schema import ARM, FEATURE, FloatArray, Seed, as_finite_array, as_labels, as_rng
+from rcb_bayes.schema import ARM, FEATURE, FloatArray, Seed, as_count, as_finite_array, as_labels, as_rng
 
 if TYPE_CHECKING:
     import pymc as pm
@@ -72,8 +72,8 @@ class Prior:
         Raises
         ------
         BeliefError
-            No ``beta`` or other dims, fewer than two arms, potentials or observed variables, an improper prior, or
-            no finite mean.
+            No ``beta`` or other dims, fewer than two arms, potentials or observed variables, an improper prior,
+            impossible parameters, or no finite mean.
         """
         from rcb_bayes.prior.model import ModelBelief
 
@@ -244,12 +244,16 @@ class Prior:
         return self.moments["covariance"]
 
     def draw(self, n: int, *, seed: Seed = None) -> "xr.Dataset":
-        """Independent draws: ``beta`` (draw, arm, feature) and, where the belief has one, ``sigma`` (draw)."""
+        """Independent draws: ``beta`` (draw, arm, feature) and, where the belief has one, ``sigma`` (draw).
+
+        Raises
+        ------
+        RcbError
+            When ``n`` is no integer of at least 1, or the seed no seed.
+        """
         import xarray as xr
 
-        if n < 1:
-            raise BeliefError(f"The number of draws must be at least 1, got {n}.")
-        beta, sigma = self.draw_arrays(n, rng=as_rng(seed))
+        beta, sigma = self.draw_arrays(as_count(n, name="n", least=1), rng=as_rng(seed))
         variables: dict[str, Any] = {"beta": (("draw", ARM, FEATURE), beta)}
         if sigma is not None:
             variables["sigma"] = (("draw",), sigma)

@@ -61,7 +61,9 @@ def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
     _check_params(build, params, path=path)
     try:
         model = build(**params)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also SystemExit and the like: none may pass for our own
         raise ModelFileError(f"build_model of {path.name} failed{_fault(error, path)}") from error
     import pymc as pm
 
@@ -165,9 +167,9 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[module.__name__] = module
     try:
         exec(compile(_parse(path), str(path), "exec", dont_inherit=True), module.__dict__)
-    except ModelFileError:
+    except (ModelFileError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # also SystemExit and the like: none may pass for our own
         raise ModelFileError(f"{path.name} failed{_fault(error, path)}") from error
     finally:
         sys.modules.pop(module.__name__, None)

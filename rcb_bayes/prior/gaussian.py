@@ -180,7 +180,7 @@ def _checked_probabilities(probabilities: np.ndarray, variable: Variable) -> np.
     total = probabilities.sum(axis=-1)
     if not ((probabilities >= 0).all() and np.allclose(total, 1.0)):
         raise BeliefError(
-            f"The probabilities of '{_name_of(variable)}' must be at least 0 and sum to 1, "
+            f"The probabilities of '{name_of(variable)}' must be at least 0 and sum to 1, "
             f"got {np.array2string(probabilities, precision=4, threshold=8)}."
         )
     return probabilities
@@ -214,34 +214,40 @@ def read_gaussian(reader: AffineReader, variable: Any) -> Form:
     if reader.graph.is_random(spread):
         raise NotAffineError(f"the scale of {variable} is random")
     scale = np.asarray(reader.graph.value(spread), dtype=float)
+    check_spread(scale, variable)
     size = int(np.prod(shape, dtype=int))
     if isinstance(node.op, NormalRV):
-        slope = np.diag(np.broadcast_to(_checked_scale(scale, variable), shape).reshape(-1))
+        slope = np.diag(np.broadcast_to(scale, shape).reshape(-1))
     else:
         d = shape[-1]
-        covariances = np.broadcast_to(_checked_covariance(scale, variable), (*shape[:-1], d, d)).reshape(-1, d, d)
+        covariances = np.broadcast_to(scale, (*shape[:-1], d, d)).reshape(-1, d, d)
         slope = np.zeros((size, size))
         for k, cov in enumerate(covariances):
             slope[k * d : (k + 1) * d, k * d : (k + 1) * d] = square_root(cov)
     return reader.form(location).broadcast(shape) + Form(np.zeros(shape), {variable: slope.reshape(*shape, size)})
 
 
-def _checked_scale(scale: np.ndarray, variable: Variable) -> np.ndarray:
-    if not (np.isfinite(scale) & (scale >= 0)).all():
+def check_spread(spread: np.ndarray, variable: Any) -> None:
+    """Check a normal variable's standard deviation, or a multivariate one's covariance.
+
+    Raises
+    ------
+    BeliefError
+        When it is NaN, infinite or negative, or no covariance.
+    """
+    if isinstance(variable.owner.op, MvNormalRV):
+        if not (np.isfinite(spread).all() and is_covariance(spread)):
+            raise BeliefError(
+                f"The covariance of '{name_of(variable)}' must be finite, symmetric and positive semi-definite."
+            )
+        return
+    bad = spread[~(np.isfinite(spread) & (spread >= 0))]
+    if bad.size:
         raise BeliefError(
-            f"The standard deviation of '{_name_of(variable)}' must be finite and not negative, "
-            f"got {np.array2string(scale, precision=4, threshold=8)}."
+            f"The standard deviation of '{name_of(variable)}' must be finite and not negative, got {bad[0]:g}."
         )
-    return scale
 
 
-def _checked_covariance(covariance: np.ndarray, variable: Variable) -> np.ndarray:
-    if not (np.isfinite(covariance).all() and is_covariance(covariance)):
-        raise BeliefError(
-            f"The covariance of '{_name_of(variable)}' must be finite, symmetric and positive semi-definite."
-        )
-    return covariance
-
-
-def _name_of(variable: Variable) -> str:
+def name_of(variable: Variable) -> str:
+    """What to call a variable in a message."""
     return variable.name or "a component"

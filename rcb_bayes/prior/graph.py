@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.mixture import MixtureRV
@@ -19,6 +20,7 @@ from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -28,6 +30,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 from pytensor.tensor.type_other import NoneTypeT
+from pytensor.tensor.variable import TensorConstant
 
 _MOVES = (
     DimShuffle,
@@ -43,6 +46,9 @@ _MOVES = (
     AdvancedSubtensor,
 )
 _ASSIGNMENTS = (IncSubtensor, AdvancedIncSubtensor)
+_WIDER = dict.fromkeys(("float16", "float32"), "float64") | dict.fromkeys(
+    ("int8", "int16", "int32", "uint8", "uint16", "uint32"), "int64"
+)
 
 
 class UnknownShapeError(Exception):
@@ -136,11 +142,41 @@ class Graph:
         return (*np.broadcast_shapes(self.shape(node.inputs[1])[:-1], *batches), *support)
 
 
-def freeze(model: Any) -> Any:
-    """The model with its data and dimension lengths as constants, so that shapes are static."""
+def freeze(model: Any) -> dict[str, Any]:
+    """The variables of a model by name, its data and dimension lengths as constants so that shapes are static.
+
+    Constants are held in full precision. PyTensor keeps a number in the smallest type that holds it (3 as int8, 3.0 as
+    float32) and computes in that type: the mean of a Gamma(2.0, 3.0) would be wrong in the eighth digit.
+    """
     from pymc.model.transform.optimization import freeze_dims_and_data
 
-    return freeze_dims_and_data(model)
+    named = freeze_dims_and_data(model).named_vars
+    return dict(zip(named, _in_full_precision(list(named.values())), strict=True))
+
+
+def _in_full_precision(outputs: list[Any]) -> list[Any]:
+    """The same graph anew, from constants of 64 bits; an operation that asks for certain types is given these."""
+    wider: dict[Variable, Any] = {
+        part: pt.constant(part.data.astype(_WIDER[part.type.dtype]), name=part.name)
+        for part in ancestors(outputs)
+        if isinstance(part, TensorConstant) and part.type.dtype in _WIDER
+    }
+    for node in toposort(outputs):
+        inputs = [wider.get(part, part) for part in node.inputs]
+        if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+            continue
+        try:
+            rebuilt = node.clone_with_new_inputs(inputs, strict=False)
+        except TypeError:
+            kept = [
+                new if new.type == old.type else pt.cast(new, old.type.dtype)
+                for new, old in zip(inputs, node.inputs, strict=True)
+            ]
+            rebuilt = node.clone_with_new_inputs(kept, strict=False)
+        for old, new in zip(node.outputs, rebuilt.outputs, strict=True):
+            new.name = old.name
+            wider[old] = new
+    return [wider.get(output, output) for output in outputs]
 
 
 def is_random_op(node: Apply) -> bool:
@@ -222,9 +258,15 @@ def without_compiler() -> Any:
 
 
 def perform(node: Apply, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Run one operation's Python implementation on arrays."""
+    """Run one operation's Python implementation on arrays.
+
+    The node is prepared first, as PyTensor does when it compiles: only then does an operation on whole numbers (a
+    reciprocal, say) know that its result is a real one. Left alone, an Elemwise prepares the first node of its kind
+    in the process, and no other.
+    """
     storage: list[list[Any]] = [[None] for _ in node.outputs]
     with without_compiler():
+        node.op.prepare_node(node, None, None, "py")
         node.op.perform(node, list(inputs), storage)
     return [cell[0] for cell in storage]
 

@@ -21,6 +21,7 @@ from rcb_bayes.prior.gaussian import recognise_law
 from rcb_bayes.prior.graph import Graph, drawn_behind, freeze
 from rcb_bayes.prior.independence import Sources, independent_groups
 from rcb_bayes.prior.law import SINGULAR, GaussianLaw
+from rcb_bayes.prior.support import reach, refuse_impossible
 from rcb_bayes.prior.tails import is_improper, tail_index
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
 
@@ -51,7 +52,7 @@ class ModelBelief:
         frozen = freeze(model)
         self._beta: Any = frozen[BETA]
         self._sigma: Any = frozen[SIGMA] if self.has_sigma else None
-        self._variables = frozen.basic_RVs
+        self._variables = [frozen[str(variable.name)] for variable in model.basic_RVs]
         self._graph = Graph()
         self._sources = Sources(self._graph)
         self._conditional_laws: dict[tuple[int, int], ConditionalLaw] = {}
@@ -61,6 +62,8 @@ class ModelBelief:
         self.law: GaussianLaw | None = recognise_law(
             self._beta, graph=self._graph, sources=self._sources, groups=self.groups
         )
+        refuse_impossible([self._beta, self._sigma] if self.has_sigma else [self._beta], graph=self._graph)
+        self._refuse_low_sigma()
         self.tail = np.inf if self.law is not None else tail_index(self._beta, graph=self._graph, sources=self._sources)
         self._check_mean_exists()
 
@@ -118,8 +121,9 @@ class ModelBelief:
         try:
             parts = [np.asarray(part, dtype=float) for part in self._drawer(n, rng)]
         except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
-            reason = str(error).partition("\n")[0]
-            raise BeliefError(f"The belief cannot be drawn from ({reason}): check its parameters.") from error
+            raise BeliefError(
+                "The belief cannot be drawn from: check its parameters, such as a scale that is not always positive."
+            ) from error
         beta, sigma = parts[0], parts[1] if self.has_sigma else None
         if not np.isfinite(beta).all():
             raise BeliefError("Draws of beta are not finite: check the belief's parameters for NaN or overflow.")
@@ -137,6 +141,15 @@ class ModelBelief:
                     f"The belief is improper (a Flat variable): give {name} a proper prior, "
                     f"such as {'pm.Normal' if name == BETA else 'pm.HalfNormal'}."
                 )
+
+    def _refuse_low_sigma(self) -> None:
+        """A noise without spread, or with a spread below zero; what the graph does not tell is seen in the draws."""
+        if self._sigma is None:
+            return
+        if not self._graph.is_random(self._sigma):
+            _check_sigma(np.asarray(self._graph.value(self._sigma), dtype=float))
+        elif reach(self._sigma, self._graph) < 0:
+            raise _bad_sigma()
 
     def _check_mean_exists(self) -> None:
         if self.law is not None and not np.isfinite(self.law.mean()).all():
@@ -223,10 +236,14 @@ def _has_sigma(model: Any) -> bool:
 
 def _check_sigma(sigma: FloatArray | None) -> None:
     if sigma is not None and not (np.isfinite(sigma) & (sigma > 0)).all():
-        raise BeliefError(
-            "Draws of sigma, the noise's standard deviation, are not all positive and finite: "
-            "give it a positive distribution, such as pm.HalfNormal."
-        )
+        raise _bad_sigma()
+
+
+def _bad_sigma() -> BeliefError:
+    return BeliefError(
+        "The variable 'sigma', the noise's standard deviation, is not always positive and finite: "
+        "give it a positive distribution, such as pm.HalfNormal."
+    )
 
 
 def _tail_khat(beta: FloatArray) -> float:

@@ -373,7 +373,7 @@ def test_rewards_are_linear_in_the_mean():
 def test_a_noise_that_may_be_negative_is_refused():
     def signed_noise() -> None:
         pm.Normal("beta", 0.0, 1.0, dims=DIMS)
-        pm.Normal("sigma", 0.0, 1.0)
+        pm.Deterministic("sigma", pm.Normal("signed", 0.0, 1.0) ** 3)  # a sign that is seen in the draws only
 
     engine = ConditionalEngine(build(signed_noise), GaussianNoise())
     with pytest.raises(BeliefError, match="positive"):

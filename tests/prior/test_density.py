@@ -19,8 +19,8 @@ SHAPE = (K, D)
 GRID = np.arange(6.0).reshape(SHAPE)
 ANY = np.random.default_rng(0).standard_normal((7, K, D))
 POSITIVE = np.abs(ANY) + 0.1
-# PyTensor keeps constants in the smallest type that holds them: terms without the value are of single precision.
-PRECISION = 2e-6
+# A truncated variable keeps its plain constants, and what it makes of them, in few bits; all others compute in full.
+PRECISION = 2e-8
 
 Reference = Callable[[np.ndarray], Any]  # (n, K, d) -> (n, n_groups)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rcb_bayes.errors import BeliefError
 from rcb_bayes.prior.belief import Prior
 from rcb_bayes.prior.draws import _compile_batch, _compile_loop, compile_draws
 from rcb_bayes.prior.graph import Graph, freeze
@@ -323,26 +322,3 @@ def test_a_constant_sigma_is_repeated():
 def test_constant_coefficients_are_repeated():
     (draws,) = compile_draws([pt.constant(np.ones(SHAPE))], graph=Graph())(4, np.random.default_rng(0))
     np.testing.assert_array_equal(draws, np.ones((4, K, D)))
-
-
-def with_sigma(make: Any) -> zoo.Definition:
-    def define() -> Any:
-        make()
-        return laplace()
-
-    return define
-
-
-@pytest.mark.parametrize(
-    ("define", "message"),
-    [
-        (with_sigma(lambda: pm.Normal("sigma", 0.0, 1.0)), "sigma.*not all positive.*pm.HalfNormal"),
-        (with_sigma(lambda: pm.Deterministic("sigma", pt.constant(np.nan))), "sigma.*not all positive"),
-        (lambda: laplace(mu=np.nan), "beta are not finite"),
-        (lambda: laplace(b=-1.0), "cannot be drawn from.*check its parameters"),
-    ],
-)
-def test_impossible_draws_are_refused(define: zoo.Definition, message: str):
-    prior = Prior.from_pymc(zoo.build(define))
-    with pytest.raises(BeliefError, match=message):
-        prior.draw(50, seed=0)

@@ -152,6 +152,32 @@ def test_constants_keep_their_values():
     np.testing.assert_array_equal(np.asarray(mean_of(lambda: pt.constant(GRID))), GRID)
 
 
+# Whole numbers and plain ones, which PyTensor keeps in few bits, each with its mean.
+PLAIN_NUMBERS: dict[str, tuple[zoo.Definition, float]] = {
+    "gamma": (lambda: pm.Gamma("z", 2, 3, shape=SHAPE), 2 / 3),
+    "gamma of small floats": (lambda: pm.Gamma("z", 2.0, 3.0, shape=SHAPE), 2 / 3),
+    "exponential": (lambda: pm.Exponential("z", 3, shape=SHAPE), 1 / 3),
+    "beta": (lambda: pm.Beta("z", 1, 2, shape=SHAPE), 1 / 3),
+    "uniform": (lambda: pm.Uniform("z", 0, 1, shape=SHAPE), 1 / 2),
+    "lognormal": (lambda: pm.LogNormal("z", 1, 1, shape=SHAPE), np.exp(1.5)),
+    "weibull": (lambda: pm.Weibull("z", alpha=1, beta=3, shape=SHAPE), 3.0),
+    "mixture": (
+        lambda: pm.Mixture("z", w=[0.5, 0.5], comp_dists=[pm.Gamma.dist(1, 3), pm.Gamma.dist(4, 3)], shape=SHAPE),
+        5 / 6,
+    ),
+    "a quotient of whole numbers": (lambda: normal() + pt.constant(1) / pt.constant(3), 1 / 3),
+    "a whole mean per coefficient": (lambda: pm.Laplace("z", 1 / pt.constant([3, 3]), 1, shape=SHAPE), 1 / 3),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN_NUMBERS)
+def test_plain_numbers_give_exact_means_whatever_was_read_before(name: str):
+    mean_of(lambda: pm.Exponential("z", 2.0, shape=SHAPE))  # reciprocals of floats, and of floats only
+    define, mean = PLAIN_NUMBERS[name]
+    np.testing.assert_allclose(np.asarray(mean_of(define)), np.full(SHAPE, mean), rtol=1e-14)
+    check_against_draws(define)
+
+
 def test_a_zero_mean_wins_over_an_unknown_factor():
     """The regularised horseshoe: the scale has no mean that can be followed, the sign is independent of it."""
 

@@ -409,9 +409,9 @@ def mixture_with_weights(weights: list[float]) -> zoo.Definition:
     ("define", "message"),
     [
         (lambda: pm.Normal("z", 0.0, np.nan, shape=(K, D)), r"standard deviation of 'z' must be finite"),
-        (lambda: pm.Normal("z", 0.0, -1.0, shape=(K, D)), r"not negative, got \[\[-1"),
+        (lambda: pm.Normal("z", 0.0, -1.0, shape=(K, D)), "not negative, got -1"),
         (lambda: pm.Normal("z", 0.0, np.inf, shape=(K, D)), r"standard deviation of 'z' must be finite"),
-        (lambda: pm.Normal("z", np.nan, 1.0, shape=(K, D)), "prior mean of beta is not finite"),
+        (lambda: pm.Normal("z", np.nan, 1.0, shape=(K, D)), "parameters of 'z' must be finite, got nan"),
         (lambda: pm.MvNormal("z", np.zeros(D), -np.eye(D), shape=(K, D)), "covariance of 'z' must be"),
         (lambda: pm.MvNormal("z", np.zeros(D), LOWER, shape=(K, D)), "symmetric and positive semi-definite"),
         (mixture_with_weights([0.5, 0.9]), "probabilities of 'beta' must be at least 0 and sum to 1"),
