@@ -34,7 +34,7 @@ def setting_4(variance: float) -> Market:
 
 @cache
 def plan_4(variance: float, notion: str, personalised: bool) -> Plan:
-    return rcb.calibrate(setting_4(variance), notion=notion, personalised=personalised, n_worlds=600, seed=1)
+    return rcb.calibrate(setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=600, seed=1)
 
 
 def test_setting_4_has_no_uniform_rate_that_every_user_follows():
@@ -109,7 +109,7 @@ def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch)
 
 def test_many_arms_that_are_alike_are_few_stages():
     plan = rcb.calibrate(market_of([[1.0], *[[0.0]] * 8], 0.02, rcb.Empirical([[1.0]]), sigma=0.05), notion="proof",
-                         personalised=False, n_worlds=60, seed=1)  # fmt: skip
+                         personalised=False, n_per_arm=50, n_worlds=60, seed=1)  # fmt: skip
     assert len(plan.stages) == 8
     assert plan.exploration_rate == pytest.approx(0.05, abs=0.002)  # eps/(eps + D - eps): the last arm's
 
@@ -320,7 +320,7 @@ def test_a_platform_that_believes_otherwise_is_not_called_feasible():
 
 def test_too_many_arms_are_refused():
     with pytest.raises(RcbError, match="at most 62 arms"):
-        rcb.calibrate(market_of(np.zeros((63, 1)), 0.2, rcb.Empirical([[1.0]])), n_worlds=50)
+        rcb.calibrate(market_of(np.zeros((63, 1)), 0.2, rcb.Empirical([[1.0]])), n_per_arm=50, n_worlds=50)
 
 
 def test_rows_without_weight_do_not_bind():

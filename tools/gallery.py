@@ -30,7 +30,7 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     tree = rcb.fit_posterior(prior, rcb.GaussianNoise(0.3), data, seed=seed)
     yield "plot_prior_posterior", rcb.plot_prior_posterior(tree, prior, x=[0.2, 0.5, -0.1, 0.6, -0.3])
 
-    plan = rcb.calibrate(market, n_worlds=500, seed=seed)
+    plan = rcb.calibrate(market, n_per_arm=50, n_worlds=500, seed=seed)
     yield "plot_rates", rcb.plot_rates(plan, market.covariates.sample(1000, seed=seed))
     yield "plot_coverage", rcb.plot_coverage(plan)
     prices = rcb.tradeoff(market, epsilons=[0.0, 0.05, 0.1, 0.2], n_grid=[10, 50], n_worlds=200, seed=seed)
