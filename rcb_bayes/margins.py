@@ -28,7 +28,7 @@ Notion = Literal["proof", "definition", "user"]
 NOTIONS: tuple[Notion, ...] = ("proof", "definition", "user")
 Verdict = Literal["pass", "fail", "inconclusive"]
 _N_BOOT = 1000
-_FEW_EVENTS = 10
+FEW_EVENTS = 10
 _ENOUGH_EVENTS = 50
 MIN_WORLDS = 50  # for bands of a stage
 _CHUNK_VALUES = 4_000_000
@@ -150,7 +150,7 @@ def judge_bands(
         for more of them, each worth ``loss``
     """
     more_gains = np.where(n_events < _ENOUGH_EVENTS, (2.0 * np.sqrt(n_events) + 4.0) / n_worlds * gain, 0.0)
-    more_losses = np.where(n_negative < _FEW_EVENTS, (2.0 * np.sqrt(n_negative) + 4.0) / n_worlds * loss, 0.0)
+    more_losses = np.where(n_negative < FEW_EVENTS, (2.0 * np.sqrt(n_negative) + 4.0) / n_worlds * loss, 0.0)
     passed = always_holds | (bands.lower - more_losses >= 0.0)
     failed = ~passed & (bands.upper + more_gains < 0.0)
     return np.where(passed, "pass", np.where(failed, "fail", "inconclusive"))
@@ -158,4 +158,4 @@ def judge_bands(
 
 def _is_thin(values: FloatArray) -> BoolArray:
     """Cells (columns) in which fewer than ten worlds differ from the rest."""
-    return (values != np.median(values, axis=0)).sum(axis=0) < _FEW_EVENTS
+    return (values != np.median(values, axis=0)).sum(axis=0) < FEW_EVENTS

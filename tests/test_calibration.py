@@ -34,7 +34,9 @@ def setting_4(variance: float) -> Market:
 
 @cache
 def plan_4(variance: float, notion: str, personalised: bool) -> Plan:
-    return rcb.calibrate(setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=600, seed=1)
+    return rcb.calibrate(
+        setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=600, seed=1
+    )
 
 
 def test_setting_4_has_no_uniform_rate_that_every_user_follows():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.auditing.view import Asked, Crowd, View, cell_terms
-from rcb_bayes.margins import NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
+from rcb_bayes.margins import FEW_EVENTS, NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
 from rcb_bayes.market import Market
 from rcb_bayes.schema import ARM, BoolArray, FloatArray
 
@@ -95,10 +95,15 @@ def _by_user(
 
 
 def _ratio_error(terms: FloatArray, weights: FloatArray) -> FloatArray:
-    """Error of mean(terms) / mean(weights), world by world (W, C) each: that of terms - ratio x weights."""
+    """Error of mean(terms) / mean(weights), world by world (W, C) each: that of terms - ratio x weights.
+
+    Where hardly any world differs from the rest the ratio's own spread cannot be seen, and the numerator's is taken.
+    """
     mass = weights.mean(axis=0)
     ratio = terms.mean(axis=0) / mass
-    return (terms - ratio * weights).std(axis=0, ddof=1) / np.sqrt(len(terms)) / mass
+    differing = (weights != weights.min(axis=0)).sum(axis=0)
+    apart = np.where((differing > 0) & (differing < FEW_EVENTS), 0.0, ratio)
+    return (terms - apart * weights).std(axis=0, ddof=1) / np.sqrt(len(terms)) / mass
 
 
 def _evidence(view: View, arm: int, rival: int, used: np.ndarray, epsilon: float) -> Evidence:
