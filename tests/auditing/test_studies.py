@@ -198,8 +198,8 @@ def test_an_audit_covers_the_exact_values_over_200_seeds():
 def verdicts(rate: float, gap: float, *, n_worlds: int, n_seeds: int) -> dict[str, float]:
     """How often the stage is passed, failed and left open under ``user``."""
     own = market((0.0, -gap))
-    names = ("pass", "inconclusive", "fail")
-    counts = dict.fromkeys(names, 0.0)
+    counts = {"pass": 0.0, "inconclusive": 0.0, "fail": 0.0}
+    names = list(counts)
     for view in stage_views(range(n_seeds), n_worlds=n_worlds, rate=rate, gap=gap):
         code = judged(own, view, "user")["verdict"].isel(user=0, arm=1, rival=0).item()
         counts[names[code]] += 1 / n_seeds
