@@ -24,7 +24,7 @@ from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows,
 from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
 
 FORMAT = 1
-PlanKind = Literal["sampled", "theorem"]
+PlanKind = Literal["sampled", "theorem", "fixed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +359,7 @@ class Plan:
         if len(saturated) in (0, len(self.arms)):
             return np.ones(len(users))
         stage = self._by_arms.get(self._stands_for(saturated))
-        if self.kind == "theorem" or (stage is not None and not self.personalised):
+        if self.kind != "sampled" or (stage is not None and not self.personalised):
             return np.full(len(users), self.exploration_rate)
         if stage is None or stage.rule is None:
             free = self._is_free(users, saturated).astype(float)
