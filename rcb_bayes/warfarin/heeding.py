@@ -1,12 +1,17 @@
 r"""Any oracle, within what the users themselves would accept.
 
-Exploitation with another oracle than the users' own posterior mean may recommend what they hold to be worse. This policy
-lets the oracle choose among the arms that are within epsilon of the best by the *users'* posterior mean,
+Exploitation with another oracle than the users' own posterior mean may recommend what they hold to be worse. With
+:math:`g_i(x) = \max_j m_j(x) - m_i(x)` the gap by the *users'* posterior mean, this policy cuts the oracle's
+probabilities to
 
-.. math:: m_i(x) \ge \max_j m_j(x) - \epsilon,
+.. math::
 
-and gives what is cut to that best arm. The cut may depend on the data because it holds in every world by itself: given
-any history whatsoever, and so on average, no recommendation of exploitation costs a user more than epsilon.
+    p_i \to p_i 1\{g_i \le \epsilon\} \quad (\text{user}), \qquad
+    p_i \to p_i \min(1, \epsilon / (p_i g_i)) \quad (\text{proof}),
+
+and gives what is cut to the arm that users hold to be best. The cut may depend on the data because the constraint then
+holds given any history whatsoever, and so on average: a user who is told i loses at most epsilon by following
+(``user``), or at most epsilon times how rarely she is told so (``proof``).
 """
 
 from dataclasses import dataclass
@@ -18,9 +23,12 @@ from rcb_bayes.decisions import EXPLOIT, Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.history import History
 from rcb_bayes.kernel import pick
+from rcb_bayes.margins import as_notion
 from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.policies import Rcb
 from rcb_bayes.schema import FloatArray, is_number
+
+_TINY = 1e-300  # a gap of zero allows any probability
 
 
 class Heeding:
@@ -29,22 +37,24 @@ class Heeding:
     Parameters
     ----------
     inner : the algorithm, with any oracle; its cold start is left as it is
-    epsilon : what users put up with; the plan's unless given
+    epsilon, notion : what users put up with, in which sense; the plan's unless given
 
     Raises
     ------
     RcbError
-        A negative epsilon.
+        A negative epsilon, an unknown notion.
 
     Applicability
     -------------
     The users' posterior is frozen in each epoch, as the oracle is. The margin holds given the data of all earlier
-    epochs, for the notion ``user`` and so for the others; in the cold start the plan's rates answer for it.
+    epochs; ``user`` implies the other notions, and serves for ``definition``. In the cold start the plan's rates answer
+    for it.
     """
 
-    def __init__(self, inner: Rcb, *, epsilon: float | None = None) -> None:
+    def __init__(self, inner: Rcb, *, epsilon: float | None = None, notion: str | None = None) -> None:
         self.inner = inner
         self.epsilon = inner.plan.epsilon if epsilon is None else epsilon
+        self.notion = as_notion(notion or inner.plan.notion)
         if not (is_number(self.epsilon) and self.epsilon >= 0):
             raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
         market = inner.market
@@ -56,7 +66,7 @@ class Heeding:
     def recommend_proba(self, x: FloatArray) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         found = self.inner.recommend_proba(x).T
-        return self._cut(found, np.ascontiguousarray(x.T))[0].T if self.inner.exploitation is not None else found.T
+        return self.cut(found, np.ascontiguousarray(x.T))[0].T if self.inner.exploitation is not None else found.T
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """The inner algorithm's recommendations, cut; scores are the users' own in exploitation."""
@@ -64,7 +74,7 @@ class Heeding:
         n = len(found)
         if self.inner.exploitation is None:
             return found
-        probabilities, scores = self._cut(found.probabilities, features[:, :n])
+        probabilities, scores = self.cut(found.probabilities, features[:, :n])
         return Decisions(
             arm=pick(probabilities, uniforms[:n, 1]),
             stage=np.full(n, EXPLOIT, dtype=np.int8),
@@ -79,15 +89,18 @@ class Heeding:
         self._history.add(x[kept], decisions.arm[kept], reward[kept])
         self.inner.update(x, decisions, reward)
 
-    def _cut(self, probabilities: FloatArray, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def cut(self, probabilities: FloatArray, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Probabilities (K, n) without arms that users would not accept, and what users expect of each."""
         assert self.inner.exploitation is not None
         if self.inner.exploitation.epoch != self._epoch:
             self._predictor, self._epoch = self._users.fit(self._history), self.inner.exploitation.epoch
         assert self._predictor is not None  # just fitted
         expected = self._predictor.scores(features)
-        accepted = expected >= expected.max(axis=0) - self.epsilon
-        kept = np.where(accepted, probabilities, 0.0)
+        gap = expected.max(axis=0) - expected
+        if self.notion == "proof":
+            kept = np.minimum(probabilities, self.epsilon / np.maximum(gap, _TINY))
+        else:
+            kept = np.where(gap <= self.epsilon, probabilities, 0.0)
         return kept + (1.0 - kept.sum(axis=0)) * best_shares(expected, axis=0), expected
 
 
