@@ -55,45 +55,57 @@ def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> 
     return lambda made_for, seed: Heeding(Rcb(made_for, plan, oracle=joined, options=options))
 
 
-def practical_contenders(cohort: Cohort, market: Market, *, epsilon: float) -> list[Contender]:
+def practical_contenders(market: Market, *, epsilon: float) -> list[Contender]:
     """RCB with fixed plans, N 10, 20 and 30, and with other oracles at N = 20."""
     from sklearn.linear_model import LogisticRegression
 
     def plan(n: int, of: Market) -> Plan:
         return fixed_plan(of, n_per_arm=n, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
 
-    found = [_rcb(f"RCB, N = {n}", market, plan(n, market)) for n in PRACTICAL_N]
     twenty = plan(20, market)
-    logit = physician_market(cohort, rewards="logit")
-    laplace = PosteriorOracle(logit.prior, logit.noise, engine="laplace")
     classifier = SklearnOracle(estimator=LogisticRegression(C=10.0, max_iter=500))
     return [
-        *found,
+        *(_rcb(f"RCB, N = {n}", market, plan(n, market)) for n in PRACTICAL_N),
         _rcb("RCB, N = 20, ridge", market, twenty, oracle=RidgeOracle(penalty=0.1)),
         _rcb("RCB, N = 20, logistic classifier", market, twenty, oracle=classifier),
-        _rcb("RCB, N = 20, logit belief", logit, plan(20, logit), oracle=laplace),
         _rcb("RCB, N = 20, dose oracle", market, twenty, oracle=DoseOracle()),
     ]
 
 
-def other_contenders(cohort: Cohort, market: Market) -> list[Contender]:
-    """Bandits without incentives, and doses given beforehand."""
-    bandits: dict[str, PolicyMaker] = {
-        "greedy": lambda made_for, seed: Greedy(made_for, batch=_BATCH, seed=seed),
-        "LinUCB": lambda made_for, seed: LinUcb(made_for, batch=_BATCH, seed=seed),
-        "Thompson": lambda made_for, seed: LinThompson(made_for, batch=_BATCH, seed=seed),
-        "Lasso bandit": lambda made_for, seed: LassoBandit(made_for),
-    }
+def logit_contender(cohort: Cohort, *, epsilon: float) -> Contender:
+    """RCB at N = 20 whose belief is about the log odds of 0/1 rewards."""
+    market = physician_market(cohort, rewards="logit")
+    plan = fixed_plan(market, n_per_arm=20, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
+    laplace = PosteriorOracle(market.prior, market.noise, engine="laplace")
+    return _rcb("RCB, N = 20, logit belief", market, plan, oracle=laplace)
+
+
+def given_contenders(cohort: Cohort) -> list[Contender]:
+    """Doses given beforehand."""
     given = {
         "physician": always_medium(cohort),
         "clinical formula": formula_arms(cohort, formula="clinical"),
         "pharmacogenetic formula": formula_arms(cohort, formula="pharmacogenetic"),
         "offline logistic, out of fold": offline_arms(cohort),
     }
-    return [
-        *(Contender(name=name, kind="given", policy=arms) for name, arms in given.items()),
-        *(Contender(name=name, kind="bandit", policy=maker, market=market) for name, maker in bandits.items()),
-    ]
+    return [Contender(name=name, kind="given", policy=arms) for name, arms in given.items()]
+
+
+def bandit_contenders(market: Market) -> list[Contender]:
+    """Bandits without incentives."""
+    bandits: dict[str, PolicyMaker] = {
+        "greedy": lambda made_for, seed: Greedy(made_for, batch=_BATCH, seed=seed),
+        "LinUCB": lambda made_for, seed: LinUcb(made_for, batch=_BATCH, seed=seed),
+        "Thompson": lambda made_for, seed: LinThompson(made_for, batch=_BATCH, seed=seed),
+    }
+    return [Contender(name=name, kind="bandit", policy=maker, market=market) for name, maker in bandits.items()]
+
+
+def lasso_contender(market: Market) -> Contender:
+    """The Lasso bandit."""
+    return Contender(
+        name="Lasso bandit", kind="bandit", policy=lambda made_for, seed: LassoBandit(made_for), market=market
+    )
 
 
 def _rcb(name: str, market: Market, plan: Plan, *, oracle: Oracle | None = None) -> Contender:
