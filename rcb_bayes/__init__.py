@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rcb_bayes.covariates import Uniform as Uniform
     from rcb_bayes.errors import RcbError as RcbError
     from rcb_bayes.exploit import Exploiting as Exploiting
+    from rcb_bayes.fixed import fixed_plan as fixed_plan
     from rcb_bayes.gaps import estimate_gaps as estimate_gaps
     from rcb_bayes.gaps import estimate_separation as estimate_separation
     from rcb_bayes.gaps import gap_curve as gap_curve
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from rcb_bayes.theorem import regret_bound as regret_bound
     from rcb_bayes.theorem import theorem_plan as theorem_plan
     from rcb_bayes.tradeoffs import tradeoff as tradeoff
+    from rcb_bayes.warfarin import WarfarinResult as WarfarinResult
+    from rcb_bayes.warfarin import load_warfarin as load_warfarin
+    from rcb_bayes.warfarin import run_warfarin as run_warfarin
+    from rcb_bayes.warfarin import synthetic_cohort as synthetic_cohort
 
 _HOMES = {
     "Audit": "auditing",
@@ -82,15 +87,18 @@ _HOMES = {
     "Sphere": "covariates",
     "Statistics": "posterior",
     "Uniform": "covariates",
+    "WarfarinResult": "warfarin",
     "audit": "auditing",
     "calibrate": "calibration",
     "check_assumptions": "assumptions",
     "estimate_gaps": "gaps",
     "estimate_separation": "gaps",
     "fit_posterior": "posterior",
+    "fixed_plan": "fixed",
     "gallery": "prior",
     "gap_curve": "gaps",
     "load_prior": "prior",
+    "load_warfarin": "warfarin",
     "make_engine": "posterior",
     "plot_frontier": "plots",
     "plot_margins": "plots",
@@ -99,8 +107,10 @@ _HOMES = {
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
+    "run_warfarin": "warfarin",
     "simulate": "simulation",
     "summary_means": "posterior",
+    "synthetic_cohort": "warfarin",
     "theorem_plan": "theorem",
     "tradeoff": "tradeoffs",
 }

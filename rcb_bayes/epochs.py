@@ -14,7 +14,7 @@ from rcb_bayes.kernel import ipgs_probabilities, pick
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
 from rcb_bayes.posterior import Engine
-from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.worlds import Worlds, draw_rewards, noise_sd
 
@@ -116,9 +116,9 @@ class EpochWorlds:
             xty[:, arm], yty[:, arm] = draw_rewards(
                 xtx[:, arm], self.worlds.beta[:, arm], sigma, n=n[:, arm], rng=self._rng
             )
-        fresh = Statistics(xtx=xtx, xty=xty, yty=yty, n=n)
+        fresh = unchecked_statistics(xtx, xty, yty, n)
         before = self._all
-        self._all = Statistics(xtx=before.xtx + xtx, xty=before.xty + xty, yty=before.yty + yty, n=before.n + n)
+        self._all = unchecked_statistics(before.xtx + xtx, before.xty + xty, before.yty + yty, before.n + n)
         self._fed = fresh if self.options.feed == "last" else self._all
 
     def _rounds(self, worlds: slice, size: int, guard: FloatArray | None, xtx: FloatArray, n: FloatArray) -> None:

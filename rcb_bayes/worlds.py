@@ -19,7 +19,7 @@ from rcb_bayes.covariates import Covariates, Empirical, Gaussian
 from rcb_bayes.covariates.moments import spectrum
 from rcb_bayes.market import Market
 from rcb_bayes.noise import Noise
-from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.data import Rows, Statistics, unchecked_statistics
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray
 
@@ -82,7 +82,7 @@ def data_of_designs(
             xty[:, arm], yty[:, arm] = draw_rewards(
                 xtx[:, arm], worlds.beta[:, arm], sigma, n=x.shape[1], rng=streams[arm]
             )
-        return Statistics(xtx=xtx, xty=xty, yty=yty, n=n)
+        return unchecked_statistics(xtx, xty, yty, n)
     rewards = [
         market.noise.sample((x @ worlds.beta[:, arm, :, None])[..., 0], rng=streams[arm]) for arm, x in designs.items()
     ]
@@ -128,7 +128,7 @@ def _simulate_statistics(
             continue
         xtx[:, arm] = sample_grams(market.covariates, n=n, n_sets=w, rng=stream)
         xty[:, arm], yty[:, arm] = draw_rewards(xtx[:, arm], worlds.beta[:, arm], sigma, n=n, rng=stream)
-    return Statistics(xtx=xtx, xty=xty, yty=yty, n=np.broadcast_to(n_per_arm.astype(float), (w, k)))
+    return unchecked_statistics(xtx, xty, yty, np.broadcast_to(n_per_arm.astype(float), (w, k)))
 
 
 def draw_rewards(

@@ -9,7 +9,7 @@ from rcb_bayes.choice import best_shares
 from rcb_bayes.decisions import EXPLOIT, Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.history import History
-from rcb_bayes.kernel import linear_scores, pick
+from rcb_bayes.kernel import pick
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.warfarin.cohort import Cohort, bucket
@@ -127,7 +127,7 @@ class LassoBandit:
         return None
 
     def _probabilities(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
-        first, scores = (linear_scores(self._weights[k], features) + self._offsets[k] for k in (0, 1))
+        first, scores = (self._weights[k] @ features + self._offsets[k] for k in (0, 1))
         arm = self._forced_arm()
         if arm is not None:
             out = np.zeros(scores.shape)
@@ -138,9 +138,7 @@ class LassoBandit:
 
     def _renew(self, arm: int) -> None:
         later = self.penalty * sqrt((log(self.rounds + 1) + log(self.n_features)) / (self.rounds + 1))
-        for k, (history, penalty) in enumerate(
-            ((self._forced_history, self.penalty), (self._history, later))
-        ):
+        for k, (history, penalty) in enumerate(((self._forced_history, self.penalty), (self._history, later))):
             n = int(history.n[arm])
             if n > (1.0 + _GROWTH) * self._fitted_at[k, arm]:
                 x, arms, reward = history.rows()

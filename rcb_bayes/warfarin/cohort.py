@@ -86,9 +86,7 @@ class Cohort:
     def describe(self) -> str:
         """The cohort in a line or two."""
         what = "SYNTHETIC patients" if self.is_synthetic else f"patients of {self.source}"
-        shares = ", ".join(
-            f"{arm} {100 * n / len(self):.1f} %" for arm, n in zip(ARMS, self.counts, strict=True)
-        )
+        shares = ", ".join(f"{arm} {100 * n / len(self):.1f} %" for arm, n in zip(ARMS, self.counts, strict=True))
         return (
             f"{self.n_read:,} {what}, {len(self):,} with a dose, {self.features.shape[1]} features; {shares}; "
             f"always medium errs in {100 * (1 - self.counts[MEDIUM] / len(self)):.1f} %"
@@ -107,14 +105,12 @@ def as_cohort(
     table: "pd.DataFrame", *, source: str, rule: Rule = "below_21", missing_indicators: bool = False
 ) -> Cohort:
     """A table of patients as a cohort: those without a dose are left out."""
-    dosed = table[table["dose"].notna()].reset_index(drop=True)
+    dosed = table.loc[table["dose"].notna().to_numpy()].reset_index(drop=True)
     if dosed.empty:
         raise DataError(f"{source} has no patient with a therapeutic dose.")
     arm = bucket(dosed["dose"].to_numpy(dtype=float), rule=rule)
     features, names = patient_features(dosed, missing_indicators=missing_indicators)
-    return Cohort(
-        table=dosed, features=features, names=names, arm=arm, rule=rule, n_read=len(table), source=source
-    )
+    return Cohort(table=dosed, features=features, names=names, arm=arm, rule=rule, n_read=len(table), source=source)
 
 
 def load_warfarin(path: str | Path, *, rule: Rule = "below_21", missing_indicators: bool = False) -> Cohort:

@@ -18,7 +18,7 @@ from rcb_bayes.warfarin.heeding import Heeding, WithSpread
 from rcb_bayes.warfarin.replay import PolicyMaker
 
 SPREAD_MULTIPLE = 30.0
-"""Exploitation's spread, in multiples of the posterior one, which explores far too much over a few thousand patients."""
+"""Exploitation's spread, in multiples of the posterior one, which explores too much over a few thousand patients."""
 
 PRACTICAL_N = (10, 20, 30)
 PRACTICAL_RATE = 0.4
@@ -41,7 +41,9 @@ class Contender:
     market: Market | None = None
 
 
-def rcb_policy(market: Market, plan: Plan, *, oracle: Oracle | None = None, multiple: float = SPREAD_MULTIPLE) -> PolicyMaker:
+def rcb_policy(
+    market: Market, plan: Plan, *, oracle: Oracle | None = None, multiple: float = SPREAD_MULTIPLE
+) -> PolicyMaker:
     """RCB by a plan; an oracle without a posterior takes its spread from the physician's."""
     joined = oracle if oracle is None or _has_posterior(oracle) else WithSpread(oracle, _posterior(market))
     options = Exploiting(spread_multiple=multiple)

@@ -4,9 +4,9 @@ The square root of the weekly dose is normal around a linear predictor,
 
 .. math:: \sqrt{dose} = c + x'\theta + s z, \qquad \theta \sim N(0, v I),
 
-so that a reward of 1 says that the dose lies in the bucket that was tried and a reward of 0 that it does not. Three arms
-share one theta: what is learnt of one is learnt of all. The mode of theta's posterior gives the probability of each
-bucket.
+so that a reward of 1 says that the dose lies in the bucket that was tried, and a reward of 0 that it does not. Three
+arms share one theta: what is learnt of one is learnt of all. The mode of theta's posterior gives the probability of
+each bucket.
 """
 
 from dataclasses import dataclass
@@ -98,9 +98,7 @@ class DosePredictor:
         return None
 
 
-def _log_likelihood(
-    eta: FloatArray, lower: FloatArray, upper: FloatArray, hit: FloatArray
-) -> tuple[float, FloatArray]:
+def _log_likelihood(eta: FloatArray, lower: FloatArray, upper: FloatArray, hit: FloatArray) -> tuple[float, FloatArray]:
     """Sum of hit log p + (1 - hit) log(1 - p), p = Phi(upper - eta) - Phi(lower - eta), and its slope in eta, (n,)."""
     from scipy.special import ndtr
 

@@ -24,8 +24,8 @@ LARGEST = 2.0
 NORM = 6.0
 """Features are divided by this.
 
-At most 28 dummies are one (intercept, sex, race, ethnicity, age, eight reasons, four diagnoses, three medications, eight
-genotypes) and height and weight give 4 each: |x|^2 <= 36.
+At most 28 dummies are one (intercept, sex, race, ethnicity, age, eight reasons, four diagnoses, three medications,
+eight genotypes) and height and weight give 4 each: |x|^2 <= 36.
 """
 
 _DIAGNOSES = ("diabetes", "heart_failure", "valve_replacement", "smoker")
@@ -69,7 +69,7 @@ def patient_features(table: "pd.DataFrame", *, missing_indicators: bool = False)
     return rows / NORM, tuple(columns)
 
 
-def _dummies(table: "pd.DataFrame", name: str, levels: "tuple[str, ...] | list[str]") -> dict[str, np.ndarray]:
+def _dummies(table: "pd.DataFrame", name: str, levels: tuple[str, ...]) -> dict[str, np.ndarray]:
     return {f"{name}={level}": (table[name] == level).to_numpy() for level in levels}
 
 

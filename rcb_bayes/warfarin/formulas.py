@@ -60,6 +60,7 @@ _NEIGHBOURS = (
     ("1173", {"C/C": "G/G", "C/T": "A/G", "T/T": "A/A"}, True),
     ("1542", {"G/G": "G/G", "C/G": "A/G", "C/C": "A/A"}, False),
 )
+_INDUCERS = ("carbamazepine", "phenytoin", "rifampin")
 _TYPICAL_DECADE = 6.0
 
 
@@ -77,39 +78,44 @@ def formula_dose(table: "pd.DataFrame", *, formula: FormulaName = "pharmacogenet
     for race in ("Asian", "Black or African American"):
         root += c[race] * (table["race"] == race).to_numpy()
     root += c["no race"] * table["race"].isna().to_numpy()
-    inducer = (table[["carbamazepine", "phenytoin", "rifampin"]] == 1).any(axis=1).to_numpy()
-    root += c["inducer"] * inducer + c["amiodarone"] * (table["amiodarone"] == 1).to_numpy()
+    taken = {name: (table[name] == 1).to_numpy() for name in (*_INDUCERS, "amiodarone")}
+    root += c["inducer"] * np.any([taken[name] for name in _INDUCERS], axis=0) + c["amiodarone"] * taken["amiodarone"]
     if formula == "pharmacogenetic":
-        root += _coefficients(imputed_vkorc1(table), _VKORC1)
-        root += _coefficients(table["cyp2c9"], _CYP2C9)
+        root += _looked_up(imputed_vkorc1(table), _VKORC1)
+        root += _looked_up(table["cyp2c9"].to_numpy(), _CYP2C9)
     return np.maximum(root, 0.0) ** 2
 
 
-def imputed_vkorc1(table: "pd.DataFrame") -> "pd.Series":
+def imputed_vkorc1(table: "pd.DataFrame") -> np.ndarray:
     """VKORC1 -1639, from 2255, 1173 or 1542 where it was not measured.
 
     1173 is as good as the same place in everybody; the other two are used unless the patient is Black or of unknown
     race, as the consortium did.
     """
-    found = table["vkorc1_-1639"].copy()
-    known_race = table["race"].notna() & (table["race"] != "Black or African American")
+    found = [level if isinstance(level, str) else None for level in table["vkorc1_-1639"]]
+    known_race = [isinstance(race, str) and race != "Black or African American" for race in table["race"]]
     for place, meaning, for_all in _NEIGHBOURS:
-        other = table[f"vkorc1_{place}"].map(meaning)
-        found = found.where(found.notna() | ~(known_race | for_all), other)
-    return found
+        others = table[f"vkorc1_{place}"]
+        found = [
+            meaning.get(other) if own is None and (known or for_all) else own
+            for own, other, known in zip(found, others, known_race, strict=True)
+        ]
+    return np.array(found, dtype=object)
 
 
 def decades(table: "pd.DataFrame") -> FloatArray:
     """Age in decades, 1 for 10 to 19; 6 where it is not known."""
-    return table["age"].map({age: k + 1.0 for k, age in enumerate(AGES)}).fillna(_TYPICAL_DECADE).to_numpy(dtype=float)
+    numbers: dict[str | None, float] = {age: k + 1.0 for k, age in enumerate(AGES)}
+    return _looked_up(table["age"].to_numpy(), numbers | {None: _TYPICAL_DECADE})
 
 
 def is_complete(table: "pd.DataFrame") -> np.ndarray:
     """Patients of whom nothing is missing that the pharmacogenetic formula asks for, (n,)."""
-    plain = table[["age", "height", "weight", "cyp2c9"]].notna().all(axis=1)
-    return (plain & imputed_vkorc1(table).notna()).to_numpy()
+    plain = [table[name].notna().to_numpy() for name in ("age", "height", "weight", "cyp2c9")]
+    typed = np.array([level is not None for level in imputed_vkorc1(table)])
+    return np.all(np.stack([*plain, typed]), axis=0)
 
 
-def _coefficients(genotypes: "pd.Series", values: dict[str | None, float]) -> FloatArray:
-    known = {level: value for level, value in values.items() if level is not None}
-    return genotypes.map(known).fillna(values[None]).to_numpy(dtype=float)
+def _looked_up(levels: np.ndarray, values: dict[str | None, float]) -> FloatArray:
+    """The value of each level; that of None where it has none."""
+    return np.array([values.get(level, values[None]) for level in levels], dtype=float)

@@ -12,8 +12,8 @@ from rcb_bayes.warfarin.contenders import SPREAD_MULTIPLE, heeding_rcb
 from rcb_bayes.warfarin.pointwise import pointwise_margin
 
 _COLD_WORLDS = 500
-_EPOCH_WORLDS = 300
-_POINTWISE_WORLDS = 20
+_EPOCH_WORLDS = 250
+_POINTWISE_WORLDS = 10
 
 
 def audit_rows(

@@ -110,7 +110,9 @@ def _plan_line(row: "xr.Dataset") -> str:
     )
     if not bool(row["feasible"]):
         return f"{what}: out of reach. {row['reason'].item()}"
-    return f"{what}: rate {float(row['exploration_rate']):.3g}, cold start {float(row['expected_cold_start']):,.0f} rounds"
+    return (
+        f"{what}: rate {float(row['exploration_rate']):.3g}, cold start {float(row['expected_cold_start']):,.0f} rounds"
+    )
 
 
 def _audit_line(row: "xr.Dataset") -> str:

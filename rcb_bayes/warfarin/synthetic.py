@@ -1,10 +1,24 @@
 """A SYNTHETIC cohort: made-up patients who resemble the consortium's as a group, and nobody in particular.
 
-Each patient is drawn from rounded marginals by ancestry (age, sex, height, weight, diagnoses, medications, what was not
-recorded), genotypes from published allele frequencies (1000 Genomes: VKORC1 -1639A 5 / 39 / 89 %, CYP2C9*2 1 / 12 / 0 %,
-CYP2C9*3 0 / 7 / 3 % in African, European and East Asian people), VKORC1 as haplotypes, and the square root of the weekly
-dose from the published pharmacogenetic formula plus a residual of sd 1.0. Some doses are rounded to half a milligram a
-day, as prescriptions are, so that many sit on a bucket's bound.
+Each patient is drawn from rounded marginals by ancestry (age, sex, height, weight, diagnoses, medications, what was
+not recorded), genotypes from allele frequencies near the published ones (1000 Genomes: VKORC1 -1639A 5 / 39 / 89 %,
+CYP2C9*2 1 / 12 / 0 %, CYP2C9*3 0 / 7 / 3 % in African, European and East Asian people; African Americans have twice the
+first), VKORC1 as haplotypes, and the square root of the weekly dose from the published pharmacogenetic formula plus a
+residual of sd 1.0. Some doses are rounded to half a milligram a day, as prescriptions are, so that many sit on a
+bucket's bound. Side by side, rule "below_21" (synthetic: seed 0):
+
+=====================================  ============  ============
+figure                                 real          SYNTHETIC
+=====================================  ============  ============
+patients, with a dose                  5,700, 5,528  5,700, 5,523
+low / medium / high, %                 27 / 60 / 13  26 / 62 / 12
+always-medium error                    .397          .385
+clinical formula, error                .365          .362
+pharmacogenetic formula, error         .317          .313
+ridge, in sample, error                .327          .335
+multinomial logit, out of fold, error  .311          .330
+doses of exactly 21, of exactly 49     340, 50       302, 96
+=====================================  ============  ============
 
 It serves where the real file is not at hand. What is learnt from it about warfarin is what its author put in.
 """
@@ -154,7 +168,7 @@ def synthetic_patients(n_patients: int = N_PATIENTS, *, seed: int = 0) -> "pd.Da
     table["id"] = [f"SYNTHETIC{k:05d}" for k in range(n)]
     table.loc[rng.random(n) < _NO_DOSE, "dose"] = np.nan
     table = table.astype({name: float for name in ("height", "weight", "dose", *YES_NO)})
-    return table[list(column_parsers())].reset_index(drop=True)
+    return table.reindex(columns=list(column_parsers())).reset_index(drop=True)
 
 
 def synthetic_cohort(

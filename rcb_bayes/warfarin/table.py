@@ -22,7 +22,7 @@ AGES = ("10 - 19", "20 - 29", "30 - 39", "40 - 49", "50 - 59", "60 - 69", "70 - 
 SEXES = ("male", "female")
 RACES = ("White", "Asian", "Black or African American")
 ETHNICITIES = ("Hispanic or Latino", "not Hispanic or Latino")
-CYP2C9 = "*1/*1 *1/*2 *1/*3 *2/*2 *2/*3 *3/*3 *1/*5 *1/*6 *1/*11 *1/*13 *1/*14".split()
+CYP2C9 = ("*1/*1", "*1/*2", "*1/*3", "*2/*2", "*2/*3", "*3/*3", "*1/*5", "*1/*6", "*1/*11", "*1/*13", "*1/*14")
 VKORC1 = {
     "-1639": ("A/A", "A/G", "G/G"),
     "497": ("G/G", "G/T", "T/T"),
@@ -94,9 +94,7 @@ def read_patients(path: str | Path) -> "pd.DataFrame":
     return parse_cells(header, numbered, source=path.name)
 
 
-def parse_cells(
-    header: Sequence[str], numbered: Sequence[tuple[int, Sequence[str]]], *, source: str
-) -> "pd.DataFrame":
+def parse_cells(header: Sequence[str], numbered: Sequence[tuple[int, Sequence[str]]], *, source: str) -> "pd.DataFrame":
     """Cells of lines, numbered as in the file, as a table of patients."""
     import pandas as pd
 
