@@ -7,7 +7,9 @@ For each bucket i the rewards of the first half, known from the doses, are taken
 with :math:`\sigma_i` and :math:`\tau_i` where the marginal likelihood is largest (empirical Bayes). Past patients
 count for a share of one each (a power prior), so that a physician still has something to learn:
 
-.. math:: C_i = (\alpha X'X / \sigma_i^2 + I / \tau_i^2)^{-1}, \qquad \beta_i \sim N(\alpha C_i X'y_i / \sigma_i^2, C_i).
+.. math::
+
+    C_i = (\alpha X'X / \sigma_i^2 + I / \tau_i^2)^{-1}, \qquad \beta_i \sim N(\alpha C_i X'y_i / \sigma_i^2, C_i).
 """
 
 from dataclasses import dataclass
@@ -33,6 +35,8 @@ from rcb_bayes.warfarin.replay import replay
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_RESERVE = 0.95  # of epsilon is planned for: under a firm belief nothing varies, and a plan would sit on its bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -140,7 +144,8 @@ def run_learned(
 
     Parameters
     ----------
-    epsilon, notion, n_per_arm, n_worlds : of the sampled plan, see ``calibrate``
+    epsilon, notion : what the audit judges by; the plan is made for 95 % of this epsilon
+    n_per_arm, n_worlds : of the sampled plan, see ``calibrate``
     discount : see ``learn_belief``
 
     Raises
@@ -164,7 +169,7 @@ def run_learned(
     checks = tuple(check_assumptions(market, n_per_arm=n_per_arm, seed=seed))
     plan = calibrate(
         market,
-        epsilon=epsilon,
+        epsilon=_RESERVE * epsilon,
         notion=notion,
         personalised=notion != "definition",
         n_per_arm=n_per_arm,
@@ -178,7 +183,9 @@ def run_learned(
     found = None
     if plan.feasible:
         options = Exploiting(spread_multiple=SPREAD_MULTIPLE)
-        found = audit(market, plan, horizon=len(coming), n_worlds=n_worlds, options=options, seed=seed + 1)
+        found = audit(
+            market, plan, horizon=len(coming), n_worlds=n_worlds, epsilon=epsilon, options=options, seed=seed + 1
+        )
         runs = replay(coming, rcb_policy(market, plan), market=market, n_permutations=n_permutations, seed=seed)
         figures["RCB"] = replay_metrics(runs)
     index = xr.DataArray(list(figures), dims="policy", name="policy")
@@ -203,12 +210,15 @@ def _largest_evidence(values: FloatArray, moment: FloatArray, total: float, n: i
     lead, square = values[seen], moment[seen] ** 2 / values[seen]  # squares of y's coordinates
     rest, m = max(total - float(square.sum()), 1e-12), n - int(seen.sum())
 
-    def negative(logs: FloatArray) -> float:
+    def negative(logs: FloatArray) -> tuple[float, FloatArray]:
         noise, spread = np.exp(logs)
         v = noise + spread * lead
-        return float(0.5 * (np.log(v).sum() + (square / v).sum() + m * np.log(noise) + rest / noise))
+        value = 0.5 * (np.log(v).sum() + (square / v).sum() + m * np.log(noise) + rest / noise)
+        slope = 0.5 * (1.0 / v - square / v**2)  # of each direction's term, in its variance
+        return float(value), np.array([noise * slope.sum() + 0.5 * (m - rest / noise), spread * float(slope @ lead)])
 
-    start = np.log([total / n, 1.0])
-    found = minimize(negative, start, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-6, "maxiter": 2000})
+    start, reach = np.log([total / n, 1.0]), np.log(1e8)
+    bounds = [(middle - reach, middle + reach) for middle in start]
+    found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-8})
     noise, spread = np.exp(found.x)
     return float(noise), float(spread)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rcb_bayes.errors import DataError
 from rcb_bayes.schema import suggestion
 
@@ -116,10 +118,20 @@ def parse_cells(header: Sequence[str], numbered: Sequence[tuple[int, Sequence[st
         rows.append(row)
     if not rows:
         raise DataError(f"{source} has column names but no patients.")
-    table = pd.DataFrame(rows, columns=list(parsers))
-    numbers = ["height", "weight", "dose", *YES_NO]
-    table[numbers] = table[numbers].astype(float)
-    return table
+    return as_patients(pd.DataFrame(rows))
+
+
+def as_patients(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Our columns in our order: numbers as floats with NaN, texts as objects with None for what is not known."""
+    import pandas as pd
+
+    numbers = {"height", "weight", "dose", *YES_NO}
+    columns: dict[str, np.ndarray] = {}
+    for name in column_parsers():
+        column = table[name].to_numpy(dtype=object).copy()
+        column[table[name].isna().to_numpy()] = np.nan if name in numbers else None
+        columns[name] = column.astype(float) if name in numbers else column
+    return pd.DataFrame(columns).astype({name: object for name in columns if name not in numbers})
 
 
 def _check_patient(patient: str | None, seen: dict[str, int], *, line: int, source: str) -> None:
