@@ -81,6 +81,10 @@ if TYPE_CHECKING:
     from rcb_bayes.theorem import regret_bound as regret_bound
     from rcb_bayes.theorem import theorem_plan as theorem_plan
     from rcb_bayes.tradeoffs import tradeoff as tradeoff
+    from rcb_bayes.warfarin import WarfarinResult as WarfarinResult
+    from rcb_bayes.warfarin import load_warfarin as load_warfarin
+    from rcb_bayes.warfarin import run_warfarin as run_warfarin
+    from rcb_bayes.warfarin import synthetic_cohort as synthetic_cohort
 
 _HOMES = {
     "AlwaysArm": "baselines",
@@ -121,6 +125,7 @@ _HOMES = {
     "Statistics": "posterior",
     "Uniform": "covariates",
     "WarmThompson": "baselines",
+    "WarfarinResult": "warfarin",
     "audit": "auditing",
     "audit_log": "auditing",
     "audit_types": "auditing",
@@ -134,6 +139,7 @@ _HOMES = {
     "gallery": "prior",
     "gap_curve": "gaps",
     "load_prior": "prior",
+    "load_warfarin": "warfarin",
     "make_engine": "posterior",
     "plot_compliance": "plots",
     "plot_coverage": "plots",
@@ -151,8 +157,10 @@ _HOMES = {
     "posterior_means": "posterior",
     "regret_bound": "theorem",
     "report": "reporting",
+    "run_warfarin": "warfarin",
     "simulate": "simulation",
     "summary_means": "posterior",
+    "synthetic_cohort": "warfarin",
     "theorem_plan": "theorem",
     "tradeoff": "tradeoffs",
 }

@@ -146,7 +146,9 @@ def draw_rewards(
     c = root * b + sigma[:, None] * inside * z
     outside = np.maximum(n - inside.sum(axis=1), 0)
     left = 2.0 * rng.standard_gamma(0.5 * outside)  # chi-square, and 0 where no degree of freedom is left
-    return (vectors @ (root * c)[..., None])[..., 0], (c**2).sum(axis=1) + sigma**2 * left
+    xty = (vectors @ (root * c)[..., None])[..., 0]
+    xty[np.diagonal(grams, axis1=1, axis2=2) == 0.0] = 0.0  # a feature that no user has: not rounding, but nothing
+    return xty, (c**2).sum(axis=1) + sigma**2 * left
 
 
 def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator) -> Rows:

@@ -280,3 +280,17 @@ def test_no_samples_at_all_are_empty_rows() -> None:
     assert isinstance(data, Rows)
     assert data.x.shape == (3, 0, 2)
     assert not data.n.any()
+
+
+def test_a_feature_that_no_user_has_tells_nothing() -> None:
+    """Dummies: many a column of a small design is zero, and X'y there is zero to the last bit."""
+    rows = np.eye(40)[:, :30] + np.eye(40)[:, 5:35]
+    market = Market(prior=Prior.gaussian(np.zeros((2, 30)), 0.4), covariates=Empirical(rows), noise=GaussianNoise(0.05))
+    rng = np.random.default_rng(0)
+    drawn = draw_worlds(market.prior, 200, rng=rng)
+    data = simulate_data(drawn, market, n_per_arm=np.array([8.0, 8.0]), rng=rng)
+    assert isinstance(data, Statistics)
+    absent = np.diagonal(data.xtx, axis1=2, axis2=3) == 0.0
+    assert absent.any()
+    assert (data.xty[absent] == 0.0).all()
+    Statistics(xtx=data.xtx, xty=data.xty, yty=data.yty, n=data.n)  # what simulation skips, these data pass

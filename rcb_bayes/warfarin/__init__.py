@@ -1,0 +1,30 @@
+"""The warfarin study: patients, real or made up, RCB and others replayed over them, audits by a physician's belief."""
+
+from rcb_bayes.warfarin.beliefs import physician_market
+from rcb_bayes.warfarin.cohort import Cohort, load_warfarin
+from rcb_bayes.warfarin.dose_oracle import DoseOracle
+from rcb_bayes.warfarin.experiment import run_warfarin
+from rcb_bayes.warfarin.heeding import Heeding
+from rcb_bayes.warfarin.learned import learn_belief, run_learned
+from rcb_bayes.warfarin.plots import plot_confusion, plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
+from rcb_bayes.warfarin.replay import replay
+from rcb_bayes.warfarin.result import WarfarinResult
+from rcb_bayes.warfarin.synthetic import synthetic_cohort
+
+__all__ = [
+    "Cohort",
+    "DoseOracle",
+    "Heeding",
+    "WarfarinResult",
+    "learn_belief",
+    "load_warfarin",
+    "physician_market",
+    "plot_confusion",
+    "plot_fraction_incorrect",
+    "plot_warfarin_gain",
+    "plot_warfarin_regret",
+    "replay",
+    "run_learned",
+    "run_warfarin",
+    "synthetic_cohort",
+]

@@ -1,0 +1,123 @@
+"""Who is replayed: RCB with several plans and oracles, bandits without incentives, and doses given beforehand."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.baselines import Greedy, LinThompson, LinUcb
+from rcb_bayes.exploit import Exploiting
+from rcb_bayes.fixed import fixed_plan
+from rcb_bayes.market import Market
+from rcb_bayes.oracle import Oracle, PosteriorOracle, RidgeOracle, SklearnOracle
+from rcb_bayes.plan import Plan
+from rcb_bayes.policies import Rcb
+from rcb_bayes.warfarin.baselines import LassoBandit, formula_arms, offline_arms
+from rcb_bayes.warfarin.beliefs import always_medium, physician_market
+from rcb_bayes.warfarin.cohort import Cohort
+from rcb_bayes.warfarin.dose_oracle import DoseOracle
+from rcb_bayes.warfarin.heeding import Heeding, WithSpread
+from rcb_bayes.warfarin.replay import PolicyMaker
+
+SPREAD_MULTIPLE = 30.0
+"""Exploitation's spread, in multiples of the posterior one, which explores too much over a few thousand patients."""
+
+PRACTICAL_N = (10, 20, 30)
+PRACTICAL_RATE = 0.4
+_BATCH = 50  # patients after which bandits that learn at every round are renewed here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contender:
+    """A policy to be replayed.
+
+    Attributes
+    ----------
+    policy : a policy for the market, or the arm of each patient
+    kind : "rcb", "bandit" (no incentives) or "given" (no learning)
+    """
+
+    name: str
+    kind: str
+    policy: PolicyMaker | np.ndarray
+    market: Market | None = None
+
+
+def rcb_policy(
+    market: Market, plan: Plan, *, oracle: Oracle | None = None, multiple: float = SPREAD_MULTIPLE
+) -> PolicyMaker:
+    """RCB by a plan; an oracle without a posterior takes its spread from the physician's."""
+    joined = oracle if oracle is None or _has_posterior(oracle) else WithSpread(oracle, _posterior(market))
+    options = Exploiting(spread_multiple=multiple)
+    return lambda made_for, seed: Rcb(made_for, plan, oracle=joined, options=options)
+
+
+def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> PolicyMaker:
+    """RCB by a plan with any oracle, the dose's unless given, cut to what the physician accepts."""
+    joined = WithSpread(oracle or DoseOracle(), _posterior(market))
+    options = Exploiting(spread_multiple=SPREAD_MULTIPLE, guard=False)
+    return lambda made_for, seed: Heeding(Rcb(made_for, plan, oracle=joined, options=options))
+
+
+def practical_contenders(market: Market, *, epsilon: float) -> list[Contender]:
+    """RCB with fixed plans, N 10, 20 and 30, and with other oracles at N = 20."""
+    from sklearn.linear_model import LogisticRegression
+
+    def plan(n: int, of: Market) -> Plan:
+        return fixed_plan(of, n_per_arm=n, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
+
+    twenty = plan(20, market)
+    classifier = SklearnOracle(estimator=LogisticRegression(C=10.0, max_iter=500))
+    return [
+        *(_rcb(f"RCB, N = {n}", market, plan(n, market)) for n in PRACTICAL_N),
+        _rcb("RCB, N = 20, ridge", market, twenty, oracle=RidgeOracle(penalty=0.1)),
+        _rcb("RCB, N = 20, logistic classifier", market, twenty, oracle=classifier),
+        _rcb("RCB, N = 20, dose oracle", market, twenty, oracle=DoseOracle()),
+    ]
+
+
+def logit_contender(cohort: Cohort, *, epsilon: float) -> Contender:
+    """RCB at N = 20 whose belief is about the log odds of 0/1 rewards."""
+    market = physician_market(cohort, rewards="logit")
+    plan = fixed_plan(market, n_per_arm=20, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
+    laplace = PosteriorOracle(market.prior, market.noise, engine="laplace")
+    return _rcb("RCB, N = 20, logit belief", market, plan, oracle=laplace)
+
+
+def given_contenders(cohort: Cohort) -> list[Contender]:
+    """Doses given beforehand."""
+    given = {
+        "physician": always_medium(cohort),
+        "clinical formula": formula_arms(cohort, formula="clinical"),
+        "pharmacogenetic formula": formula_arms(cohort, formula="pharmacogenetic"),
+        "offline logistic, out of fold": offline_arms(cohort),
+    }
+    return [Contender(name=name, kind="given", policy=arms) for name, arms in given.items()]
+
+
+def bandit_contenders(market: Market) -> list[Contender]:
+    """Bandits without incentives."""
+    bandits: dict[str, PolicyMaker] = {
+        "greedy": lambda made_for, seed: Greedy(made_for, batch=_BATCH, seed=seed),
+        "LinUCB": lambda made_for, seed: LinUcb(made_for, batch=_BATCH, seed=seed),
+        "Thompson": lambda made_for, seed: LinThompson(made_for, batch=_BATCH, seed=seed),
+    }
+    return [Contender(name=name, kind="bandit", policy=maker, market=market) for name, maker in bandits.items()]
+
+
+def lasso_contender(market: Market) -> Contender:
+    """The Lasso bandit."""
+    return Contender(
+        name="Lasso bandit", kind="bandit", policy=lambda made_for, seed: LassoBandit(made_for), market=market
+    )
+
+
+def _rcb(name: str, market: Market, plan: Plan, *, oracle: Oracle | None = None) -> Contender:
+    return Contender(name=name, kind="rcb", policy=rcb_policy(market, plan, oracle=oracle), market=market)
+
+
+def _posterior(market: Market) -> PosteriorOracle:
+    return PosteriorOracle(market.platform_prior, market.noise, read="engine")
+
+
+def _has_posterior(oracle: Oracle) -> bool:
+    return isinstance(oracle, (PosteriorOracle, WithSpread))

@@ -1,0 +1,133 @@
+r"""Any oracle, within what the users themselves would accept.
+
+Exploitation with another oracle than the users' own posterior mean may recommend what they hold to be worse. With
+:math:`g_i(x) = \max_j m_j(x) - m_i(x)` the gap by the *users'* posterior mean, this policy cuts the oracle's
+probabilities to
+
+.. math::
+
+    p_i \to p_i 1\{g_i \le \epsilon\} \quad (\text{user}), \qquad
+    p_i \to p_i \min(1, \epsilon / (p_i g_i)) \quad (\text{proof}),
+
+and gives what is cut to the arm that users hold to be best. The cut may depend on the data because the constraint then
+holds given any history whatsoever, and so on average: a user who is told i loses at most epsilon by following
+(``user``), or at most epsilon times how rarely she is told so (``proof``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.choice import best_shares
+from rcb_bayes.decisions import EXPLOIT, Decisions
+from rcb_bayes.errors import RcbError
+from rcb_bayes.history import History
+from rcb_bayes.kernel import pick
+from rcb_bayes.margins import as_notion
+from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor
+from rcb_bayes.policies import Rcb
+from rcb_bayes.schema import FloatArray, is_number
+
+_TINY = 1e-300  # a gap of zero allows any probability
+
+
+class Heeding:
+    """RCB whose exploitation recommends nothing that users hold to be worse by more than epsilon.
+
+    Parameters
+    ----------
+    inner : the algorithm, with any oracle; its cold start is left as it is
+    epsilon, notion : what users put up with, in which sense; the plan's unless given
+
+    Raises
+    ------
+    RcbError
+        A negative epsilon, an unknown notion.
+
+    Applicability
+    -------------
+    The users' posterior is frozen in each epoch, as the oracle is. The margin holds given the data of all earlier
+    epochs; ``user`` implies the other notions, and serves for ``definition``. In the cold start the plan's rates answer
+    for it.
+    """
+
+    def __init__(self, inner: Rcb, *, epsilon: float | None = None, notion: str | None = None) -> None:
+        self.inner = inner
+        self.epsilon = inner.plan.epsilon if epsilon is None else epsilon
+        self.notion = as_notion(notion or inner.plan.notion)
+        if not (is_number(self.epsilon) and self.epsilon >= 0):
+            raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+        market = inner.market
+        self._users = PosteriorOracle(market.prior, market.noise, read="engine")
+        self._history = History(market.n_arms, market.n_features, keep_rows=self._users.needs_rows)
+        self._epoch = -1
+        self._predictor: Predictor | None = None
+
+    def recommend_proba(self, x: FloatArray) -> FloatArray:
+        """Probability of each arm for each user now, (n, d) -> (n, K)."""
+        found = self.inner.recommend_proba(x).T
+        return self.cut(found, np.ascontiguousarray(x.T))[0].T if self.inner.exploitation is not None else found.T
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """The inner algorithm's recommendations, cut; scores are the users' own in exploitation."""
+        found = self.inner.decide(x, features, uniforms)
+        n = len(found)
+        if self.inner.exploitation is None:
+            return found
+        probabilities, scores = self.cut(found.probabilities, features[:, :n])
+        return Decisions(
+            arm=pick(probabilities, uniforms[:n, 1]),
+            stage=np.full(n, EXPLOIT, dtype=np.int8),
+            counted=found.counted,
+            probabilities=probabilities,
+            scores=scores,
+        )
+
+    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Learn as the inner algorithm does."""
+        kept = np.flatnonzero(decisions.counted)
+        self._history.add(x[kept], decisions.arm[kept], reward[kept])
+        self.inner.update(x, decisions, reward)
+
+    def cut(self, probabilities: FloatArray, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Probabilities (K, n) without arms that users would not accept, and what users expect of each."""
+        assert self.inner.exploitation is not None
+        if self.inner.exploitation.epoch != self._epoch:
+            self._predictor, self._epoch = self._users.fit(self._history), self.inner.exploitation.epoch
+        assert self._predictor is not None  # just fitted
+        expected = self._predictor.scores(features)
+        gap = expected.max(axis=0) - expected
+        if self.notion == "proof":
+            kept = np.minimum(probabilities, self.epsilon / np.maximum(gap, _TINY))
+        else:
+            kept = np.where(gap <= self.epsilon, probabilities, 0.0)
+        return kept + (1.0 - kept.sum(axis=0)) * best_shares(expected, axis=0), expected
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WithSpread:
+    """An oracle's scores, with the posterior variances of a belief, from which exploitation takes its spread."""
+
+    oracle: Oracle
+    belief: PosteriorOracle
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether either of them does."""
+        return self.oracle.needs_rows or self.belief.needs_rows
+
+    def fit(self, history: History) -> Predictor:
+        """Both, fitted."""
+        return _Joined(self.oracle.fit(history), self.belief.fit(history))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joined:
+    scored: Predictor
+    spread: Predictor
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        return self.scored.scores(features)
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        return self.spread.variances(features)

@@ -1,0 +1,111 @@
+r"""Figures of a replay: errors, the paper's table and score, recall, extreme errors, subgroups.
+
+The paper's weighted risk score gives +1 for a right and -1 for a wrong decision, weighted by how frequent the right
+bucket is. With those weights it is nothing but
+
+.. math:: \sum_k p_k (2 r_k - 1) = 2 \cdot accuracy - 1 ,
+
+:math:`r_k` the recall of bucket k: it ranks policies as their error does, and always-medium is not penalised for the
+patients it fails. Macro recall, the plain average of :math:`r_k`, is what tells those apart.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.decisions import PROMOTED
+from rcb_bayes.schema import FloatArray
+from rcb_bayes.warfarin.cohort import ARMS, HIGH, LOW, Cohort
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def replay_metrics(runs: "xr.Dataset") -> "xr.Dataset":
+    """Figures of one policy's replay, averaged over permutations, each with its error.
+
+    Returns
+    -------
+    ``error`` (share of wrong buckets), ``score`` (2 accuracy - 1), ``macro_recall``, ``extreme`` (share of patients who
+    got high for low or low for high), ``explored`` (share of patients who were told an arm for exploration's sake),
+    ``cold_start`` (rounds); ``recall`` over arm; ``confusion`` over (right, assigned), shares of each row. ``*_mcse``
+    is the standard error over permutations.
+    """
+    import xarray as xr
+
+    right, assigned = runs["right"].values, runs["recommended"].values
+    confusion = np.stack([confusion_table(r, a) for r, a in zip(right, assigned, strict=True)])  # (P, K, K)
+    recall = np.diagonal(confusion, axis1=1, axis2=2)
+    wrong = right != assigned
+    far = np.abs(right.astype(int) - assigned.astype(int)) == HIGH - LOW
+    plain = {
+        "error": wrong.mean(axis=1),
+        "score": 1.0 - 2.0 * wrong.mean(axis=1),
+        "macro_recall": recall.mean(axis=1),
+        "extreme": far.mean(axis=1),
+        "explored": (runs["stage"].values == PROMOTED).mean(axis=1),
+        "cold_start": runs["cold_start_length"].values.astype(float),
+    }
+    variables: dict[str, Any] = {}
+    for name, values in plain.items():
+        variables[name], variables[f"{name}_mcse"] = ((), values.mean()), ((), _error(values))
+    variables["recall"], variables["recall_mcse"] = ("arm", recall.mean(axis=0)), ("arm", _error(recall))
+    variables["confusion"] = (("right", "assigned"), confusion.mean(axis=0))
+    return xr.Dataset(variables, coords={"arm": list(ARMS), "right": list(ARMS), "assigned": list(ARMS)})
+
+
+def confusion_table(right: np.ndarray, assigned: np.ndarray) -> FloatArray:
+    """Share of each assigned bucket among patients of each right one, (K, K); rows sum to one, NaN for nobody."""
+    counts = np.zeros((len(ARMS), len(ARMS)))
+    np.add.at(counts, (right.astype(int), assigned.astype(int)), 1.0)
+    total = counts.sum(axis=1, keepdims=True)
+    return np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
+
+
+def weighted_risk_score(right: np.ndarray, assigned: np.ndarray) -> float:
+    """The paper's score, by its own formula: sum_k p_k (Pr(right | k) - Pr(wrong | k))."""
+    shares = np.bincount(right.astype(int), minlength=len(ARMS)) / len(right)
+    recall = np.diagonal(confusion_table(right, assigned))
+    return float(sum(p * (2.0 * r - 1.0) for p, r in zip(shares, recall, strict=True) if p > 0))
+
+
+def subgroup_metrics(cohort: Cohort, runs: "xr.Dataset") -> "xr.Dataset":
+    """Who bears the errors, and who the exploration: figures by race, sex and age band.
+
+    Returns
+    -------
+    Dataset over group: ``n`` patients; ``error``; ``extreme``; ``burden``, the share of the group that was told an arm
+    for exploration's sake; ``always_medium``, the error that the physician's rule makes there; with ``*_mcse`` over
+    permutations.
+    """
+    import xarray as xr
+
+    groups = cohort.groups()
+    patients = runs["patient"].values
+    right, assigned = runs["right"].values.astype(int), runs["recommended"].values.astype(int)
+    told = runs["stage"].values == PROMOTED
+    rows: dict[str, list[float]] = {
+        name: [] for name in ("error", "error_mcse", "extreme", "extreme_mcse", "burden", "burden_mcse")
+    }
+    for members in groups.values():
+        own = members[patients]  # (P, T)
+        n = own.sum(axis=1)
+        found = {
+            "error": ((right != assigned) & own).sum(axis=1) / n,
+            "extreme": ((np.abs(right - assigned) == HIGH - LOW) & own).sum(axis=1) / n,
+            "burden": (told & own).sum(axis=1) / n,
+        }
+        for name, values in found.items():
+            rows[name].append(float(values.mean()))
+            rows[f"{name}_mcse"].append(float(_error(values)))
+    medium = [float((cohort.arm[members] != ARMS.index("medium")).mean()) for members in groups.values()]
+    variables = {name: ("group", values) for name, values in rows.items()}
+    variables |= {"n": ("group", [int(m.sum()) for m in groups.values()]), "always_medium": ("group", medium)}
+    return xr.Dataset(variables, coords={"group": list(groups)})
+
+
+def _error(values: FloatArray) -> FloatArray:
+    """Standard error of the mean over permutations, the first axis; NaN for one."""
+    if len(values) < 2:
+        return np.full(values.shape[1:], np.nan)
+    return values.std(axis=0, ddof=1) / np.sqrt(len(values))
