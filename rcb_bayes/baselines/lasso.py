@@ -16,10 +16,11 @@ import numpy as np
 from rcb_bayes.baselines.learner import as_positive, chosen
 from rcb_bayes.choice import best_shares
 from rcb_bayes.decisions import EXPLOIT, PROMOTED, Decisions
+from rcb_bayes.errors import RcbError
 from rcb_bayes.history import History, Sums
 from rcb_bayes.kernel import linear_scores
 from rcb_bayes.market import Market
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 
@@ -42,6 +43,8 @@ class LassoBandit:
     localization : h
     penalty_forced, penalty_all : lambda_1 and lambda_{2,0}
     batch : rounds after which the estimates of all samples are renewed
+    growth : share of new samples that an arm must have had for its estimate to be renewed; 0 renews after any
+    tolerance : scikit-learn's, of a Lasso
 
     Raises
     ------
@@ -64,6 +67,8 @@ class LassoBandit:
         penalty_forced: float = 0.05,
         penalty_all: float = 0.05,
         batch: int = 1,
+        growth: float = 0.0,
+        tolerance: float = 1e-6,
         seed: int = 0,
     ) -> None:
         self.market = market
@@ -72,11 +77,14 @@ class LassoBandit:
         self.localization = as_positive(localization, name="localization")
         self.penalty_forced = as_positive(penalty_forced, name="penalty_forced")
         self.penalty_all = as_positive(penalty_all, name="penalty_all")
+        if not (is_number(growth) and growth >= 0):
+            raise RcbError(f"growth must be a number of at least 0, got {growth!r}.")
+        self.growth, self.tolerance = float(growth), as_positive(tolerance, name="tolerance")
         k, d = market.n_arms, market.n_features
         self.history, self.forced = History(k, d), History(k, d)
         self.rounds = 0
         self.forced_means, self.all_means = np.zeros((k, d)), np.zeros((k, d))
-        self._stale = np.zeros(k, dtype=bool)
+        self._renewed_at = np.zeros(k)
         self._fresh = 0
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
@@ -109,18 +117,18 @@ class LassoBandit:
         n = len(decisions)
         self.rounds += n
         self.history.add(x, decisions.arm, reward)
-        self._stale[decisions.arm] = True
         forced = decisions.stage == PROMOTED
         if forced.any():
             self.forced.add(x[forced], decisions.arm[forced], reward[forced])
             arms = np.unique(decisions.arm[forced])
-            renew(self.forced_means, self.forced.sums(), arms, penalty=self.penalty_forced)
+            renew(self.forced_means, self.forced.sums(), arms, penalty=self.penalty_forced, tolerance=self.tolerance)
         self._fresh += n
         if self._fresh >= self.batch or forced.any():
             t = max(self.rounds, 2)
             penalty = self.penalty_all * sqrt((log(t) + log(self.market.n_features)) / t)
-            renew(self.all_means, self.history.sums(), np.flatnonzero(self._stale), penalty=penalty)
-            self._stale[:] = False
+            arms = np.flatnonzero(self.history.n > (1.0 + self.growth) * self._renewed_at)
+            renew(self.all_means, self.history.sums(), arms, penalty=penalty, tolerance=self.tolerance)
+            self._renewed_at[arms] = self.history.n[arms]
             self._fresh = 0
 
     def forced_arms(self, n: int) -> np.ndarray:
@@ -137,14 +145,14 @@ class LassoBandit:
         return best_shares(np.where(near, scores, -np.inf), axis=0)
 
 
-def renew(means: FloatArray, sums: Sums, arms: np.ndarray, *, penalty: float) -> None:
+def renew(means: FloatArray, sums: Sums, arms: np.ndarray, *, penalty: float, tolerance: float = 1e-6) -> None:
     """Lasso estimates of some arms, (K, d), in place."""
     for arm in arms:
         n = int(sums.n[arm])
-        means[arm] = lasso(sums.xtx[arm], sums.xty[arm], n, penalty=penalty)
+        means[arm] = lasso(sums.xtx[arm], sums.xty[arm], n, penalty=penalty, tolerance=tolerance)
 
 
-def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float) -> FloatArray:
+def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float, tolerance: float = 1e-6) -> FloatArray:
     """argmin |y - X b|^2 / n + penalty |b|_1, (d,)."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import Lasso
@@ -157,7 +165,7 @@ def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float) -> FloatA
     rows = root[:, None] * vectors[:, kept].T  # R, (r, d)
     target = (vectors[:, kept].T @ xty) / root
     scale = sqrt(len(rows) / n)  # scikit-learn divides by the number of rows
-    model = Lasso(alpha=penalty / 2.0, fit_intercept=False, max_iter=10_000, tol=1e-6)
+    model = Lasso(alpha=penalty / 2.0, fit_intercept=False, max_iter=10_000, tol=tolerance)
     with warnings.catch_warnings():
         # Fewer samples than features and hardly a penalty: a hair off the optimum will do until the next estimate.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -129,8 +130,10 @@ def _print_users(market: "Market", result: dict[str, Any]) -> None:
 
 
 def _print_report(page: "Report", out: Path) -> None:
-    typer.echo("\nWould they follow it, through the cold start and after? An audit in fresh worlds of their belief:")
-    typer.echo(f"  {page.verdict}: {page.answer.headline} {page.answer.sentences[0]}")
+    typer.echo("\nWould they follow it, through the cold start and after? An audit in fresh worlds")
+    typer.echo("of their belief:")
+    words = f"{page.verdict}: {page.answer.headline} {page.answer.sentences[0]}"
+    typer.echo(fill(words, width=80, initial_indent="  ", subsequent_indent="  "))
     typer.echo("\nAll of it on one page, with a slider over epsilon. Open it in a browser:")
     typer.echo(f"  {out.resolve()}")
 

@@ -4,17 +4,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.baselines import Greedy, LinThompson, LinUcb
+from rcb_bayes.baselines import Greedy, LassoBandit, LinThompson, LinUcb
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.fixed import fixed_plan
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import Oracle, PosteriorOracle, RidgeOracle, SklearnOracle
 from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Rcb
-from rcb_bayes.warfarin.baselines import LassoBandit, formula_arms, offline_arms
+from rcb_bayes.warfarin.baselines import formula_arms, offline_arms
 from rcb_bayes.warfarin.beliefs import always_medium, physician_market
 from rcb_bayes.warfarin.cohort import Cohort
 from rcb_bayes.warfarin.dose_oracle import DoseOracle
+from rcb_bayes.warfarin.features import NORM
 from rcb_bayes.warfarin.heeding import Heeding, WithSpread
 from rcb_bayes.warfarin.replay import PolicyMaker
 
@@ -23,6 +24,7 @@ SPREAD_MULTIPLE = 30.0
 
 PRACTICAL_N = (10, 20, 30)
 PRACTICAL_RATE = 0.4
+_PENALTY = 0.05
 _BATCH = 50  # patients after which bandits that learn at every round are renewed here
 
 
@@ -105,10 +107,14 @@ def bandit_contenders(market: Market) -> list[Contender]:
 
 
 def lasso_contender(market: Market) -> Contender:
-    """The Lasso bandit."""
-    return Contender(
-        name="Lasso bandit", kind="bandit", policy=lambda made_for, seed: LassoBandit(made_for), market=market
-    )
+    """The Lasso bandit, its penalties in units of dummies that are one before features are scaled."""
+    penalty = _PENALTY / NORM
+
+    def made(made_for: Market, seed: int) -> LassoBandit:
+        penalties = {"penalty_forced": penalty, "penalty_all": penalty}
+        return LassoBandit(made_for, **penalties, batch=20, growth=0.15, tolerance=1e-2, seed=seed)
+
+    return Contender(name="Lasso bandit", kind="bandit", policy=made, market=market)
 
 
 def _rcb(name: str, market: Market, plan: Plan, *, oracle: Oracle | None = None) -> Contender:

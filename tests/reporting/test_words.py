@@ -25,7 +25,8 @@ def test_a_plan_that_fails_says_where() -> None:
     margins["verdict"][-1, 0, 1, 0] = 2
     for name, value in (("estimate", -0.7), ("lower", -0.8), ("upper", -0.6)):
         margins[name][-1, 0, 1, 0] = value
-    answer = answer_of(found.plan, replace(found.audit, verdict="fail", margins=margins), not_audited="")
+    audit = replace(found.audit, verdict="fail", by_notion={found.audit.notion: margins})
+    answer = answer_of(found.plan, audit, not_audited="")
     stage = margins["stage"].values[-1]
     assert answer.headline == "Not as planned: some users would not follow."
     assert answer.sentences[0].startswith(f"Worst at the stage '{stage}': b & \"c\" in the place of <script>")
