@@ -60,8 +60,8 @@ def command(seed: SeedOption = 1, json_file: JsonOption = None, out: PageOption 
         _print_sampled(plan, result["expected_cold_start"])
         _print_report(page, out)
         typer.echo("\nNext: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks")
-        typer.echo("one of them and `rcb report NAME` writes such a page for it; the README shows the")
-        typer.echo("same in Python.")
+        typer.echo("one of them and `rcb report NAME` writes such a page for it; the README shows")
+        typer.echo("the same in Python.")
 
 
 def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:
