@@ -111,6 +111,13 @@ class Rcb:
         else:
             self.cold.absorb_one(x, arm, reward)
 
+    def absorb_many(self, x: FloatArray, arm: np.ndarray, counted: np.ndarray, reward: FloatArray) -> None:
+        """Rewards of many users (n, d) that come in exploitation, as one by one."""
+        assert self.exploitation is not None  # a cold start looks at every sample
+        kept = np.flatnonzero(counted)
+        self.counts += np.bincount(arm[kept], minlength=len(self.counts))
+        self.exploitation.now.add(x[kept], arm[kept], reward[kept])
+
     def move_on(self) -> None:
         """Begin what is next: exploitation after the cold start, an epoch after the last."""
         if self.exploitation is None:

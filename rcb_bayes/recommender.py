@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Rcb
 from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
 from rcb_bayes.simulation import PAGE, choice_uniforms
+from rcb_bayes.tickets import Pending, Tickets
 
 FORMAT = 1
 
@@ -65,13 +66,6 @@ class Recommendations:
         return len(self.arm)
 
 
-class _Pending(NamedTuple):
-    x: FloatArray
-    arm: int
-    counted: bool
-    in_cold_start: bool
-
-
 class Recommender:
     """RCB in a live loop.
 
@@ -107,7 +101,7 @@ class Recommender:
         self._page = -1
         self._uniforms = np.empty((0, 2))
         self._choices: list[float] = []
-        self._pending: dict[int, _Pending] = {}
+        self._pending = Tickets()
 
     @property
     def options(self) -> Exploiting:
@@ -162,13 +156,13 @@ class Recommender:
         chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._uniform(ticket))
-        self._pending[ticket] = _Pending(user, arm, True, False)
+        self._pending.issue(ticket, Pending(user, arm, True, False))
         self._rcb.rounds = ticket + 1
         return self._record(ticket, arm, EXPLOIT, chances, scores)
 
     def recommend_many(self, x: ArrayLike) -> Recommendations:
         """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
-        users = self._as_users(x, ndim=2)
+        users = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
         parts: list[Decisions] = []
         first = self._rcb.rounds
         start = 0
@@ -207,7 +201,7 @@ class Recommender:
             raise DataError(self._unknown(which))
         value = self._as_reward(reward)
         arm = pending.arm if taken is None else self._as_arm(taken)
-        del self._pending[which]
+        self._pending.hand_in(which)
         self._rcb.absorb_one(
             pending.x, arm, value, counted=pending.counted and (arm == pending.arm or not pending.in_cold_start)
         )
@@ -220,13 +214,17 @@ class Recommender:
             raise DataError(f"Expected a ticket for each of {len(values)} rewards, got shape {numbers.shape}.")
         if len(np.unique(numbers)) != len(numbers):
             raise DataError("A ticket comes twice among these. Hand in each reward once.")
-        for number in numbers.tolist():
-            if number not in self._pending:
-                raise DataError(self._unknown(number))
-        for value in values:
-            self._as_reward(float(value))
-        for value, number in zip(values, numbers.tolist(), strict=True):
-            self.observe(float(value), ticket=number)
+        there = self._pending.are_out(numbers)
+        if not there.all():
+            raise DataError(self._unknown(numbers[int(np.argmin(there))].item()))
+        if not self.market.noise.is_gaussian:
+            for value in values:
+                self._as_reward(float(value))
+        if self._rcb.exploitation is None:  # any of them may end a stage
+            for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
+                self.observe(value, ticket=number)
+            return
+        self._rcb.absorb_many(*self._pending.hand_in_many(numbers), values)
 
     def recommend_proba(self, x: ArrayLike) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
@@ -297,10 +295,8 @@ class Recommender:
         rcb.cold.predictor = self._decoded_predictor(state["cold"]["predictor"])
         if state["exploitation"] is not None:
             rcb.exploitation = self._decoded_exploitation(state["exploitation"])
-        self._pending = {
-            int(ticket): _Pending(decoded(x), int(arm), bool(counted), bool(cold))
-            for ticket, x, arm, counted, cold in state["pending"]
-        }
+        for ticket, x, arm, counted, cold in state["pending"]:
+            self._pending.issue(int(ticket), Pending(decoded(x), int(arm), bool(counted), bool(cold)))
 
     def _decoded_predictor(self, values: dict[str, Any] | None) -> Predictor | None:
         if values is None:
@@ -352,12 +348,8 @@ class Recommender:
         """Tickets for recommendations; returns the first."""
         first = self._rcb.rounds
         cold = self._rcb.exploitation is None
-        counted, arms = decisions.counted.tolist(), decisions.arm.tolist()
-        self._pending |= {
-            first + k: _Pending(users[k], arm, counts, cold)
-            for k, (arm, counts) in enumerate(zip(arms, counted, strict=True))
-        }
-        self._rcb.rounds += len(arms)
+        self._pending.issue_many(first, users, decisions.arm, decisions.counted, in_cold_start=cold)
+        self._rcb.rounds += len(decisions)
         return first
 
     def _record(self, ticket: int, arm: int, stage: int, chances: list[float], scores: list[float]) -> Recommendation:

@@ -308,3 +308,25 @@ def test_bernoulli_rewards_are_zero_or_one():
     with pytest.raises(DataError, match="0 or 1"):
         live.observe(0.5)
     live.observe(1)
+
+
+def test_rewards_many_at_a_time_are_rewards_one_by_one():
+    """In both stages; and a caller's array may be used again before the rewards come."""
+    one, two = agent(4), agent(4)
+    rng = np.random.default_rng(8)
+    buffer = np.empty((60, 2))
+    for _ in range(12):
+        buffer[:] = rcb.Sphere(2).sample(60, seed=rng)
+        users, rewards = buffer.copy(), rng.normal(size=60)
+        found, again = one.recommend_many(buffer), two.recommend_many(users)
+        buffer[:] = np.nan
+        order = rng.permutation(60)
+        one.observe_many(rewards[order], tickets=found.ticket[order])
+        for k in order:
+            two.observe(float(rewards[k]), ticket=int(again.ticket[k]))
+        assert one.n_samples == two.n_samples
+        np.testing.assert_array_equal(found.arm, again.arm)
+        np.testing.assert_array_equal(found.propensity, again.propensity)
+    assert one.stage == "exploit"
+    with pytest.raises(DataError, match="has come already"):
+        one.observe_many([0.0], tickets=[3])
