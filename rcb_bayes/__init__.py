@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from rcb_bayes.covariates import Sphere as Sphere
     from rcb_bayes.covariates import Uniform as Uniform
     from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.experiments import Claim as Claim
+    from rcb_bayes.experiments import Outcome as Outcome
+    from rcb_bayes.experiments import Request as Request
+    from rcb_bayes.experiments import reproduce as reproduce
     from rcb_bayes.exploit import Exploiting as Exploiting
     from rcb_bayes.fixed import fixed_plan as fixed_plan
     from rcb_bayes.gaps import estimate_gaps as estimate_gaps
@@ -78,6 +82,7 @@ _HOMES = {
     "Ball": "covariates",
     "BernoulliLogit": "noise",
     "Check": "assumptions",
+    "Claim": "experiments",
     "Empirical": "covariates",
     "EpsilonGreedy": "baselines",
     "Exploiting": "exploit",
@@ -92,6 +97,7 @@ _HOMES = {
     "LinThompson": "baselines",
     "LinUcb": "baselines",
     "Market": "market",
+    "Outcome": "experiments",
     "Plan": "plan",
     "PosteriorOracle": "oracle",
     "Prior": "prior",
@@ -100,6 +106,7 @@ _HOMES = {
     "Recommender": "recommender",
     "RegretBound": "theorem",
     "RepeatedHiddenExploration": "baselines",
+    "Request": "experiments",
     "RidgeOracle": "oracle",
     "Rows": "posterior",
     "SklearnOracle": "oracle",
@@ -127,6 +134,7 @@ _HOMES = {
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
     "regret_bound": "theorem",
+    "reproduce": "experiments",
     "simulate": "simulation",
     "summary_means": "posterior",
     "theorem_plan": "theorem",

@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from rcb_bayes._version import __version__
-from rcb_bayes.cli import audit, calibrate, check, demo, models, simulate
+from rcb_bayes.cli import audit, calibrate, check, demo, models, reproduce, simulate
 from rcb_bayes.errors import RcbError
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
@@ -28,6 +28,7 @@ app.command("check")(check.command)
 app.command("calibrate")(calibrate.command)
 app.command("simulate")(simulate.command)
 app.command("audit")(audit.command)
+app.command("reproduce")(reproduce.command)
 app.command("demo")(demo.command)
 
 
