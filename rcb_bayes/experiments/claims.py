@@ -156,9 +156,7 @@ def falls_with_epsilon(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
 
 def larger_for_small_variance(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     """Regret at the smallest prior variance is above that at the largest, world by world."""
-    return _difference(
-        "regret larger for small prior variance", kind, runs, along="variance", sign=1.0, what="variance"
-    )
+    return _difference("regret larger for small prior variance", kind, runs, along="variance")
 
 
 def schedules_alike(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:

@@ -37,6 +37,16 @@ EXPERIMENTS: dict[str, Experiment] = {
     "setting-2": _setting(2, "ad hoc numbers of samples"),
     "setting-3": _setting(3, "epsilon and prior variance"),
     "setting-4": _setting(4, "a favourite arm, and prior variances that grow"),
+    "variants": Experiment(
+        summary="Settings 1 and 4 with other beliefs, and with beliefs that are off",
+        module="rcb_bayes.experiments.variants",
+        function="run_variants",
+    ),
+    "comparison": Experiment(
+        summary="all policies side by side",
+        module="rcb_bayes.experiments.comparison",
+        function="run_comparison",
+    ),
 }
 
 
