@@ -81,7 +81,7 @@ def gain_above(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     """The realised gain, averaged over worlds and a stretch of rounds, is nowhere below -epsilon."""
     cells = [(run, column) for run in runs for column in _grouped(run).T]
     tested = [(mean_interval(column, n_tests=len(cells)), run.attrs["epsilon"]) for run, column in cells]
-    decisions = [decide(interval, low=-epsilon) for interval, epsilon in tested]
+    decisions: list[Decision] = [decide(interval, low=-epsilon) for interval, epsilon in tested]
     worst = min((interval for interval, _ in tested), key=lambda interval: interval.lower)
     text = f"least certain of {len(cells)} stretches: realised gain {with_error(worst.estimate, worst.error)}"
     return [_claim("gain above -epsilon (realised)", kind, all_of(decisions), text, worst)]
@@ -107,7 +107,7 @@ def upward_trend(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
         return []
     tested = [mean_interval(run["trend"].values, n_tests=len(seen)) for run in seen]
     worst = min(tested, key=lambda interval: interval.lower)
-    decisions = [decide(interval, low=np.nextafter(0.0, 1.0)) for interval in tested]
+    decisions: list[Decision] = [decide(interval, low=np.nextafter(0.0, 1.0)) for interval in tested]
     up = sum(one == "held" for one in decisions)
     text = f"rises in {up} of {len(seen)} runs, least slope {with_error(worst.estimate, worst.error)} per log t"
     return [_claim("upward trend of the gain", kind, all_of(decisions), text, worst)]
@@ -173,7 +173,7 @@ def schedules_alike(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
         first, second = _regret(one), _regret(other)
         tested.append(mean_interval((first - second) / ((first + second).mean() / 2), n_tests=len(pairs)))
     worst = max(tested, key=lambda interval: abs(interval.estimate))
-    decisions = [decide(interval, low=-_ALIKE, high=_ALIKE) for interval in tested]
+    decisions: list[Decision] = [decide(interval, low=-_ALIKE, high=_ALIKE) for interval in tested]
     text = f"regrets differ by {with_error(100 * worst.estimate, 100 * worst.error)} % at most, of {len(pairs)} pairs"
     return [_claim("inflation schedules alike (within 10 %)", kind, all_of(decisions), text, worst)]
 
@@ -186,7 +186,7 @@ def ad_hoc_negative(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
         columns = [column for run in own for column in _grouped(run).T]
         tested = [mean_interval(column, n_tests=len(columns)) for column in columns]
         worst = min(tested, key=lambda interval: interval.upper)
-        decisions = [decide(interval, high=np.nextafter(0.0, -1.0)) for interval in tested]
+        decisions: list[Decision] = [decide(interval, high=np.nextafter(0.0, -1.0)) for interval in tested]
         text = f"N = {n:,}: least realised gain {with_error(worst.estimate, worst.error)} of {len(tested)} stretches"
         claims.append(_claim("ad hoc N gives negative gains (realised)", kind, any_of(decisions), text, worst))
     return claims

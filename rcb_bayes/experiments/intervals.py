@@ -1,5 +1,6 @@
 """Intervals for means over worlds, and what they decide: held, not held, or undecided where they cover the limit."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,14 +77,14 @@ def decide(interval: Interval, *, low: float = -np.inf, high: float = np.inf) ->
     return "undecided"
 
 
-def all_of(decisions: list[Decision]) -> Decision:
+def all_of(decisions: Sequence[Decision]) -> Decision:
     """Held if all are, not held if one is not."""
     if "not held" in decisions:
         return "not held"
     return "held" if decisions and all(one == "held" for one in decisions) else "undecided"
 
 
-def any_of(decisions: list[Decision]) -> Decision:
+def any_of(decisions: Sequence[Decision]) -> Decision:
     """Held if one is, not held if none is."""
     if "held" in decisions:
         return "held"

@@ -1,5 +1,6 @@
 """What an experiment hands back, and the files it leaves: a table, figures, and a text with the claims."""
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +65,9 @@ class Outcome:
 
     def as_json(self) -> dict[str, Any]:
         """Everything but the runs, as JSON has it; null for what is no number."""
-        import json
-
-        table = json.loads(self.table.to_json(orient="records", double_precision=12))
+        table = [
+            {str(key): _plain(value) for key, value in row.items()} for row in self.table.to_dict(orient="records")
+        ]
         claims = [{name: _plain(value) for name, value in asdict(claim).items()} for claim in self.claims]
         return {"name": self.name, "title": self.title, "claims": claims, "notes": list(self.notes), "table": table}
 
@@ -87,6 +88,4 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
 
 
 def _plain(value: Any) -> Any:
-    import math
-
     return None if isinstance(value, float) and not math.isfinite(value) else value

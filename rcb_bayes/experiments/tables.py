@@ -57,7 +57,7 @@ def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str]
     """Headings and cells of the table as it is printed."""
     headings = [*keys, "run", "regret", "cold start", "N", "user", "margin", "proof", "definition", "comply", "CPU s"]
     rows = []
-    for _, row in table.iterrows():
+    for row in table.to_dict(orient="records"):
         ended = "" if not row["n_ended"] else with_error(row["cold_start"], row["cold_start_mcse"])
         rows.append(
             [
