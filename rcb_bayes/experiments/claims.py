@@ -84,6 +84,7 @@ def gain_above(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     decisions: list[Decision] = [decide(interval, low=-epsilon) for interval, epsilon in tested]
     worst = min((interval for interval, _ in tested), key=lambda interval: interval.lower)
     text = f"least certain of {len(cells)} stretches: realised gain {with_error(worst.estimate, worst.error)}"
+    text = f"{text}{_overruns(runs)}"
     return [_claim("gain above -epsilon (realised)", kind, all_of(decisions), text, worst)]
 
 
@@ -252,6 +253,12 @@ def _difference(claim: str, kind: str, runs: "Sequence[xr.Dataset]", *, along: s
     return [_claim(claim, kind, verdict, text, interval)]
 
 
+def _overruns(runs: "Sequence[xr.Dataset]") -> str:
+    """How many runs never leave the cold start, in words; nothing where all do."""
+    stuck = sum(bool((run["cold_share"] == 1.0).all()) for run in runs)
+    return f"; {stuck} of {len(runs)} runs never leave the cold start" if stuck else ""
+
+
 def _audits(runs: "Sequence[xr.Dataset]", notion: str, *, held: str, refuted: str) -> dict:
     """Audits together: for "pass" all must, for "fail" one must."""
     audited = [run for run in runs if run[f"verdict_{notion}"].item()]
@@ -268,5 +275,5 @@ def _audits(runs: "Sequence[xr.Dataset]", notion: str, *, held: str, refuted: st
             float(worst[f"{name}_{notion}"]) for name in ("margin", "margin_mcse", "margin_lower", "margin_upper")
         ]
         numbers = dict(zip(numbers, margin, strict=True))
-        figure = f"{figure}; worst margin {margin[0]:.3g} ± {margin[1]:.2g}"
+        figure = f"{figure}; worst margin {margin[0]:.3g} ± {margin[1]:.2g}{_overruns(runs)}"
     return {"verdict": verdict, "figure": figure, **numbers}

@@ -109,3 +109,10 @@ def test_what_was_not_run_is_not_judged():
     cell["regret"][{"run": 1}] = np.nan
     assert {one.kind for one in judge_setting("setting-1", [cell])} == {"theorem"}
     assert len(claims.runs_of(cell, "uniform")) == 0
+
+
+def test_runs_that_never_leave_the_cold_start_are_counted():
+    cell = made_up_cell({"theorem": {"kind": "theorem"}})
+    cell["cold_share"][:] = 1.0
+    claim = found("setting-1", [cell], "gain above -epsilon (realised)", kind="theorem")
+    assert claim.figure.endswith("1 of 1 runs never leave the cold start")
