@@ -17,7 +17,7 @@ from rcb_bayes.experiments.outcome import Outcome, Request, write_outcome
 from rcb_bayes.experiments.plans import fixed_run, sampled_run, theorem_run, timed
 from rcb_bayes.experiments.settings import SIGMA, Cell, Effort, effort_of
 from rcb_bayes.experiments.store import open_store
-from rcb_bayes.experiments.tables import as_table
+from rcb_bayes.experiments.tables import as_table, reasons
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
@@ -79,7 +79,7 @@ def run_arenas(arenas: tuple[Arena, ...], request: Request, *, effort: Effort) -
         notes=(
             f"Plans are audited over the cold start and {effort.audit_rounds:,} rounds of exploitation, other policies "
             f"over their first {_POLICY_ROUNDS} rounds. Notes of policies that do not apply are in the table.",
-            *(note for part in parts for note in _reasons(part)),
+            *(line for part in parts for line in (*reasons(part), *_split_lines(part))),
         ),
         parts=tuple(parts),
     )
@@ -244,21 +244,16 @@ def _values(parts: "list[xr.Dataset]", setting: str, name: str) -> "Callable[[st
     return of
 
 
-def _reasons(part: "xr.Dataset") -> list[str]:
-    """One line for each policy that was not run, and how a personalised plan splits users."""
-    lines = []
-    for k in range(part.sizes["run"]):
-        one = part.isel(run=k)
-        if not np.isfinite(one["regret"].values).any():
-            lines.append(f"{part.attrs['setting']}, {one['run'].item()}: {one['note'].item()}")
-    if "share_free" in part.attrs:
-        a = part.attrs
-        lines.append(
-            f"{a['setting']}, personalised, once one arm is saturated: {100 * a['share_free']:.1f} % of users need no "
-            f"subsidy, {100 * a['share_subsidised']:.1f} % are explored at a mean rate of {a['rate_subsidised']:.3f}, "
-            f"{100 * a['share_never']:.1f} % never"
-        )
-    return lines
+def _split_lines(part: "xr.Dataset") -> list[str]:
+    """How a personalised plan splits users, in words."""
+    if "share_free" not in part.attrs:
+        return []
+    a = part.attrs
+    return [
+        f"{a['setting']}, personalised, once one arm is saturated: {100 * a['share_free']:.1f} % of users need no "
+        f"subsidy, {100 * a['share_subsidised']:.1f} % are explored at a mean rate of {a['rate_subsidised']:.3f}, "
+        f"{100 * a['share_never']:.1f} % never"
+    ]
 
 
 def _baseline(name: str, make: PolicyMaker) -> Run:

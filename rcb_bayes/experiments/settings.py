@@ -77,7 +77,7 @@ class Effort:
 
     n_worlds: int = 20
     plan_worlds: int = 1000
-    audit_worlds: int = 400
+    audit_worlds: int = 1000
     audit_users: int = 60
     audit_rounds: int = 10_000
     most_rounds: int = 1_000_000

@@ -43,6 +43,16 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
+def reasons(part: "xr.Dataset") -> list[str]:
+    """A line for each run that there was none of, with the reason."""
+    runs = [part.isel(run=k) for k in range(part.sizes["run"])]
+    return [
+        f"{part.attrs['setting']}, {one['run'].item()}: {one['note'].item()}"
+        for one in runs
+        if not np.isfinite(one["regret"].values).any()
+    ]
+
+
 def estimate(name: str, values: np.ndarray) -> dict[str, float]:
     """A mean over worlds and its error; NaN where there is none."""
     values = values[np.isfinite(values)]

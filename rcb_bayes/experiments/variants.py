@@ -20,7 +20,7 @@ from rcb_bayes.experiments.outcome import Outcome, Request, write_outcome
 from rcb_bayes.experiments.plans import sampled_run, timed
 from rcb_bayes.experiments.settings import SIGMA, Effort, effort_of
 from rcb_bayes.experiments.store import open_store
-from rcb_bayes.experiments.tables import as_table
+from rcb_bayes.experiments.tables import as_table, reasons
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.prior import Prior
@@ -95,6 +95,7 @@ def run_bases(
             f"{_SHIFT:g}; scale: users are too sure, by a factor {_SCALE:g} of the variance; family: Student-t.",
             "Nature off: everybody believes the setting's belief, the world follows another. Users off: users believe "
             "another one than platform and nature; told, the plan was made for their belief.",
+            *(line for part in parts for line in reasons(part)),
         ),
         parts=tuple(parts),
     )
