@@ -8,7 +8,7 @@ from rcb_bayes.margins import NOTIONS
 
 
 def made_up_cell(
-    runs: dict[str, dict], *, n_worlds: int = 20, horizon: int = 1000, seed: int = 0, **attrs: float
+    runs: dict[str, dict], *, n_worlds: int = 20, horizon: int = 1000, seed: int = 0, **attrs: float | str
 ) -> xr.Dataset:
     """A cell with the given final regrets, gains and kinds: {name: {kind, regret, gain, slope, ...}}."""
     rng = np.random.default_rng(seed)
