@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.experiments.claims import Claim
 from rcb_bayes.experiments.store import Store
+from rcb_bayes.schema import as_count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,11 @@ class Request:
     n_worlds : worlds that plans are run in; the experiment's own number unless given
     fast : a small grid, shorter horizons, fewer worlds
     resume : go on with what the folder holds
+
+    Raises
+    ------
+    RcbError
+        Fewer than two worlds, of which no error could be told; a negative seed.
     """
 
     folder: Path | None = None
@@ -31,6 +37,11 @@ class Request:
     fast: bool = False
     resume: bool = False
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n_worlds is not None:
+            as_count(self.n_worlds, name="n_worlds", least=2)
+        as_count(self.seed, name="seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.experiments import EXPERIMENTS, find_experiments
+from rcb_bayes.experiments import EXPERIMENTS, Request, find_experiments
 from rcb_bayes.experiments.settings import FAST, FULL, SETTINGS, effort_of
 
 
@@ -49,3 +49,9 @@ def test_unknown_experiments_list_the_known_ones():
     with pytest.raises(RcbError, match="There is no setting 'setting-5'") as raised:
         find_experiments("setting-5")
     assert all(name in str(raised.value) for name in (*EXPERIMENTS, "all"))
+
+
+@pytest.mark.parametrize(("given", "message"), [({"n_worlds": 1}, "n_worlds"), ({"seed": -1}, "seed")])
+def test_requests_are_checked(given: dict[str, int], message: str):
+    with pytest.raises(RcbError, match=message):
+        Request(**given)  # pyright: ignore[reportArgumentType]
