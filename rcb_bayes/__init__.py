@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from rcb_bayes.covariates import Sphere as Sphere
     from rcb_bayes.covariates import Uniform as Uniform
     from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.experiments import Claim as Claim
+    from rcb_bayes.experiments import Outcome as Outcome
+    from rcb_bayes.experiments import Request as Request
+    from rcb_bayes.experiments import reproduce as reproduce
     from rcb_bayes.exploit import Exploiting as Exploiting
     from rcb_bayes.fixed import fixed_plan as fixed_plan
     from rcb_bayes.gaps import estimate_gaps as estimate_gaps
@@ -94,6 +98,7 @@ _HOMES = {
     "Ball": "covariates",
     "BernoulliLogit": "noise",
     "Check": "assumptions",
+    "Claim": "experiments",
     "Empirical": "covariates",
     "EpsilonGreedy": "baselines",
     "Exploiting": "exploit",
@@ -108,6 +113,7 @@ _HOMES = {
     "LinThompson": "baselines",
     "LinUcb": "baselines",
     "Market": "market",
+    "Outcome": "experiments",
     "Plan": "plan",
     "PosteriorOracle": "oracle",
     "Prior": "prior",
@@ -118,6 +124,7 @@ _HOMES = {
     "RepeatedHiddenExploration": "baselines",
     "Report": "reporting",
     "ReportSizes": "reporting",
+    "Request": "experiments",
     "RidgeOracle": "oracle",
     "Rows": "posterior",
     "SklearnOracle": "oracle",
@@ -158,6 +165,7 @@ _HOMES = {
     "regret_bound": "theorem",
     "report": "reporting",
     "run_warfarin": "warfarin",
+    "reproduce": "experiments",
     "simulate": "simulation",
     "summary_means": "posterior",
     "synthetic_cohort": "warfarin",

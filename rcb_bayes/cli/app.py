@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from rcb_bayes._version import __version__
-from rcb_bayes.cli import audit, calibrate, check, demo, models, report, simulate
+from rcb_bayes.cli import audit, calibrate, check, demo, models, report, reproduce, simulate
 from rcb_bayes.errors import RcbError
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
@@ -29,6 +29,7 @@ app.command("calibrate")(calibrate.command)
 app.command("simulate")(simulate.command)
 app.command("audit")(audit.command)
 app.command("report")(report.command)
+app.command("reproduce")(reproduce.command)
 app.command("demo")(demo.command)
 
 

@@ -111,8 +111,15 @@ def lasso_contender(market: Market) -> Contender:
     penalty = _PENALTY / NORM
 
     def made(made_for: Market, seed: int) -> LassoBandit:
-        penalties = {"penalty_forced": penalty, "penalty_all": penalty}
-        return LassoBandit(made_for, **penalties, batch=20, growth=0.15, tolerance=1e-2, seed=seed)
+        return LassoBandit(
+            made_for,
+            penalty_forced=penalty,
+            penalty_all=penalty,
+            batch=20,
+            growth=0.15,
+            tolerance=1e-2,
+            seed=seed,
+        )
 
     return Contender(name="Lasso bandit", kind="bandit", policy=made, market=market)
 
