@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_json
+from rcb_bayes.cli.warfarin import reproduce_warfarin
+from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
     from rcb_bayes.experiments import Outcome
@@ -18,21 +20,36 @@ _COLOURS = {"held": "green", "not held": "red", "undecided": "yellow"}
 
 def command(
     setting: Annotated[
-        str, typer.Argument(metavar="SETTING", help="setting-1, ..., setting-4, or all; an unknown one lists them.")
+        str,
+        typer.Argument(
+            metavar="SETTING",
+            help="setting-1, ..., setting-4, variants, comparison, all of these (all), or warfarin.",
+        ),
     ],
     worlds: Annotated[
         int | None, typer.Option("--worlds", min=2, help="Worlds that plans are run in (20; 5 with --fast).")
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="A small grid, shorter horizons, fewer worlds.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that --out holds.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="FILE", help="The IWPC file, for warfarin; made-up patients unless given."),
+    ] = None,
     seed: SeedOption = 1,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:
     """Run an experiment of the paper with the theorem's plan, a fixed one and sampled ones side by side.
 
-    With --out every finished cell is kept (cells/*.nc), with figures, table.csv and claims.txt beside them.
+    With --out every finished cell is kept (cells/*.nc), with figures, table.csv and claims.txt beside them. For
+    warfarin --worlds are orders in which the patients arrive (10; 2 with --fast).
     """
+    if setting == "warfarin":
+        how = {"permutations": worlds, "fast": fast, "resume": resume, "seed": seed}
+        reproduce_warfarin(data, **how, json_file=json_file, out=out)
+        return
+    if data is not None:
+        raise RcbError("--data is for warfarin: the paper's settings make their own data.")
     from rcb_bayes.experiments import Request, reproduce
 
     request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, seed=seed)

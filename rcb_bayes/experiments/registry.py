@@ -11,6 +11,7 @@ from rcb_bayes.experiments.outcome import Outcome, Request
 from rcb_bayes.schema import suggestion
 
 ALL = "all"
+ELSEWHERE = ("warfarin",)  # the command line's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ def find_experiments(name: str) -> Sequence[str]:
     if name == ALL:
         return tuple(EXPERIMENTS)
     if name not in EXPERIMENTS:
-        known = (*EXPERIMENTS, ALL)
+        known = (*EXPERIMENTS, ALL, *ELSEWHERE)
         raise RcbError(f"There is no setting '{name}'.{suggestion(name, known)} Known are {', '.join(known)}.")
     return (name,)
 

@@ -1,0 +1,101 @@
+"""``rcb reproduce warfarin``: the case study, on made-up patients or on the real file."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rcb_bayes.cli.options import is_stdout, write_figure, write_file, write_json
+from rcb_bayes.errors import RcbError
+
+if TYPE_CHECKING:
+    from rcb_bayes.warfarin import WarfarinResult
+
+_PERMUTATIONS, _FAST_PERMUTATIONS, _FAST_WORLDS = 10, 2, 200
+_MOST_WORKERS = 4
+
+
+def reproduce_warfarin(
+    data: Path | None,
+    *,
+    permutations: int | None,
+    fast: bool,
+    resume: bool,
+    seed: int,
+    json_file: Path | None,
+    out: Path | None,
+) -> None:
+    """Replay plans, oracles and baselines over the patients, and tell what came of it.
+
+    Raises
+    ------
+    RcbError
+        A folder that holds another run; whatever is wrong with the file.
+    """
+    from rcb_bayes.warfarin import load_warfarin, run_warfarin, synthetic_cohort
+
+    cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(data.expanduser())
+    n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
+    asked = {"seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
+    found = _kept(out, asked, resume=resume)
+    if found is None:
+        grid: dict[str, Any] = {"epsilons": (0.025,), "variances": (0.8,), "n_worlds": _FAST_WORLDS} if fast else {}
+        workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+        found = run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **grid)
+        _keep(found, asked, out)
+    if json_file is not None:
+        write_json(_figures(found), json_file)
+    if not is_stdout(json_file):
+        typer.echo(found.summary())
+        typer.echo("\n" + found.confusion(_best(found)))
+        if out is not None:
+            typer.echo(f"\nWritten to {out}: warfarin.nc, summary.txt, incorrect.png, regret.png, gain.png")
+
+
+def _kept(out: Path | None, asked: dict[str, Any], *, resume: bool) -> "WarfarinResult | None":
+    """A finished run of the same request; None where there is none yet."""
+    import json
+
+    from rcb_bayes.warfarin import WarfarinResult
+
+    if out is None or not (out / "request.json").exists():
+        return None
+    before = json.loads((out / "request.json").read_text(encoding="utf-8"))
+    if not resume or before != asked:
+        raise RcbError(f"{out} holds a run already. Name another folder, or repeat its request with --resume.")
+    return WarfarinResult.load(out / "warfarin.nc")
+
+
+def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> None:
+    import json
+
+    from rcb_bayes.warfarin import plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
+
+    if out is None:
+        return
+    write_figure(plot_fraction_incorrect(found), out / "incorrect.png")
+    write_figure(plot_warfarin_regret(found), out / "regret.png")
+    write_figure(plot_warfarin_gain(found), out / "gain.png")
+    write_file(found.summary() + "\n", out / "summary.txt")
+    found.save(out / "warfarin.nc")
+    write_file(json.dumps(asked, indent=1), out / "request.json")
+
+
+def _best(found: "WarfarinResult") -> str:
+    """RCB with the least error."""
+    own = found.figures["error"].where(found.figures["kind"] == "rcb", drop=True)
+    return str(own["policy"].values[int(own.values.argmin())])
+
+
+def _figures(found: "WarfarinResult") -> dict[str, Any]:
+    names = ("error", "error_mcse", "score", "macro_recall", "extreme", "explored")
+    policies = {
+        str(policy): {name: float(found.figures[name].sel(policy=policy)) for name in names}
+        for policy in found.figures["policy"].values
+    }
+    audits = [
+        {name: found.audits[name].values[k].item() for name in ("subject", "notion", "epsilon", "verdict", "worst")}
+        for k in range(found.audits.sizes["audit"])
+    ]
+    return {"cohort": found.cohort, "policies": policies, "audits": audits}
