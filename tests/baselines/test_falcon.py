@@ -7,8 +7,8 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Exploiting
-from rcb_bayes.baselines.bare_plan import bare_plan
 from rcb_bayes.errors import RcbError
+from rcb_bayes.fixed import fixed_plan
 from rcb_bayes.kernel import ipgs_probabilities
 from rcb_bayes.oracle import RidgeOracle
 from rcb_bayes.simulation import simulate
@@ -57,7 +57,7 @@ def test_another_oracle_has_the_paper_s_spread():
 
 
 def test_a_plan_without_figures_is_a_plan():
-    plan = bare_plan(market(), n_per_arm=5, inverse_rate=4.0)
+    plan = fixed_plan(market(), n_per_arm=5, exploration_rate=0.25)
     assert plan.rate(USERS[0], saturated=["usual"]) == pytest.approx(0.25)
     assert plan.expected_cold_start == 5 + 2 * 5 * 4
     assert not plan.has_guard
