@@ -83,9 +83,11 @@ def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> N
 
 
 def _best(found: "WarfarinResult") -> str:
-    """RCB with the least error."""
+    """RCB with the least error, of those that heed what users accept if there are any."""
     own = found.figures["error"].where(found.figures["kind"] == "rcb", drop=True)
-    return str(own["policy"].values[int(own.values.argmin())])
+    names = [str(name) for name in own["policy"].values]
+    heeding = [name for name in names if "heeding" in name] or names
+    return min(heeding, key=lambda name: float(own.sel(policy=name)))
 
 
 def _figures(found: "WarfarinResult") -> dict[str, Any]:
