@@ -96,7 +96,7 @@ def run_arena(arena: Arena, job: str, *, effort: Effort, seed: int) -> "xr.Datas
         personal = next(run.plan for run in runs if run.kind == "personalised")
         split = split_users(market, personal) if isinstance(personal, Plan) and personal.feasible else {}
     else:
-        runs = bandit_runs(market) if job == "bandits" else predecessor_runs(market)
+        runs = bandit_runs(market) if job == "bandits" else predecessor_runs(market, horizon=horizon)
     found = side_by_side(market, runs, horizon=horizon, epsilon=cell.epsilon, effort=effort, seed=seed)
     return found.assign_attrs({"setting": arena.name, "epsilon": cell.epsilon, "horizon": horizon, **split})
 
@@ -141,7 +141,7 @@ def bandit_runs(market: Market) -> list[Run]:
     return [_baseline(name, make) for name, make in makers.items()]
 
 
-def predecessor_runs(market: Market) -> list[Run]:
+def predecessor_runs(market: Market, *, horizon: int) -> list[Run]:
     """Those of the paper's Table 1; where one does not apply, it says why."""
     batch = 20 if market.prior.is_gaussian else 50
     n = market.n_features
@@ -157,7 +157,18 @@ def predecessor_runs(market: Market) -> list[Run]:
         ),
         "warm Thompson": lambda own, seed: baselines.WarmThompson(own, batch=batch, seed=seed),
     }
-    return [_baseline(name, make) for name, make in makers.items()]
+    runs = [_baseline(name, make) for name, make in makers.items()]
+    n_warm = _warm_start(market)
+    if n_warm * market.n_arms > horizon:
+        note = f"It asks for {n_warm:,} samples of each arm, more than there are in {horizon:,} rounds."
+        runs[-1] = replace(runs[-1], plan=None, note=note)
+    return runs
+
+
+def _warm_start(market: Market) -> int:
+    """The number of samples that a warm start asks for; 0 where the policy itself says that none would do."""
+    gain, chance = baselines.estimate_separations(market)
+    return baselines.warm_start_samples(gain, chance, sigma=SIGMA) if gain > 0 and chance > 0 else 0
 
 
 def split_users(market: Market, plan: Plan) -> dict[str, float]:

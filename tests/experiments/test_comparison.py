@@ -15,11 +15,17 @@ ARENA = Arena(name="setting-4", cell=Cell(belief="setting_4", n_arms=2, n_featur
 
 def test_a_policy_that_does_not_apply_says_why():
     market = ARENA.market()
-    kremer = predecessor_runs(market)[0]
+    kremer = predecessor_runs(market, horizon=100)[0]
     found = measure(market, kremer, horizon=100, epsilon=0.05, effort=TINY, seed=1)
     assert "users who are all alike" in found["note"].item()
     assert np.isnan(found["regret"].values).all()
     assert found["verdict_user"].item() == ""
+
+
+def test_a_warm_start_that_outlasts_the_horizon_is_not_run():
+    warm = predecessor_runs(ARENA.market(), horizon=100)[-1]
+    assert warm.plan is None
+    assert "more than there are in 100 rounds" in warm.note
 
 
 def test_ratios_are_judged_in_the_same_worlds():
