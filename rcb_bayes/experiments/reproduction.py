@@ -17,7 +17,7 @@ _NOTES = (
     "Fixed plans use the theorem's rate; sampled plans have N = d samples per arm. Keeps: the share of off-best "
     "recommendations that a plan's guard leaves, 100 % without one.",
 )
-FAST_NOTE = "A fast run makes the plans of a full one and audits them with fewer worlds, so that more verdicts are inconclusive."
+FAST_NOTE = "A fast run makes the plans of a full one and audits them with fewer worlds: more is inconclusive."
 
 
 def run_setting(name: str, request: Request) -> Outcome:
