@@ -9,12 +9,14 @@ import numpy as np
 
 from rcb_bayes import baselines
 from rcb_bayes.covariates import Sphere
+from rcb_bayes.experiments.beliefs import matched_belief
 from rcb_bayes.experiments.cells import side_by_side
 from rcb_bayes.experiments.claims import Claim
 from rcb_bayes.experiments.intervals import Interval, decide, log_contrast
 from rcb_bayes.experiments.measures import PolicyMaker, Run
 from rcb_bayes.experiments.outcome import Outcome, Request, write_outcome
 from rcb_bayes.experiments.plans import fixed_run, sampled_run, theorem_run, timed
+from rcb_bayes.experiments.reproduction import FAST_NOTE
 from rcb_bayes.experiments.settings import SIGMA, Cell, Effort, effort_of
 from rcb_bayes.experiments.store import open_store
 from rcb_bayes.experiments.tables import as_table, reasons
@@ -22,7 +24,6 @@ from rcb_bayes.exploit import Exploiting
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.plan import Plan
-from rcb_bayes.prior import load_prior
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
 
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
     import xarray as xr
 
 NAME = "comparison"
+_SKEWED_MEAN = 0.5
 _SPLIT_USERS = 4096
 _POLICY_ROUNDS = 256  # of baselines that are audited: world by world, so that more take long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arena:
-    """Where policies meet: a cell of a setting, or a belief of the gallery with the same fields."""
+    """Where policies meet: a cell of a setting, or a skewed belief with the same fields."""
 
     name: str
     cell: Cell
@@ -45,7 +47,8 @@ class Arena:
         """The market."""
         if self.cell.belief != "skewed":
             return self.cell.market()
-        prior = load_prior("skewed", n_arms=self.cell.n_arms, n_features=self.cell.n_features, family="lognormal")
+        mean = np.full((self.cell.n_arms, self.cell.n_features), _SKEWED_MEAN)
+        prior = matched_belief("skewed", mean, self.cell.variance)
         return Market(prior=prior, covariates=Sphere(self.cell.n_features), noise=GaussianNoise(SIGMA))
 
 
@@ -79,6 +82,7 @@ def run_arenas(arenas: tuple[Arena, ...], request: Request, *, effort: Effort) -
         notes=(
             f"Plans are audited over the cold start and {effort.audit_rounds:,} rounds of exploitation, other policies "
             f"over their first {_POLICY_ROUNDS} rounds. Notes of policies that do not apply are in the table.",
+            *((FAST_NOTE,) if request.fast else ()),
             *(line for part in parts for line in (*reasons(part), *_split_lines(part))),
         ),
         parts=tuple(parts),
@@ -174,7 +178,7 @@ def _warm_start(market: Market) -> int:
 def split_users(market: Market, plan: Plan) -> dict[str, float]:
     """Users who need no subsidy and users who do, at the first stage of the cold start: shares and mean rates."""
     users = market.covariates.sample(_SPLIT_USERS, seed=0)
-    first = max(plan.stages, key=lambda stage: (stage.share, -len(stage.saturated)))
+    first = min(plan.stages, key=lambda stage: (len(stage.saturated), -stage.share))
     rates = plan.rate(users, saturated=first.saturated)
     free, paid = rates >= 1.0, (rates > 0.0) & (rates < 1.0)
     return {

@@ -199,8 +199,9 @@ def _planned(plan: Plan | PolicyMaker | None) -> dict[str, Any]:
     names = ("n_per_arm", "exploration_rate", "expected_cold_start", "expected_cold_start_mcse", "share_free")
     names = (*names, "share_explored", "spread_multiple")
     if not isinstance(plan, Plan):
-        return dict.fromkeys(names, np.nan) | {"notion": ""}
-    return {name: float(getattr(plan, name)) for name in names} | {"notion": plan.notion}
+        return dict.fromkeys((*names, "guard_keeps"), np.nan) | {"notion": ""}
+    keeps = float(np.mean([rule.kept for rule in plan.guards])) if plan.guards else 1.0
+    return {name: float(getattr(plan, name)) for name in names} | {"notion": plan.notion, "guard_keeps": keeps}
 
 
 def _as_dataset(run: Run, found: dict[str, Any], notes: list[str]) -> "xr.Dataset":

@@ -58,7 +58,7 @@ def sampled_run(
             personalised=personalised,
             n_per_arm=market.n_features,
             n_worlds=effort.plan_worlds,
-            audit_worlds=effort.audit_worlds,
+            audit_worlds=effort.planned_worlds,
             spread=spread,
             horizon=horizon,
             seed=seed,

@@ -14,8 +14,10 @@ from rcb_bayes.progress import track
 _NOTES = (
     "Gain (realised) is what the platform expects of the recommended arm beyond its best rival, averaged over users "
     "and worlds; audited is what users themselves expect by following. Judged by simultaneous 95 % intervals.",
-    "Fixed plans use the theorem's rate; sampled plans have N = d samples per arm.",
+    "Fixed plans use the theorem's rate; sampled plans have N = d samples per arm. Keeps: the share of off-best "
+    "recommendations that a plan's guard leaves, 100 % without one.",
 )
+FAST_NOTE = "A fast run makes the plans of a full one and audits them with fewer worlds: more is inconclusive."
 
 
 def run_setting(name: str, request: Request) -> Outcome:
@@ -39,7 +41,7 @@ def run_cells(setting: Setting, request: Request, *, effort: Effort | None = Non
         table=as_table(parts),
         keys=_keys(setting),
         claims=tuple(judge_setting(setting.name, parts)),
-        notes=_NOTES,
+        notes=(*_NOTES, FAST_NOTE) if request.fast else _NOTES,
         parts=tuple(parts),
     )
     figures = {

@@ -70,6 +70,7 @@ class Effort:
     ----------
     n_worlds : worlds that plans are run in
     plan_worlds : simulated worlds behind the rates of a stage
+    planned_worlds : worlds of the audit that plans leave room for; the fewer, the less their guards let through
     audit_worlds, audit_users : of an audit
     audit_rounds : rounds of exploitation that an audit looks at
     most_rounds : cap on the horizon
@@ -77,6 +78,7 @@ class Effort:
 
     n_worlds: int = 20
     plan_worlds: int = 1000
+    planned_worlds: int = 1000
     audit_worlds: int = 1000
     audit_users: int = 60
     audit_rounds: int = 10_000
@@ -88,7 +90,7 @@ class Effort:
 
 
 FULL = Effort()
-FAST = Effort(n_worlds=5, plan_worlds=300, audit_worlds=100, audit_users=30, audit_rounds=1_000, most_rounds=10_000)
+FAST = Effort(n_worlds=5, plan_worlds=500, audit_worlds=200, audit_users=30, audit_rounds=1_000, most_rounds=10_000)
 
 
 def effort_of(*, n_worlds: int | None, fast: bool) -> Effort:

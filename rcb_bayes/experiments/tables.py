@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
+_PLANNED = ("n_per_arm", "exploration_rate", "expected_cold_start", "share_free", "share_explored", "guard_keeps")
+_HEADINGS = ("run", "regret", "cold start", "N", "keeps", "user", "margin", "proof", "definition", "comply", "CPU s")
 _PARAMETERS = ("n_arms", "n_features", "variance", "epsilon", "horizon")
 
 
@@ -31,7 +33,14 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
         row |= estimate("cold_start", lengths[lengths >= 0])
         row["n_ended"] = int((lengths >= 0).sum())
         row |= estimate("gain", one["gain"].isel(t=-1).values)
-        for item in ("n_per_arm", "exploration_rate", "expected_cold_start", "share_free", "share_explored"):
+        for item in (
+            "n_per_arm",
+            "exploration_rate",
+            "expected_cold_start",
+            "share_free",
+            "share_explored",
+            "guard_keeps",
+        ):
             row[item] = one[item].item()
         for notion in NOTIONS:
             row[f"verdict_{notion}"] = one[f"verdict_{notion}"].item()
@@ -65,7 +74,20 @@ def estimate(name: str, values: np.ndarray) -> dict[str, float]:
 
 def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the table as it is printed."""
-    headings = [*keys, "run", "regret", "cold start", "N", "user", "margin", "proof", "definition", "comply", "CPU s"]
+    headings = [
+        *keys,
+        "run",
+        "regret",
+        "cold start",
+        "N",
+        "keeps",
+        "user",
+        "margin",
+        "proof",
+        "definition",
+        "comply",
+        "CPU s",
+    ]
     rows = []
     for row in table.to_dict(orient="records"):
         ended = "" if not row["n_ended"] else with_error(row["cold_start"], row["cold_start_mcse"])
@@ -76,6 +98,7 @@ def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str]
                 with_error(row["regret"], row["regret_mcse"]),
                 ended or ("not ended" if np.isfinite(row["regret"]) else ""),
                 "" if np.isnan(row["n_per_arm"]) else f"{row['n_per_arm']:,.0f}",
+                "" if np.isnan(row["guard_keeps"]) else f"{100 * row['guard_keeps']:.0f} %",
                 row["verdict_user"],
                 "" if np.isnan(row["margin_user"]) else f"{row['margin_user']:.3g} ± {row['margin_mcse_user']:.2g}",
                 row["verdict_proof"],

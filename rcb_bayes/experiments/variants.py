@@ -18,6 +18,7 @@ from rcb_bayes.experiments.cells import side_by_side
 from rcb_bayes.experiments.measures import Run
 from rcb_bayes.experiments.outcome import Outcome, Request, write_outcome
 from rcb_bayes.experiments.plans import sampled_run, timed
+from rcb_bayes.experiments.reproduction import FAST_NOTE
 from rcb_bayes.experiments.settings import SIGMA, Effort, effort_of
 from rcb_bayes.experiments.store import open_store
 from rcb_bayes.experiments.tables import as_table, reasons
@@ -95,6 +96,7 @@ def run_bases(
             f"{_SHIFT:g}; scale: users are too sure, by a factor {_SCALE:g} of the variance; family: Student-t.",
             "Nature off: everybody believes the setting's belief, the world follows another. Users off: users believe "
             "another one than platform and nature; told, the plan was made for their belief.",
+            *((FAST_NOTE,) if request.fast else ()),
             *(line for part in parts for line in reasons(part)),
         ),
         parts=tuple(parts),

@@ -29,7 +29,15 @@ def made_up_cell(
         words = {"kind": given["kind"], "inflation": given.get("inflation", "none"), "note": "", "notion": "user"}
         words |= {f"verdict_{notion}": given.get("verdict", "pass") for notion in NOTIONS}
         numbers = {f"{figure}_{notion}": given.get("margin", 0.1) for figure in _FIGURES for notion in NOTIONS}
-        for item in ("exploration_rate", "share_free", "share_explored", "compliance", "compliance_mcse", "seconds"):
+        for item in (
+            "exploration_rate",
+            "share_free",
+            "share_explored",
+            "guard_keeps",
+            "compliance",
+            "compliance_mcse",
+            "seconds",
+        ):
             numbers[item] = 1.0
         numbers |= {"n_per_arm": given.get("n_per_arm", 10.0), "expected_cold_start": given.get("cold_start", 100.0)}
         numbers |= {"expected_cold_start_mcse": 0.0, "spread_multiple": 1.0, "audit_rounds": 100.0}
