@@ -33,14 +33,7 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
         row |= estimate("cold_start", lengths[lengths >= 0])
         row["n_ended"] = int((lengths >= 0).sum())
         row |= estimate("gain", one["gain"].isel(t=-1).values)
-        for item in (
-            "n_per_arm",
-            "exploration_rate",
-            "expected_cold_start",
-            "share_free",
-            "share_explored",
-            "guard_keeps",
-        ):
+        for item in _PLANNED:
             row[item] = one[item].item()
         for notion in NOTIONS:
             row[f"verdict_{notion}"] = one[f"verdict_{notion}"].item()
@@ -74,20 +67,7 @@ def estimate(name: str, values: np.ndarray) -> dict[str, float]:
 
 def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the table as it is printed."""
-    headings = [
-        *keys,
-        "run",
-        "regret",
-        "cold start",
-        "N",
-        "keeps",
-        "user",
-        "margin",
-        "proof",
-        "definition",
-        "comply",
-        "CPU s",
-    ]
+    headings = [*keys, *_HEADINGS]
     rows = []
     for row in table.to_dict(orient="records"):
         ended = "" if not row["n_ended"] else with_error(row["cold_start"], row["cold_start_mcse"])
