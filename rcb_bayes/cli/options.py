@@ -106,7 +106,7 @@ def write_file(text: str, target: Path) -> None:
 
 
 def write_figure(axes: "Axes", target: Path) -> None:
-    """Write the figure that axes belong to, and the folders it needs.
+    """Write the figure that axes belong to, and the folders it needs; pyplot forgets it.
 
     Raises
     ------
@@ -118,3 +118,6 @@ def write_figure(axes: "Axes", target: Path) -> None:
         axes.figure.savefig(target, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
     except OSError as error:
         raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    finally:
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close(axes.figure)

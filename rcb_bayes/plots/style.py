@@ -1,5 +1,7 @@
 """What all figures share: a colour, a dash and a marker for each arm, axes of one's own, bands."""
 
+import builtins
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,10 +49,20 @@ def arms_of(result: "xr.Dataset") -> list[str]:
 
 
 def own_axes(axes: "Axes | None", *, size: tuple[float, float] = (6.4, 4.0)) -> "Axes":
-    """The axes given, or those of a figure of their own, unknown to pyplot."""
+    """The axes given, or those of a figure of their own.
+
+    A notebook and ``pyplot.show`` show pyplot's figures only, so the figure is one of these where pyplot is in use or
+    IPython runs. Elsewhere pyplot would be loaded in vain, and would keep every figure until told to close it.
+    """
+    if axes is not None:
+        return axes
+    if "matplotlib.pyplot" in sys.modules or hasattr(builtins, "__IPYTHON__"):
+        from matplotlib import pyplot
+
+        return pyplot.subplots(figsize=size, layout="constrained")[1]
     from matplotlib.figure import Figure
 
-    return Figure(figsize=size, layout="constrained").subplots() if axes is None else axes
+    return Figure(figsize=size, layout="constrained").subplots()
 
 
 def draw_band(axes: "Axes", x: FloatArray, low: FloatArray, high: FloatArray, *, colour: str, label: str = "") -> None:

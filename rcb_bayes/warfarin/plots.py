@@ -6,6 +6,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.plots import PALETTE
+from rcb_bayes.plots.style import own_axes
 from rcb_bayes.schema import suggestion
 from rcb_bayes.warfarin.result import WarfarinResult
 
@@ -31,7 +32,7 @@ def plot_fraction_incorrect(
     oracle : "posterior mean" or "dose, heeding"
     """
     part, epsilon = _cell(result, epsilon, oracle)
-    axes = _axes(axes)
+    axes = own_axes(axes)
     t = part["t"].values
     shown = _thinned(t, first=_FIRST)
     for k, variance in enumerate(part["variance"].values):
@@ -48,7 +49,7 @@ def plot_warfarin_regret(
 ) -> "Axes":
     """Wrong doses so far, over patients, a line for each prior variance."""
     part, epsilon = _cell(result, epsilon, oracle)
-    axes = _axes(axes)
+    axes = own_axes(axes)
     t = part["t"].values
     shown = _thinned(t, first=1)
     for k, variance in enumerate(part["variance"].values):
@@ -70,7 +71,7 @@ def plot_warfarin_gain(
     The realised posterior gain, not the constraint: that is what an audit judges. -epsilon is drawn beside it.
     """
     part, epsilon = _cell(result, epsilon, oracle)
-    axes = _axes(axes)
+    axes = own_axes(axes)
     t = part["t"].values
     n = max(1, min(int(window), len(t)))
     ends = np.arange(n, len(t) + 1, n)
@@ -87,7 +88,7 @@ def plot_confusion(result: WarfarinResult, policy: str, *, axes: "Axes | None" =
     names = [str(name) for name in result.figures["policy"].values]
     if policy not in names:
         raise RcbError(f"There is no policy '{policy}'.{suggestion(policy, names)} Use one of {', '.join(names)}.")
-    axes = _axes(axes)
+    axes = own_axes(axes)
     table = result.figures["confusion"].sel(policy=policy)
     values = table.values
     axes.imshow(values, vmin=0.0, vmax=1.0, cmap="Blues")
@@ -143,9 +144,3 @@ def _dressed(axes: "Axes", result: WarfarinResult, label: str, title: str) -> "A
 
 def _titled(result: WarfarinResult, title: str) -> str:
     return f"{title} (synthetic patients)" if result.grid.attrs.get("synthetic") else title
-
-
-def _axes(axes: "Axes | None") -> "Axes":
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(6.4, 4.0), layout="constrained").subplots() if axes is None else axes

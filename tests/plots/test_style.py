@@ -28,24 +28,32 @@ def test_global_state_is_not_touched() -> None:
     plot_frontier(gaps_of())
     plot_rates(plan_of(2), users_of((3.0, 1.0)))
     assert dict(mpl.rcParams) == before
-    if "matplotlib.pyplot" in sys.modules:
-        from matplotlib import pyplot
-
-        assert not pyplot.get_fignums()
 
 
-def test_pyplot_is_not_even_imported() -> None:
-    code = (
-        "import sys, numpy as np, xarray as xr\n"
-        "from rcb_bayes.plots import plot_frontier\n"
-        "row = (('arm', 'tau'), np.array([[0.5, 0.2]]))\n"
-        "one = (('arm',), np.array([0.1]))\n"
-        "data = dict(rho=row, rho_mcse=row, best_tau=one, best_rho=one)\n"
-        "plot_frontier(xr.Dataset(data, coords=dict(arm=['a'], tau=[0.1, 0.2])))\n"
-        "print('matplotlib.pyplot' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == "False"
+_DRAW = """
+row = (("arm", "tau"), np.array([[0.5, 0.2]]))
+one = (("arm",), np.array([0.1]))
+data = dict(rho=row, rho_mcse=row, best_tau=one, best_rho=one)
+axes = plot_frontier(xr.Dataset(data, coords=dict(arm=["a"], tau=[0.1, 0.2])))
+pyplot = sys.modules.get("matplotlib.pyplot")
+print(pyplot is not None, bool(pyplot) and pyplot.get_fignums() == [axes.figure.number])
+"""
+
+
+@pytest.mark.parametrize(
+    ("session", "seen"),
+    [
+        ("", "False False"),  # a program: pyplot is not even loaded
+        ("import matplotlib.pyplot", "True True"),
+        ("import builtins; builtins.__IPYTHON__ = True", "True True"),  # a notebook that never imported pyplot
+    ],
+    ids=["program", "pyplot", "IPython"],
+)
+def test_a_figure_is_pyplots_where_somebody_looks(session: str, seen: str) -> None:
+    code = f"import sys, numpy as np, xarray as xr\n{session}\nfrom rcb_bayes.plots import plot_frontier\n{_DRAW}"
+    here = _here() | {"MPLBACKEND": "Agg"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True, env=here)
+    assert done.stdout.strip() == seen
 
 
 @pytest.mark.slow
