@@ -20,8 +20,9 @@ from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.guard import users_guard
 from rcb_bayes.margins import Notion
-from rcb_bayes.rates import LinearOutlook, UserRates, explored_terms, find_rows, places_of, user_rates
+from rcb_bayes.rates import LinearOutlook, UserRates, distinct_rows, explored_terms, find_rows, places_of, user_rates
 from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
+from rcb_bayes.wording import figure
 
 FORMAT = 1
 PlanKind = Literal["sampled", "theorem", "fixed"]
@@ -257,7 +258,9 @@ class Plan:
         return out if users.ndim == 2 else out[0]
 
     def _guard(self, users: FloatArray, rule: GuardRule) -> FloatArray:
-        return users_guard(rule.outlook, rule.gamma, users, epsilon=self.epsilon, notion=self.notion, slack=rule.slack)
+        rows, places = distinct_rows(users)
+        shared = {"epsilon": self.epsilon, "notion": self.notion, "slack": rule.slack}
+        return users_guard(rule.outlook, rule.gamma, rows, **shared)[places]
 
     def explain(self, x: ArrayLike) -> str:
         """Why user x is explored as often as she is, stage by stage."""
@@ -284,12 +287,14 @@ class Plan:
     def summary(self) -> str:
         """The plan in a few lines."""
         who = "a rate for each user" if self.personalised else "one rate for all users"
+        length = figure(self.expected_cold_start, self.expected_cold_start_mcse)
+        ends = math.isfinite(self.expected_cold_start)
         lines = [
             f"{self.kind} plan, {self.notion} notion, epsilon {self.epsilon:g}, {who}",
             f"samples per arm N      {self.n_per_arm:,}" + (", by expected regret" if self.choices else ""),
-            f"exploration rate       {_figure(self.exploration_rate, self.exploration_rate_mcse)}"
-            f" (L = {_figure(self.inverse_rate, self.inverse_rate_mcse)})",
-            f"expected cold start    {_figure(self.expected_cold_start, self.expected_cold_start_mcse)} rounds",
+            f"exploration rate       {figure(self.exploration_rate, self.exploration_rate_mcse)}"
+            f" (L = {figure(self.inverse_rate, self.inverse_rate_mcse)})",
+            f"expected cold start    {length} rounds" if ends else "expected cold start    no end",
         ]
         if self.kind == "sampled":
             lines.append(
@@ -396,7 +401,8 @@ class Plan:
             return free if self.personalised else free * self.exploration_rate
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates[find_rows(stage.rule.places, users)]
-        return self._rates(users, stage.saturated, stage.rule).rate
+        rows, places = distinct_rows(users)
+        return self._rates(rows, stage.saturated, stage.rule).rate[places]
 
     def _stands_for(self, saturated: tuple[str, ...]) -> tuple[str, ...]:
         """The stage that stands for a set of saturated arms."""
@@ -490,13 +496,6 @@ class Plan:
         if "rates" in rule:
             return PlannedStage(**plain, rule=TableRule(decoded(rule["users"]), decoded(rule["rates"])))
         return PlannedStage(**plain, rule=SampledRule(self._decoded_outlook(rule), rule["slack"]))
-
-
-def _figure(value: float, mcse: float) -> str:
-    if not math.isfinite(value):
-        return "no end" if value > 0 else "unknown"
-    text = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-    return f"{text} ± {mcse:.1g}" if math.isfinite(mcse) and mcse > 1e-6 * value else text
 
 
 def _packed(means: FloatArray, prior_mean: FloatArray) -> dict[str, Any]:

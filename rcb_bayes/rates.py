@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rcb_bayes.choice import TIE, best_shares, promotion_shares
 from rcb_bayes.errors import DataError
@@ -99,6 +100,14 @@ class TableOutlook:
 def places_of(users: FloatArray) -> dict[bytes, int]:
     """Where each user of a table stands."""
     return {row.tobytes(): k for k, row in enumerate(np.ascontiguousarray(users) + 0.0)}
+
+
+def distinct_rows(users: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Users without repetitions, and where each of the given ones stands among them: those of a table come again."""
+    if len(users) < 2:
+        return users, np.zeros(len(users), dtype=np.intp)
+    rows, places = np.unique(users + 0.0, axis=0, return_inverse=True)
+    return (users, np.arange(len(users))) if len(rows) == len(users) else (rows, places.reshape(-1))
 
 
 def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:

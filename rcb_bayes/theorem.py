@@ -27,6 +27,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.panel import expected_rewards
 from rcb_bayes.plan import Plan
 from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.wording import figure
 from rcb_bayes.worlds import draw_worlds
 
 _BOUNDED_SIGMA = 0.5  # a reward in [0, 1] is sub-Gaussian with this constant
@@ -273,7 +274,7 @@ def _contradiction(rho: float, rho_hat: float, rho_mcse: float, *, tau: float, n
         return ()
     return (
         f"rho = {rho:g} contradicts the belief: once {n_arms - 1} arms are known the last one leads by {tau:g} with "
-        f"probability {rho_hat:.3f} ± {rho_mcse:.3f} only. Theorem 1 does not hold with these constants.",
+        f"probability {figure(rho_hat, rho_mcse)} only. Theorem 1 does not hold with these constants.",
     )
 
 

@@ -19,6 +19,11 @@ def figure(value: float, mcse: float) -> str:
     return f"{value:,.{digits}f} ± {mcse:,.{digits}f}"
 
 
+def brief(value: float) -> str:
+    """A figure to three digits, and 0 for what is 0 but for rounding."""
+    return "0" if abs(value) < _ZERO else f"{value:.3g}"
+
+
 def percent(share: float) -> str:
     """A share to three digits."""
     return f"{100 * share:.3g} %"

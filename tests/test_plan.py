@@ -4,13 +4,16 @@ import json
 from dataclasses import FrozenInstanceError
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
+from rcb_bayes import plan as plan_module
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.rates import user_rates
 
 USERS = rcb.Sphere(2).sample(50, seed=1)
 
@@ -33,6 +36,21 @@ def test_rates_are_probabilities_of_each_user():
     assert len(np.unique(rates)) > 10
     np.testing.assert_allclose(plan().rate(USERS[3]), rates[3], rtol=1e-12)
     assert np.ndim(plan().rate(USERS[3])) == 0
+
+
+def test_users_who_come_again_get_what_they_got(monkeypatch: pytest.MonkeyPatch):
+    again = np.random.default_rng(1).integers(0, 50, 300)
+    alone, guarded = plan().rate(USERS), plan().guard(USERS, 0)
+    computed = []
+
+    def counted(outlook: Any, users: np.ndarray, **others: Any) -> Any:
+        computed.append(len(users))
+        return user_rates(outlook, users, **others)
+
+    monkeypatch.setattr(plan_module, "user_rates", counted)
+    np.testing.assert_allclose(plan().rate(USERS[again]), alone[again], rtol=1e-12)
+    np.testing.assert_allclose(plan().guard(USERS[again], 0), guarded[again], atol=1e-9)
+    assert max(computed) <= 50  # each of them once
 
 
 def test_the_exploration_rate_is_the_mean_over_users():

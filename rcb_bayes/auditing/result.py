@@ -13,6 +13,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.margins import NOTIONS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.wording import brief
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -134,8 +135,8 @@ class Audit:
             cell = cells.isel(stage=k)
             lines.append(
                 f"{cell['stage'].item()}: {VERDICTS[max(int(cell['verdict']), 0)]}, worst {cell['arm'].item()} against "
-                f"{cell['rival'].item()}: {cell['estimate'].item():.3g} ± {cell['mcse'].item():.2g}, bounds "
-                f"{cell['lower'].item():.3g} to {cell['upper'].item():.3g}"
+                f"{cell['rival'].item()}: {brief(cell['estimate'].item())} ± {cell['mcse'].item():.2g}, bounds "
+                f"{brief(cell['lower'].item())} to {brief(cell['upper'].item())}"
             )
         return lines
 

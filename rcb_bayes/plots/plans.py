@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rcb_bayes.plan import Plan
 
 _TRADEOFF_LABELS = {
-    "price": "regret of the cold start beyond the unconstrained one",
+    "price": "regret beyond the unconstrained cold start",
     "expected_regret": "expected regret of the cold start",
     "expected_cold_start": "expected length of the cold start (rounds)",
     "exploration_rate": "exploration rate q",
