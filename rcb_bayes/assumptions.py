@@ -28,6 +28,16 @@ class Check:
 
     ``estimate`` with its Monte Carlo error ``mcse`` stands against ``threshold``; ``meaning`` says what that amounts
     to, ``remedy`` what to do about it, ``belief`` whose belief it was computed under.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> first = rcb.check_assumptions(market, n_per_arm=10, tau=0.05, rho=0.9, seed=1)[0]
+    >>> first.name, first.verdict, first.threshold, round(first.estimate, 2)
+    ('1 fighting chance', 'fail', 0.9, 0.28)
+    >>> print(first.remedy)
+    Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.
     """
 
     name: str
@@ -67,6 +77,18 @@ def check_assumptions(
     ------
     RcbError
         Constants out of range, an unknown schedule.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> for check in rcb.check_assumptions(market, n_per_arm=10, seed=1):
+    ...     print(check.verdict, check.name)
+    pass 1 fighting chance
+    pass 2 posterior separation
+    pass 3 covariates (phi0)
+    inconclusive 4 evolution of trust
     """
     _check_constants(tau=tau, rho=rho, inflation=inflation)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)

@@ -76,6 +76,15 @@ def calibrate(
     Rates hold for the law of data that this very mechanism produces. One rate for all is the least over the users of
     a panel (all rows of a table): of other users at most 3 in 2,048 need a lower one, with 95 % confidence. N is
     chosen with Gaussian rewards; with others it is 50 unless given.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
+    >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
+    (True, 0.6, 26)
     """
     settings = _as_settings(
         epsilon=epsilon,

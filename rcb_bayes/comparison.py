@@ -62,6 +62,17 @@ def compare_plans(
     ------
     RcbError
         No plans, counts too small.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> plans = {"sampled": plan, "new only": lambda market, seed: rcb.AlwaysArm(market, "new")}
+    >>> table = rcb.compare_plans(market, plans, horizon=200, n_worlds=4, audit_worlds=300, audit_horizon=2)
+    >>> table["verdict"].sel(notion="user").values.tolist()
+    ['pass', 'fail']
+    >>> table["regret"].values.round()
+    array([ 7., 60.])
     """
     named = _named(plans)
     as_count(n_worlds, name="n_worlds", least=2)

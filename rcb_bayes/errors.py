@@ -6,7 +6,17 @@ an infeasible plan) are results, never exceptions.
 
 
 class RcbError(ValueError):
-    """An input that cannot be used; raised before any sampling starts."""
+    """An input that cannot be used; raised before any sampling starts.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> try:
+    ...     rcb.Prior.gaussian([[0.5, 0.2]], 0.25)
+    ... except rcb.RcbError as error:
+    ...     print(error)
+    A belief needs at least two arms and one feature, got mean of shape (1, 2).
+    """
 
 
 class BeliefError(RcbError):

@@ -39,6 +39,16 @@ def fixed_plan(
     Applicability
     -------------
     Nothing was computed: whether users follow is for ``audit`` to say. There is no guard in exploitation.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> plan = rcb.fixed_plan(market, n_per_arm=10, exploration_rate=0.5)
+    >>> plan.exploration_rate, plan.expected_cold_start
+    (0.5, 30.0)
+    >>> rcb.audit(market, plan, horizon=50, n_worlds=200, n_users=20).verdict
+    'fail'
     """
     n = as_count(n_per_arm, name="n_per_arm", least=1)
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):

@@ -70,6 +70,17 @@ def estimate_gaps(
     -------------
     Samples of the saturated arms are taken from the whole population. A mechanism that samples an arm only where it
     was promoted covers fewer directions; rates are computed from the mechanism's own designs.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> gaps = rcb.estimate_gaps(market, saturated=["old"], n_per_arm=10, taus=[0.05, 0.2], seed=1)
+    >>> gaps["rho"].sel(arm="new").values.round(2)
+    array([0.29, 0.16])
+    >>> round(gaps["rho_mcse"].max().item(), 3)
+    0.006
     """
     as_positions(market, saturated)  # refused before an engine is made
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
@@ -89,6 +100,14 @@ def estimate_separation(
     """The posterior analogue (Assumption 2): the gap of the best posterior mean over the second, n samples of each arm.
 
     Returns a Dataset as ``estimate_gaps`` does, its only arm being ``best``.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> separation = rcb.estimate_separation(market, n_per_arm=10, taus=[0.05], seed=1)
+    >>> separation["rho"].sel(arm="best").values.round(2)
+    array([0.9])
     """
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
     panel, grid = _as_users(market, users), _as_taus(taus)
@@ -120,6 +139,16 @@ def gap_curve(
     ------
     RcbError
         An empty grid, n below 1, a negative or non-finite tau, a floor that is no probability, unknown arms.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> curve = rcb.gap_curve(market, n_grid=[1, 10, 100], tau=0.2, floor=0.1, saturated=["old"], seed=1)
+    >>> curve["rho"].sel(arm="new").values.round(2)
+    array([0.08, 0.16, 0.17])
+    >>> curve.attrs["n_from"]
+    10
     """
     import xarray as xr
 

@@ -31,6 +31,16 @@ class Market:
     ------
     MarketError
         When numbers or labels of arms or features disagree, or it is not clear what the noise is.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    >>> print(market.describe())
+    users believe   gaussian: 2 arms, 2 features, Gaussian, independent arms
+    users           uniform on the unit sphere, 2 features, phi0 = 0.5
+    rewards         Gaussian rewards, sigma = 0.3
     """
 
     prior: Prior

@@ -75,6 +75,15 @@ class GaussianNoise:
     -------------
     The paper's model. With sigma known and a Gaussian (mixture) prior the posterior is exact; an unknown sigma takes
     MCMC. Rewards are not clipped to [0, 1], the range the paper's bounds assume.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> noise = rcb.GaussianNoise(0.3)
+    >>> noise.mean_reward([0.5, 1.0]), noise.variance([0.5, 1.0])
+    (array([0.5, 1. ]), array([0.09, 0.09]))
+    >>> rcb.GaussianNoise().needs_sigma
+    True
     """
 
     sigma: float | None = None
@@ -176,6 +185,15 @@ class BernoulliLogit:
     -------------
     Clicks, purchases, correct doses. Outside the paper's linear model: regret bounds and Theorem 1's constants do
     not cover it, sampled plans and audits do. The noise has no scale of its own, so sigma is refused.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> noise = rcb.BernoulliLogit()
+    >>> noise.mean_reward([-2.0, 0.0, 2.0]).round(2)
+    array([0.12, 0.5 , 0.88])
+    >>> noise.sample([0.0, 0.0, 0.0], rng=np.random.default_rng(1))
+    array([0., 0., 1.])
     """
 
     @property

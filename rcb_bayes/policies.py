@@ -50,6 +50,15 @@ class Rcb:
     ------
     RcbError
         A plan for other arms or features, or another prior mean.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> policy = rcb.Rcb(market, plan)
+    >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
+    array([[1., 0.],
+           [1., 0.]])
     """
 
     def __init__(

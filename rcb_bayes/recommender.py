@@ -79,6 +79,19 @@ class Recommender:
     ------
     RcbError
         A plan for another market, or one that is not feasible.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
+    >>> agent = rcb.Recommender(market, plan, seed=1)
+    >>> for x in market.covariates.sample(100, seed=2):  # your users
+    ...     told = agent.recommend(x)
+    ...     agent.observe(0.4 * x.sum(), ticket=told.ticket)  # their rewards
+    >>> agent.rounds, agent.stage, agent.saturated
+    (100, 'exploit', ('old', 'new'))
     """
 
     def __init__(
@@ -142,6 +155,17 @@ class Recommender:
         ------
         DataError
             A user of the wrong width, or with values that are not finite; nothing has changed then.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> told = agent.recommend([0.9, 0.1])
+        >>> told.arm, told.stage, told.ticket
+        ('old', 'most popular', 0)
+        >>> told.reason
+        'first samples: old is what users like her expect most of'
         """
         user = self._as_users(x, ndim=1)
         self._rcb.move_on()
@@ -194,6 +218,16 @@ class Recommender:
         DataError
             A reward that is not finite (or, with Bernoulli rewards, neither 0 nor 1), a ticket that was not issued or
             whose reward has come already, an arm that does not exist; nothing has changed then.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> first, second = agent.recommend([0.9, 0.1]), agent.recommend([0.2, 0.3])
+        >>> agent.observe(0.5, ticket=first.ticket)
+        >>> agent.n_samples, agent.n_pending
+        ({'old': 1, 'new': 0}, 1)
         """
         which = self._rcb.rounds - 1 if ticket is None else ticket
         pending = self._pending.get(which)
@@ -233,7 +267,18 @@ class Recommender:
     # --- saving ---
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a JSON file, plan included, from which ``load`` goes on exactly."""
+        """Write everything to a JSON file, plan included, from which ``load`` goes on exactly.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> told = agent.recommend([0.9, 0.1])
+        >>> agent.save("agent.json")
+        >>> rcb.Recommender.load("agent.json", market).n_pending
+        1
+        """
         Path(path).write_text(json.dumps(self._state()), encoding="utf-8")
 
     @classmethod
@@ -244,6 +289,14 @@ class Recommender:
         ------
         RcbError
             A file that is not there, broken or of another format; a market or an oracle that is not the saved one's.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> rcb.Recommender(market, plan, seed=1).save("agent.json")
+        >>> rcb.Recommender.load("agent.json", market).recommend([0.9, 0.1]).arm
+        'old'
         """
         state = _read(path)
         try:

@@ -116,6 +116,18 @@ def simulate(
     ------
     RcbError
         Counts below 1, a plan for another market, a plan that is not feasible.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
+    >>> runs = rcb.simulate(market, plan, horizon=500, n_worlds=5, seed=1)
+    >>> dict(runs["regret"].sizes)
+    {'world': 5, 't': 500}
+    >>> round(runs["regret"].sum("t").mean().item(), 1)
+    9.6
     """
     horizon = as_count(horizon, name="horizon", least=1)
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)

@@ -128,6 +128,15 @@ def theorem_plan(
     Applicability
     -------------
     Gaussian priors, bounded users. A sampled plan (``calibrate``) needs neither, and far fewer samples.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.theorem_plan(market, epsilon=0.1, tau=0.05, rho=0.3)
+    >>> plan.n_per_arm, round(plan.inverse_rate, 1), round(plan.expected_cold_start)
+    (840, 8.8, 8254)
     """
     horizon = as_count(horizon, name="horizon", least=1)
     constants = theorem_constants(
@@ -190,6 +199,13 @@ class RegretBound:
     learning, learning_corrected : 151 sigma sqrt(K d T), and with K outside the root
     deviation : sqrt(8 (T - T_0) log(2/delta))
     total, total_corrected : the bound in both forms, never above the horizon, which bounds regret by itself
+
+    Examples
+    --------
+    With ``bound`` as in ``regret_bound``:
+
+    >>> round(bound.cold_start), round(bound.learning), round(bound.deviation)
+    (26, 28650, 1718)
     """
 
     horizon: int
@@ -214,6 +230,14 @@ def regret_bound(market: Market, plan: Plan, *, horizon: int, delta: float = 0.0
     -------------
     Rewards in [0, 1] and prior variances that grow like t (Assumption 4). A bound that reaches the horizon says
     nothing.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> bound = rcb.regret_bound(market, plan, horizon=100_000)
+    >>> round(bound.total), round(bound.total_corrected)
+    (30394, 42261)
     """
     horizon = as_count(horizon, name="horizon", least=1)
     if not (is_number(delta) and 0 < delta < 1):

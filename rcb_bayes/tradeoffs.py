@@ -54,6 +54,16 @@ def tradeoff(
     ------
     RcbError
         An empty grid, a negative or non-finite epsilon, n below 1, and whatever ``calibrate`` refuses.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> curve = rcb.tradeoff(market, epsilons=[0.05, 0.2], n_grid=[5, 20], n_worlds=200, seed=1)
+    >>> curve["expected_cold_start"].sel(n=20).values.round()
+    array([69., 43.])
+    >>> curve["best_n"].values
+    array([5, 5])
     """
     import xarray as xr
 

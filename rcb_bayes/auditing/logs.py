@@ -80,6 +80,17 @@ def audit_log(
     Applicability
     -------------
     Users who come independently. The verdict is about the realised margins, not about the mechanism.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> import pandas as pd
+    >>> users = market.covariates.sample(200, seed=1)
+    >>> log = pd.DataFrame(users, columns=market.features).assign(arm="old", reward=users @ [0.5, 0.2])
+    >>> found = rcb.audit_log(market, log)
+    >>> found.verdict, found.kind
+    ('pass', 'realised')
     """
     judged: Notion = as_notion(notion)
     if judged == "user":

@@ -38,6 +38,16 @@ class UserType:
     prior : what they believe; the market's users' belief unless given
     epsilon : what each of them puts up with: a number, or draws of it (an array, or a SciPy distribution), from which
         every user gets one of her own
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> strict = rcb.UserType(name="strict", share=0.5, epsilon=0.02)
+    >>> easy = rcb.UserType(name="easy", share=0.5, epsilon=[0.1, 0.15, 0.2])
+    >>> mixed = rcb.audit_types(market, plan, [strict, easy], horizon=50, n_worlds=300, n_users=50)
+    >>> mixed.shares["share"].sel(type=["strict", "easy"]).values.round(1)
+    array([0.2, 1. ])
     """
 
     name: str
@@ -57,6 +67,15 @@ class MixedAudit:
     audits : of each type, by its name, judged at the median of its epsilons
     shares : Dataset, dim (type), with "all" last: ``share`` of users who would follow at every stage, each at her own
         epsilon, by the estimates; ``share_lower`` and ``share_upper`` hold for all types at once
+
+    Examples
+    --------
+    With ``mixed`` as in ``audit_types``:
+
+    >>> round(mixed.shares["share"].sel(type="as planned").item(), 2)
+    1.0
+    >>> mixed.audits["doubters"].verdict
+    'fail'
     """
 
     verdict: Verdict
@@ -65,7 +84,18 @@ class MixedAudit:
     shares: "xr.Dataset"
 
     def summary(self) -> str:
-        """The verdict, and the share of each type that would follow."""
+        """The verdict, and the share of each type that would follow.
+
+        Examples
+        --------
+        With ``mixed`` as in ``audit_types``:
+
+        >>> print(mixed.summary())
+        fail: would at least 90 % of users follow?
+        as planned: 100.0 % follow, ... % for certain (70 % of users)
+        doubters: 12.0 % follow, ... % for certain (30 % of users)
+        all: 73.6 % follow, ... % for certain
+        """
         lines = [f"{self.verdict}: would at least {100 * self.least_share:g} % of users follow?"]
         for name in self.shares["type"].values:
             one = self.shares.sel(type=name)
@@ -108,6 +138,16 @@ def audit_types(
     -------------
     The platform acts on ``market.platform_prior``, for which the plan was made. A share is one of users drawn at
     random; its bounds count users whose simultaneous bounds are all on one side.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> doubters = rcb.Prior.gaussian([[0.9, 0.2], [0.2, 0.2]], 0.01, arms=["old", "new"])
+    >>> types = [rcb.UserType(name="as planned", share=0.7), rcb.UserType(name="doubters", share=0.3, prior=doubters)]
+    >>> mixed = rcb.audit_types(market, plan, types, horizon=50, n_worlds=300, n_users=50)
+    >>> mixed.verdict
+    'fail'
     """
     _check(types, least_share, notion)
     rng = np.random.default_rng([int(seed), 31])

@@ -45,6 +45,17 @@ class Audit:
 
     A statement about the users of the panel: the first ``n_random`` are drawn at random, the others are the worst of
     many, looked for in worlds of their own.
+
+    Examples
+    --------
+    With ``found`` as in ``audit``:
+
+    >>> found.verdict, found.kind
+    ('pass', 'ex ante')
+    >>> found.margins["stage"].values.tolist()
+    ['most popular', 'old', 'epoch 0', 'epoch 1']
+    >>> round(found.compliance["share"].sel(epsilon=0.1, method="nearest").item(), 2)
+    1.0
     """
 
     verdict: Verdict
@@ -63,7 +74,17 @@ class Audit:
 
     @property
     def margins(self) -> "xr.Dataset":
-        """The margins under the notion that was asked for."""
+        """The margins under the notion that was asked for.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> found.margins["lower"].dims
+        ('stage', 'user', 'arm', 'rival')
+        >>> bool(found.margins["lower"].min() >= -found.epsilon)
+        True
+        """
         return self.by_notion[self.notion]
 
     @property
@@ -72,7 +93,16 @@ class Audit:
         return {notion: verdict_of(part) for notion, part in self.by_notion.items()}
 
     def worst(self, notion: str | None = None) -> "xr.Dataset":
-        """Of every stage the cell that decides: the lowest among those with the worst verdict; dim (stage)."""
+        """Of every stage the cell that decides: the lowest among those with the worst verdict; dim (stage).
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> worst = found.worst().sel(stage="old")
+        >>> worst["arm"].item(), worst["rival"].item(), round(worst["estimate"].item(), 2)
+        ('new', 'old', -0.1)
+        """
         import xarray as xr
 
         margins = self.by_notion[self.notion if notion is None else as_notion(notion)]
@@ -102,7 +132,19 @@ class Audit:
         return int(np.ceil(np.max(needed[np.isfinite(needed)], initial=1.0)))
 
     def summary(self) -> str:
-        """Verdict, and the worst cell of every stage."""
+        """Verdict, and the worst cell of every stage.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> print(found.summary())
+        pass: user notion, epsilon 0.1, 500 worlds a stage, 20 users at random (the rest the worst of many)
+        most popular: pass, worst old against new: 0.0...
+        old: pass, worst new against old: -0.09...
+        ...
+        other notions: proof pass, definition pass
+        """
         lines = [self._headline(), *self._stage_lines()]
         share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
         lines.append(
@@ -147,6 +189,13 @@ class Audit:
         ------
         RcbError
             Another figure.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> found.plot(figure="compliance").get_xlabel()
+        'epsilon, what users put up with (in units of the reward)'
         """
         from rcb_bayes import plots
 
@@ -158,7 +207,16 @@ class Audit:
         return draw(self.margins, epsilon=self.epsilon, axes=axes)
 
     def to_netcdf(self, path: str | Path) -> None:
-        """Write everything to a netCDF file, a group for each notion; ``Audit.load`` reads it back."""
+        """Write everything to a netCDF file, a group for each notion; ``Audit.load`` reads it back.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> found.to_netcdf("audit.nc")
+        >>> rcb.Audit.load("audit.nc").verdict
+        'pass'
+        """
         import xarray as xr
 
         tree = xr.DataTree.from_dict(
@@ -178,6 +236,14 @@ class Audit:
         ------
         RcbError
             A file that is not there, or is no audit.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> found.to_netcdf("audit.nc")
+        >>> rcb.Audit.load("audit.nc").margins.equals(found.margins)
+        True
         """
         import xarray as xr
 

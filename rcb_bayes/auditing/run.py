@@ -76,6 +76,16 @@ def audit(
     Plans with Gaussian rewards, the relative clock and posterior means are audited in all worlds side by side, others
     world by world, which takes longer. Stages that fewer than 1 % of cold starts pass are not looked at. Prior
     variances that grow (``inflation``) are not audited: users' beliefs would have to grow with them.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
+    >>> found = rcb.audit(market, plan, horizon=50, n_worlds=500, n_users=20, seed=2)
+    >>> found.verdict, found.verdicts["definition"]
+    ('pass', 'pass')
     """
     if isinstance(plan, Recommender):
         return audit(

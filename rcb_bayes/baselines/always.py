@@ -29,6 +29,15 @@ class AlwaysArm:
     Applicability
     -------------
     Everywhere. Nothing is learnt; users follow if the arm is the best by their prior.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> rcb.AlwaysArm(market, "new").recommend_proba(np.array([[0.2, 0.5]]))
+    array([[0., 1.]])
+    >>> rcb.audit(market, lambda market, seed: rcb.AlwaysArm(market, "new"), horizon=1, n_worlds=50).verdict
+    'fail'
     """
 
     def __init__(self, market: Market, arm: str, *, seed: int = 0) -> None:

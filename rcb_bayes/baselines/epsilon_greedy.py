@@ -37,6 +37,14 @@ class EpsilonGreedy(Learner):
     -------------
     Any belief and any rewards. Regret is linear with a constant rate. A user explored at random may lose whatever the
     belief says she does: she follows only if what the others learn outweighs it.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> policy = rcb.EpsilonGreedy(market, rate=1.0, decay=1.0, hold=50)
+    >>> policy.exploration_rate(np.array([1.0, 50.0, 500.0]))
+    array([1. , 1. , 0.1])
     """
 
     def __init__(

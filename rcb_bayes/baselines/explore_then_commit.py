@@ -38,6 +38,15 @@ class ExploreThenCommit:
     -------------
     Any belief and any rewards. A user of the first rounds who knows her round is told an arm whatever it is worth: she
     follows only if all arms are alike to her. With N of the order (T/K)^(2/3) regret grows like T^(2/3).
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> policy = lambda market, seed: rcb.ExploreThenCommit(market, n_per_arm=10)
+    >>> runs = rcb.simulate(market, policy, horizon=50, n_worlds=3)
+    >>> runs["cold_start_length"].values
+    array([20, 20, 20])
     """
 
     def __init__(self, market: Market, *, n_per_arm: int = 50, oracle: Oracle | None = None, seed: int = 0) -> None:

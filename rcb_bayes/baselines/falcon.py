@@ -34,6 +34,15 @@ class Falcon:
     -------------
     Any belief and any oracle; without a posterior to read the error from, the paper's spread, which needs phi0 > 0. The
     same spread beside the paper's algorithm shows what incentives cost.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> policy = rcb.Falcon(market, options=rcb.Exploiting(spread_multiple=10))
+    >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]])).round(2)
+    array([[0.9 , 0.1 ],
+           [0.97, 0.03]])
     """
 
     def __init__(

@@ -19,6 +19,16 @@ class Greedy(Learner):
     -------------
     Any belief and any rewards. With the users' belief and the posterior mean it is what users would choose themselves,
     so that they follow; it explores only as far as users differ, and may never try an arm.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> rcb.Greedy(market).recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
+    array([[1., 0.],
+           [1., 0.]])
+    >>> rcb.audit(market, lambda market, seed: rcb.Greedy(market, seed=seed), horizon=4, n_worlds=100).verdict
+    'pass'
     """
 
     def probabilities(self, features: FloatArray, scores: FloatArray, *, now: bool = False) -> FloatArray:

@@ -167,6 +167,16 @@ class HiddenExploration(ColdStarted):
     prefer it, at the L of the user who needs the largest, over a panel and with samples from the whole population:
     nothing is proven then, and many beliefs have users whom no L would convince. Ask ``audit``. Later rounds recommend
     the best posterior mean, renewed whenever the data have doubled.
+
+    Examples
+    --------
+    Users who are all alike:
+
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+    >>> round(rcb.HiddenExploration(market, n_per_arm=10).inverse_rate, 1)
+    3.0
     """
 
     def __init__(

@@ -118,6 +118,16 @@ class Kremer:
     to Monte Carlo error; Bernoulli rewards make posterior means discrete, and thresholds that do not split an atom
     leave some slack. Covariates are refused: thresholds would differ by user, and one user's sample tells about
     another's reward.
+
+    Examples
+    --------
+    Users who are all alike:
+
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+    >>> rcb.Kremer(market, horizon=1000).thresholds.round(2)
+    array([1.  , 1.44])
     """
 
     def __init__(

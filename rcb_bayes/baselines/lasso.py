@@ -56,6 +56,13 @@ class LassoBandit:
     Rewards linear in the features, with no intercept beyond a column of ones; Bernoulli rewards are fitted by a linear
     probability. The belief is not used, but for what is expected of arms before any data: nothing. Forced rounds are
     known by their numbers, and a user in one is told an arm whatever it is worth.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> rcb.LassoBandit(market).forced_arms(8)
+    array([ 0,  1,  0,  1, -1, -1,  0,  1])
     """
 
     def __init__(

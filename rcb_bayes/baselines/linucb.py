@@ -32,6 +32,18 @@ class LinUcb(Learner):
     -------------
     Any belief; with Bernoulli rewards the deviation is that of the click probability. Users are not asked whether they
     would follow.
+
+    Examples
+    --------
+    An arm that is well known, and one that is not:
+
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], [0.01, 0.25], arms=["known", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> rcb.LinUcb(market, width=2.0).recommend_proba(np.array([[0.9, 0.5]]))
+    array([[0., 1.]])
+    >>> rcb.LinUcb(market, width=0.0).recommend_proba(np.array([[0.9, 0.5]]))
+    array([[1., 0.]])
     """
 
     def __init__(

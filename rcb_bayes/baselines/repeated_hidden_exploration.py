@@ -181,6 +181,17 @@ class RepeatedHiddenExploration(ColdStarted):
     [0, 1]. With more arms, or covariates, use ``warm_up="all"``: the rate is that of the user of a panel who allows the
     least, right after the warm-up. Later data help two arms; of more this is not proven. Ask ``audit``. The inner
     policy learns from its own rounds only, so that it takes 1/e times as long.
+
+    Examples
+    --------
+    Users who are all alike:
+
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+    >>> policy = rcb.RepeatedHiddenExploration(market, lambda market, seed: rcb.LinUcb(market))
+    >>> round(policy.exploration_rate, 2)
+    0.34
     """
 
     def __init__(

@@ -30,6 +30,15 @@ class LinThompson(Learner):
     -------------
     Any belief; Gaussian rewards, or Bernoulli ones, whose mean grows with x'b, so that the best arm is that of x'b.
     Arms may be correlated. Whether users follow depends on the data at the start: see ``WarmThompson``.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> policy = rcb.LinThompson(market, n_draws=1000, seed=1)
+    >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]])).round(1)
+    array([[0.6, 0.4],
+           [0.7, 0.3]])
     """
 
     def __init__(self, market: Market, *, n_draws: int = 1, batch: int = 1, seed: int = 0) -> None:

@@ -97,6 +97,16 @@ class WarmThompson(ColdStarted):
     (1 here): whether an N will do is for ``audit`` to say. The source counts samples of rewards in [0, 1]; sigma^2
     makes that hold for others. With covariates epsilon and delta are the least over a panel of users, and N samples
     need not cover all directions.
+
+    Examples
+    --------
+    Users who are all alike:
+
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+    >>> rcb.WarmThompson(market).n_per_arm
+    2
     """
 
     def __init__(

@@ -39,6 +39,13 @@ class Empirical(Population):
     -------------
     The rows are the population: moments and phi0 are exact for them. Where they are a sample of the users to come,
     ``phi0_interval`` says how well they determine the phi0 of that wider population.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> users = rcb.Empirical([[1.0, 0.2], [1.0, 0.8], [1.0, 0.5]], features=["intercept", "age"])
+    >>> users.n_rows, users.mean, round(users.phi0, 3)
+    (3, array([1. , 0.5]), 0.048)
     """
 
     rows: FloatArray
@@ -72,6 +79,14 @@ class Empirical(Population):
         DataError
             When the file cannot be read, is empty or has no data, when a column is unknown, unnamed or repeated, or
             when a value is missing or not a number; the file, column and line are named.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import rcb_bayes as rcb
+        >>> pd.DataFrame({"name": ["Ann", "Bob"], "intercept": 1, "age": [0.2, 0.8]}).to_csv("users.csv", index=False)
+        >>> rcb.Empirical.from_csv("users.csv", columns=["intercept", "age"]).mean
+        array([1. , 0.5])
         """
         table, names = read_csv(Path(path), columns=columns)
         return cls(table, features=names)
@@ -99,6 +114,14 @@ class Empirical(Population):
         -------------
         The rows must be independent draws. The interval errs on the wide side; a lower end of 0 means that a direction
         hangs on a few rows. The formula, and what holds at phi0 = 0, are in ``rcb_bayes.covariates.bootstrap``.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> users = rcb.Empirical(rcb.Sphere(2).sample(200, seed=1))
+        >>> lower, upper = users.phi0_interval()
+        >>> lower < users.phi0 < upper
+        True
         """
         seen = self.weights > 0
         return bootstrap.phi0_interval(

@@ -29,6 +29,13 @@ class Sphere(Population):
     Applicability
     -------------
     The population of the paper's simulations. |x| <= 1 as its theorems ask, and phi0 is as large as it can then be.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> users = rcb.Sphere(5)
+    >>> users.sample(3, seed=1).shape, users.max_norm, round(users.phi0, 2)
+    ((3, 5), 1.0, 0.2)
     """
 
     n_features: int
@@ -69,6 +76,13 @@ class Ball(Population):
     Applicability
     -------------
     Bounded as the theorems ask. Users near the centre gain little from any arm, so their constraint binds early.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> users = rcb.Ball(3)
+    >>> users.contains([[0.5, 0.5, 0.5], [1.0, 1.0, 1.0]]), round(users.phi0, 2)
+    (array([ True, False]), 0.2)
     """
 
     n_features: int
@@ -108,6 +122,16 @@ class Gaussian(Population):
     Applicability
     -------------
     |x| is unbounded, against the paper's |x| <= 1: the theorem's constants do not cover it, sampled plans do.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> users = rcb.Gaussian([0.0, 1.0], mean=[1.0, 0.0], features=["intercept", "age"])
+    >>> users.second_moment
+    array([[1., 0.],
+           [0., 1.]])
+    >>> users.max_norm
+    inf
     """
 
     cov: FloatArray
@@ -164,6 +188,13 @@ class Uniform(Population):
     Applicability
     -------------
     |x| <= 1 holds only for a small enough box: [-1, 1]^d reaches sqrt(d). See ``max_norm``.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> users = rcb.Uniform([0, -1], [1, 1])
+    >>> users.mean, round(users.max_norm, 3)
+    (array([0.5, 0. ]), 1.414)
     """
 
     low: FloatArray

@@ -38,6 +38,14 @@ class Claim:
     """A claim of the paper about one kind of plan.
 
     ``figure`` says what was found; ``estimate``, ``error``, ``lower`` and ``upper`` are the one that decides.
+
+    Examples
+    --------
+    With ``outcome`` as in ``reproduce``:
+
+    >>> claim = outcome.claims[0]
+    >>> claim.claim, claim.kind, claim.verdict
+    ('gain above -epsilon (realised)', 'theorem', 'held')
     """
 
     claim: str

@@ -30,6 +30,16 @@ class Request:
     ------
     RcbError
         Fewer than two worlds, of which no error could be told; a negative seed.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> rcb.Request(fast=True, n_worlds=5).folder is None  # nothing is kept
+    True
+    >>> rcb.Request(n_worlds=1)
+    Traceback (most recent call last):
+        ...
+    rcb_bayes.errors.RcbError: n_worlds must be an integer of at least 2, got 1.
     """
 
     folder: Path | None = None
@@ -56,6 +66,15 @@ class Outcome:
     notes : what else is to be said
     parts : the runs themselves, a Dataset each, dims (run, world, t)
     files : what was written
+
+    Examples
+    --------
+    With ``outcome`` as in ``reproduce``:
+
+    >>> outcome.name, outcome.keys
+    ('setting-1', ('n_features', 'n_arms'))
+    >>> outcome.parts[0]["regret"].dims
+    ('run', 'world', 't')
     """
 
     name: str
@@ -68,7 +87,17 @@ class Outcome:
     files: tuple[Path, ...] = ()
 
     def text(self) -> str:
-        """The claims, one a line, and the notes."""
+        """The claims, one a line, and the notes.
+
+        Examples
+        --------
+        With ``outcome`` as in ``reproduce``:
+
+        >>> print(outcome.text())
+        Setting 1: numbers of arms and features
+        <BLANKLINE>
+        held       gain above -epsilon (realised), theorem plans: ...
+        """
         lines = [self.title, ""]
         for claim in self.claims:
             lines.append(f"{claim.verdict:<10} {claim.claim}, {claim.kind} plans: {claim.figure}")

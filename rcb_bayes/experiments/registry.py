@@ -58,6 +58,15 @@ def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     ------
     RcbError
         An unknown name; a folder that holds another run.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> outcome = rcb.reproduce("setting-1", rcb.Request(fast=True, n_worlds=2, seed=1))[0]
+    >>> outcome.title
+    'Setting 1: numbers of arms and features'
+    >>> outcome.table["kind"].unique().tolist()
+    ['theorem', 'fixed', 'uniform', 'personalised']
     """
     request = request or Request()
     names = find_experiments(name)

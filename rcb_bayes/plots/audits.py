@@ -61,6 +61,13 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
     ----------
     margins : of an ``Audit``
     axes : where to draw; a figure of its own unless given
+
+    Examples
+    --------
+    With ``found`` as in ``audit``:
+
+    >>> rcb.plot_margins(found.margins, epsilon=found.epsilon).get_title()
+    'Lowest margin of each stage, with simultaneous bounds'
     """
     axes = own_axes(axes)
     for k, stage in enumerate(margins["stage"].values):
@@ -91,6 +98,14 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     ----------
     margins : of an ``Audit``
     axes : where to draw; a figure of its own unless given
+
+    Examples
+    --------
+    With ``found`` as in ``audit``:
+
+    >>> axes = rcb.plot_margin_matrix(found.margins, epsilon=found.epsilon)
+    >>> [label.get_text() for label in axes.get_yticklabels()], axes.get_xlabel()
+    (['old', 'new'], 'rival')
     """
     from matplotlib.colors import TwoSlopeNorm
 
@@ -133,6 +148,13 @@ def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, a
     compliance : of an ``Audit``
     epsilon : marked, if given
     axes : where to draw; a figure of its own unless given
+
+    Examples
+    --------
+    With ``found`` as in ``audit``:
+
+    >>> rcb.plot_compliance(found.compliance, epsilon=found.epsilon).get_ylabel()
+    'share of users'
     """
     axes = own_axes(axes)
     grid, share = compliance["epsilon"].values, compliance["share"].values

@@ -33,6 +33,13 @@ def plot_prior_posterior(
     ------
     DataError
         A user of the wrong width.
+
+    Examples
+    --------
+    With ``tree`` and ``market`` as in ``fit_posterior``:
+
+    >>> rcb.plot_prior_posterior(tree, market.prior, x=[1.0, 0.0]).get_title()
+    'What a user expects, before and after the data'
     """
     user = as_finite_array(x, name="x", ndim=1)
     if len(user) != prior.n_features:

@@ -24,6 +24,13 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     ------
     RcbError
         Gaps by user: select one, or estimate them averaged.
+
+    Examples
+    --------
+    With ``gaps`` as in ``estimate_gaps``:
+
+    >>> rcb.plot_frontier(gaps).get_ylabel()
+    'rho(tau) = Pr(G >= tau)'
     """
     if "user" in gaps.dims:
         raise RcbError("These gaps are by user. Select one, as in gaps.isel(user=0), or estimate with users=None.")
@@ -54,6 +61,13 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
     ----------
     curve : the result of ``gap_curve``
     axes : where to draw; a figure of its own unless given
+
+    Examples
+    --------
+    With ``curve`` as in ``gap_curve``:
+
+    >>> rcb.plot_gap_curve(curve).get_xlabel()
+    'n, samples of each saturated arm'
     """
     axes = own_axes(axes)
     n, floor, n_from = curve["n"].values, float(curve.attrs["floor"]), int(curve.attrs["n_from"])

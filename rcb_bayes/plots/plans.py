@@ -36,6 +36,13 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     ------
     RcbError
         Another figure.
+
+    Examples
+    --------
+    With ``curve`` as in ``tradeoff``:
+
+    >>> rcb.plot_tradeoff(curve, figure="expected_cold_start").get_ylabel()
+    'expected length of the cold start (rounds)'
     """
     if figure not in _TRADEOFF_LABELS:
         known = tuple(_TRADEOFF_LABELS)
@@ -71,6 +78,13 @@ def plot_coverage(plan: "Plan", *, axes: "Axes | None" = None) -> "Axes":
     ------
     RcbError
         A plan without coverage, such as the theorem's.
+
+    Examples
+    --------
+    With ``plan`` as in ``calibrate``:
+
+    >>> rcb.plot_coverage(plan).get_title()
+    'Coverage of 10 samples of each arm'
     """
     if not plan.coverage:
         raise RcbError(f"This is a {plan.kind} plan, and has no coverage. Draw that of a plan by calibrate().")

@@ -39,6 +39,14 @@ def plot_rates(
         No users, of the wrong width, or of whom a plan for a table knows nothing.
     RcbError
         Arms that do not exist.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> users = market.covariates.sample(200, seed=1)
+    >>> rcb.plot_rates(plan, users, saturated=["old"]).get_title()
+    'Exploration rate of each user once old is saturated'
     """
     rows = as_finite_array(users, name="users", ndim=2)
     if not len(rows):

@@ -31,6 +31,13 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     ------
     RcbError
         One world alone, selected by a number: keep the dimension, as in ``runs.isel(world=[0])``.
+
+    Examples
+    --------
+    With ``runs`` as in ``simulate``:
+
+    >>> rcb.plot_regret(runs).get_ylabel()
+    'cumulative regret (in units of the reward)'
     """
     rounds, total = regret_curves(runs, most=_MOST_POINTS)
     axes = own_axes(axes)
@@ -68,6 +75,13 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     ------
     RcbError
         One world alone, selected by a number.
+
+    Examples
+    --------
+    With ``runs`` as in ``simulate``:
+
+    >>> rcb.plot_gain(runs).get_ylabel()
+    'gain over the best rival (in units of the reward)'
     """
     _check_worlds(runs)
     axes = own_axes(axes)
@@ -96,6 +110,14 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     ----------
     runs : the result of ``simulate``
     axes : where to draw; a figure of its own unless given
+
+    Examples
+    --------
+    With ``runs`` as in ``simulate``:
+
+    >>> axes = rcb.plot_samples(runs)
+    >>> [label.get_text() for label in axes.get_xticklabels()]
+    ['old', 'new']
     """
     _check_worlds(runs)
     axes = own_axes(axes)
@@ -123,6 +145,13 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
     ----------
     runs : the result of ``simulate``, thinned or not
     axes : where to draw; a figure of its own unless given
+
+    Examples
+    --------
+    With ``runs`` as in ``simulate``:
+
+    >>> rcb.plot_propensities(runs).get_title()
+    'How likely recommendations were'
     """
     _check_worlds(runs)
     axes = own_axes(axes)

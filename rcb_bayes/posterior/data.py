@@ -32,6 +32,13 @@ class Statistics:
     DataError
         Non-finite values, shapes that disagree, X'X not symmetric positive semi-definite, statistics that no n
         samples can give (data without samples, X'X of a higher rank than n, X'y or y'y that break Cauchy's inequality).
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> data.n_sets, data.n, data.xty.shape
+    (1, array([[1., 1.]]), (1, 2, 2))
     """
 
     xtx: FloatArray
@@ -87,6 +94,14 @@ class Rows:
     Parameters
     ----------
     x : (M, n, d); arm : (M, n) positions, -1 marks padding; reward : (M, n), 0 or 1
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> x = np.array([[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]])
+    >>> data = rcb.Rows(x=x, arm=np.array([[0, 1, 1]]), reward=np.array([[1.0, 0.0, 1.0]]), n_arms=2)
+    >>> data.n_sets, data.n
+    (1, array([[1., 2.]]))
     """
 
     x: FloatArray

@@ -169,6 +169,18 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     ------
     RcbError
         An unknown name, or an engine that cannot serve this belief or these rewards.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> engine = rcb.make_engine(market.prior, market.noise)
+    >>> engine.reason
+    'exact: the belief is Gaussian'
+    >>> engine.fit(data).mean[0].round(2)
+    array([[0.87, 0.2 ],
+           [0.2 , 0.05]])
     """
     if engine not in ENGINES:
         raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use one of {', '.join(ENGINES)}.")
@@ -199,6 +211,16 @@ def posterior_means(
     """Posterior means of beta for a batch of data sets; warns where some are not vouched for.
 
     Making an engine compiles what it needs, so for more than one batch keep ``make_engine(...)`` and call its ``fit``.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> batch = rcb.posterior_means(market.prior, market.noise, data)
+    >>> batch.mean[0].round(2), batch.vouched
+    (array([[0.87, 0.2 ],
+           [0.2 , 0.05]]), array([ True]))
     """
     check_data(prior, noise, data)
     return warn_if_not_vouched(make_engine(prior, noise, engine=engine, seed=seed).fit(data, covariance=covariance))

@@ -35,6 +35,15 @@ def fit_posterior(
     Groups: ``posterior`` (beta with dims chain, draw, arm, feature), ``sample_stats`` (the engine's diagnostics) and
     ``observed_data``. The draws are shifted, by less than their Monte Carlo error, so that their mean is the engine's
     own, which is exact or nearly so: a summary of the tree repeats it to the last digit.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> tree = rcb.fit_posterior(market.prior, market.noise, data)
+    >>> dict(tree["posterior"]["beta"].sizes)
+    {'chain': 2, 'draw': 1000, 'arm': 2, 'feature': 2}
     """
     check_data(prior, noise, data, n_sets=1)
     return posterior_tree(make_engine(prior, noise, engine=engine, seed=seed), data, seed=seed)
@@ -51,7 +60,15 @@ def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0) ->
 
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
-    """Posterior means (arm, feature), read from ``az.summary(kind="stats", round_to="none")``."""
+    """Posterior means (arm, feature), read from ``az.summary(kind="stats", round_to="none")``.
+
+    Examples
+    --------
+    With ``tree`` as in ``fit_posterior``:
+
+    >>> rcb.summary_means(tree).sel(arm="old").values.round(2)
+    array([0.87, 0.2 ])
+    """
     import arviz as az
     import xarray as xr
 

@@ -43,6 +43,15 @@ class Prior:
     -------------
     The paper factorises its prior over arms; coupled arms are allowed here and found out from the model's graph. A
     belief must have a finite mean, for without one "what users expect" does not exist.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> prior.n_arms, prior.n_features, prior.is_gaussian, prior.arms_independent
+    (2, 2, True, True)
+    >>> prior.mean.sel(arm="old").values
+    array([0.5, 0.2])
     """
 
     def __init__(
@@ -74,6 +83,16 @@ class Prior:
         BeliefError
             No ``beta`` or other dims, fewer than two arms, potentials or observed variables, an improper prior,
             impossible parameters, or no finite mean.
+
+        Examples
+        --------
+        >>> import pymc as pm
+        >>> import rcb_bayes as rcb
+        >>> with pm.Model(coords={"arm": ["old", "new"], "feature": ["price", "speed"]}) as model:
+        ...     beta = pm.Normal("beta", [[0.5], [0.2]], 0.5, dims=("arm", "feature"))
+        >>> prior = rcb.Prior.from_pymc(model)
+        >>> prior.is_gaussian, prior.arms
+        (True, ('old', 'new'))
         """
         from rcb_bayes.prior.model import ModelBelief
 
@@ -109,6 +128,14 @@ class Prior:
         ------
         BeliefError
             When a covariance is of no such shape, not symmetric or not positive semi-definite.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], [0.01, 0.25], arms=["old", "new"])
+        >>> prior.covariance.sel(arm="new", arm_2="new").values
+        array([[0.25, 0.  ],
+               [0.  , 0.25]])
         """
         centre = as_finite_array(mean, name="mean", ndim=2)
         n_arms, d = centre.shape
@@ -250,6 +277,13 @@ class Prior:
         ------
         RcbError
             When ``n`` is no integer of at least 1, or the seed no seed.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+        >>> dict(prior.draw(1000, seed=1)["beta"].sizes)
+        {'draw': 1000, 'arm': 2, 'feature': 2}
         """
         import xarray as xr
 

@@ -29,7 +29,16 @@ class GalleryEntry:
 
 
 def gallery() -> dict[str, GalleryEntry]:
-    """The beliefs that ship with the package, by name."""
+    """The beliefs that ship with the package, by name.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> sorted(rcb.gallery())[:4]
+    ['correlated', 'empirical_bayes', 'gaussian', 'hierarchical']
+    >>> rcb.gallery()["student_t"].summary
+    'Student-t effects: mostly modest, rare large surprises.'
+    """
     return {
         path.stem: GalleryEntry(name=path.stem, path=path, summary=description_of(path).partition("\n")[0])
         for path in sorted(_gallery_folder().glob("[!_]*.py"))
@@ -53,8 +62,12 @@ def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
 
     Examples
     --------
-    >>> load_prior("gaussian", n_arms=2, n_features=3).is_gaussian
-    True
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.load_prior("student_t", n_arms=2, n_features=3)
+    >>> prior.describe()
+    'student_t: 2 arms, 3 features, non-Gaussian, independent arms'
+    >>> prior.mean.sel(arm="arm_0").values
+    array([0., 0., 0.])
     """
     path = find_model(path_or_name)
     build = _build_function(path)

@@ -47,6 +47,13 @@ class ReportSizes:
     sweep_worlds : behind each stage of the plans at other values of epsilon
     map_users : drawn on the map of rates
     epsilons : the values the page can be turned to; around the plan's own unless given
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> sizes = rcb.ReportSizes(audit_worlds=4000)  # a sharper audit than usual
+    >>> sizes.audit_worlds, sizes.plan_worlds
+    (4000, 2000)
     """
 
     check_worlds: int = 2000
@@ -83,6 +90,15 @@ class Report:
     runs : of the plan; None where it is not feasible
     audit : of the plan; None where it could not be audited, for the reason ``not_audited``
     command : the words that make this page again, if it was made on a command line
+
+    Examples
+    --------
+    With ``page`` as in ``report``:
+
+    >>> [check.verdict for check in page.checks]
+    ['pass', 'pass', 'pass', 'inconclusive']
+    >>> page.plan.feasible, page.audit.verdict, page.runs.sizes["world"]
+    (True, 'pass', 2)
     """
 
     market: Market
@@ -111,7 +127,15 @@ class Report:
         return self.answer.verdict
 
     def to_html(self) -> str:
-        """The page: one file that needs nothing else, no network either."""
+        """The page: one file that needs nothing else, no network either.
+
+        Examples
+        --------
+        With ``page`` as in ``report``:
+
+        >>> page.to_html()[:15]
+        '<!DOCTYPE html>'
+        """
         from rcb_bayes.reporting.page import page
 
         return page(self)
@@ -123,6 +147,15 @@ class Report:
         ------
         RcbError
             When the system does not allow it.
+
+        Examples
+        --------
+        With ``page`` as in ``report``:
+
+        >>> from pathlib import Path
+        >>> page.save("report.html")
+        >>> Path("report.html").exists()
+        True
         """
         target = Path(path).expanduser()
         try:
@@ -164,6 +197,17 @@ def report(
     ------
     RcbError
         A plan or runs for another market, and whatever ``calibrate`` refuses.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> sizes = rcb.ReportSizes(plan_worlds=300, audit_worlds=300, run_worlds=2, epsilons=(0.1, 0.2))
+    >>> page = rcb.report(market, epsilon=0.1, n_per_arm=10, horizon=100, sizes=sizes)
+    >>> page.verdict
+    'pass'
+    >>> page.save("report.html")
     """
     sizes = sizes or ReportSizes()
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")

@@ -127,5 +127,12 @@ def load_warfarin(path: str | Path, *, rule: Rule = "below_21", missing_indicato
     DataError
         Another file, one that is cut off, a value that cannot be, a patient who is there twice: the line and the column
         are named.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> cohort = rcb.load_warfarin("warfarin.csv")
+    >>> cohort.features.shape[1], cohort.names[:3]
+    (70, ('intercept', 'sex=male', 'sex=female'))
     """
     return as_cohort(read_patients(path), source=Path(path).name, rule=rule, missing_indicators=missing_indicators)

@@ -94,6 +94,16 @@ def run_warfarin(
     ------
     RcbError
         No epsilon or variance, values out of range, counts too small.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> cohort = rcb.synthetic_cohort(300, seed=1)
+    >>> result = rcb.run_warfarin(
+    ...     cohort, epsilons=[0.1], variances=[0.8], n_permutations=2, n_worlds=50, audit=False, baselines=False
+    ... )
+    >>> round(result.figures["error"].sel(policy="physician").item(), 2)
+    0.39
     """
     asked = Settings(
         epsilons=_numbers(epsilons, name="epsilons", least=0.0),

@@ -187,6 +187,15 @@ def synthetic_cohort(
     Shares of the buckets, the error of always-medium and the accuracy of the formulas come near the real ones, because
     doses follow the formula. Correlations that the marginals do not tell (sites, co-morbidity, co-medication) are
     missing, so that learners that live on them do better on the real file than here.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> cohort = rcb.synthetic_cohort(300, seed=1)
+    >>> cohort.is_synthetic, cohort.n_read, cohort.features.shape[1]
+    (True, 300, 70)
+    >>> cohort.counts  # of low, medium and high doses
+    (70, 177, 42)
     """
     table = synthetic_patients(n_patients, seed=seed)
     return as_cohort(table, source="synthetic", rule=rule, missing_indicators=missing_indicators)
