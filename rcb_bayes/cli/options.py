@@ -113,11 +113,12 @@ def write_figure(axes: "Axes", target: Path) -> None:
     RcbError
         When the system does not allow it.
     """
+    from rcb_bayes.plots.style import forget_figure
+
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         axes.figure.savefig(target, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
     except OSError as error:
         raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
     finally:
-        if "matplotlib.pyplot" in sys.modules:
-            sys.modules["matplotlib.pyplot"].close(axes.figure)
+        forget_figure(axes.figure)

@@ -17,10 +17,10 @@ def run_cell(cell: Cell, *, effort: Effort, seed: int) -> "xr.Dataset":
     """Every plan of a cell, dims (run, world, t), with the cell's parameters as attributes."""
     market = cell.market()
     runs = plans_for(market, cell, effort=effort, seed=seed)
-    found = side_by_side(market, runs, horizon=effort.horizon(cell), epsilon=cell.epsilon, effort=effort, seed=seed)
-    return found.assign_attrs(
-        {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(cell).items()}
-    )
+    horizon = effort.horizon(cell)
+    found = side_by_side(market, runs, horizon=horizon, epsilon=cell.epsilon, effort=effort, seed=seed)
+    values = asdict(cell) | {"horizon": horizon}
+    return found.assign_attrs({name: list(v) if isinstance(v, tuple) else v for name, v in values.items()})
 
 
 def side_by_side(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.plots import PALETTE
+from rcb_bayes.plots.style import new_figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,10 +24,8 @@ def plot_setting(parts: "list[xr.Dataset]", *, kind: str, columns: str, lines: s
     kind : "theorem", "fixed", "uniform" or "personalised"
     columns, lines : what panels and colours stand for, as ``Setting`` has it
     """
-    from matplotlib.figure import Figure
-
     values = sorted({part.attrs[columns] for part in parts})
-    figure = Figure(figsize=(3.1 * 2 * len(values), 3.4), layout="constrained")
+    figure = new_figure((3.1 * 2 * len(values), 3.4))
     axes = figure.subplots(1, 2 * len(values), squeeze=False)[0]
     for place, value in enumerate(values):
         own = [part for part in parts if part.attrs[columns] == value]

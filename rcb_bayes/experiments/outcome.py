@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.experiments.claims import Claim
 from rcb_bayes.experiments.store import Store
+from rcb_bayes.plots.style import forget_figure
 from rcb_bayes.schema import as_count
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
     for name, figure in figures.items():
         target = store.folder / f"{name}.png"
         figure.savefig(target, dpi=150)
+        forget_figure(figure)
         written.append(target)
     return tuple(written)
 

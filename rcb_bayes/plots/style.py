@@ -13,6 +13,7 @@ from rcb_bayes.schema import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -49,20 +50,29 @@ def arms_of(result: "xr.Dataset") -> list[str]:
 
 
 def own_axes(axes: "Axes | None", *, size: tuple[float, float] = (6.4, 4.0)) -> "Axes":
-    """The axes given, or those of a figure of their own.
+    """The axes given, or those of a figure of their own."""
+    return new_figure(size).subplots() if axes is None else axes
 
-    A notebook and ``pyplot.show`` show pyplot's figures only, so the figure is one of these where pyplot is in use or
-    IPython runs. Elsewhere pyplot would be loaded in vain, and would keep every figure until told to close it.
+
+def new_figure(size: tuple[float, float]) -> "Figure":
+    """A figure that is shown where somebody looks.
+
+    A notebook and ``pyplot.show`` show pyplot's figures only, so it is one of these where pyplot is in use or IPython
+    runs. Elsewhere pyplot would be loaded in vain, and would keep every figure until told to close it.
     """
-    if axes is not None:
-        return axes
     if "matplotlib.pyplot" in sys.modules or hasattr(builtins, "__IPYTHON__"):
         from matplotlib import pyplot
 
-        return pyplot.subplots(figsize=size, layout="constrained")[1]
+        return pyplot.figure(figsize=size, layout="constrained")
     from matplotlib.figure import Figure
 
-    return Figure(figsize=size, layout="constrained").subplots()
+    return Figure(figsize=size, layout="constrained")
+
+
+def forget_figure(figure: Any) -> None:
+    """Close a figure that has been written to a file, so that it is not shown as well."""
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close(figure)
 
 
 def draw_band(axes: "Axes", x: FloatArray, low: FloatArray, high: FloatArray, *, colour: str, label: str = "") -> None:
