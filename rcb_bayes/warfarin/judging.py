@@ -38,7 +38,7 @@ def audit_rows(
             "subject": f"{name}: exploitation, every world by itself",
             "notion": later.notion,
             "epsilon": later.epsilon,
-            "verdict": "pass" if later.holds else "fail",
+            "verdict": later.verdict,
             "worst": later.smallest,
             "worst_mcse": 0.0,
             "n_worlds": later.n_worlds,

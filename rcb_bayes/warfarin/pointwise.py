@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcb_bayes.margins import Verdict
 from rcb_bayes.market import Market
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray, as_count
@@ -20,7 +21,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointwise:
-    """The smallest margin of any world, epoch, patient, arm and rival, and what it is judged by."""
+    """The smallest margin of any world, epoch, patient, arm and rival (NaN of none), and what it is judged by."""
 
     epsilon: float
     notion: str
@@ -29,9 +30,11 @@ class Pointwise:
     n_epochs: int
 
     @property
-    def holds(self) -> bool:
-        """Whether no margin is below -epsilon."""
-        return self.smallest >= -self.epsilon - _ROUNDING
+    def verdict(self) -> Verdict:
+        """Whether no margin is below -epsilon; inconclusive where no world got as far as exploitation."""
+        if not self.n_epochs:
+            return "inconclusive"
+        return "pass" if self.smallest >= -self.epsilon - _ROUNDING else "fail"
 
 
 def pointwise_margin(
@@ -57,7 +60,7 @@ def pointwise_margin(
     return Pointwise(
         epsilon=float(policy.epsilon),
         notion=policy.notion,
-        smallest=float(smallest),
+        smallest=float(smallest) if n_epochs else np.nan,
         n_worlds=n_worlds,
         n_epochs=n_epochs,
     )

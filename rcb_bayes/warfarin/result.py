@@ -1,5 +1,6 @@
 """What the warfarin experiment found: labelled data, a summary, netCDF both ways."""
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -146,11 +147,12 @@ def _plan_line(row: "xr.Dataset") -> str:
 
 
 def _audit_line(row: "xr.Dataset") -> str:
-    error = float(row["worst_mcse"])
+    worst, error = float(row["worst"]), float(row["worst_mcse"])
     spread = f" ± {error:.2g}" if error > 0 else ""
+    margin = f"worst margin {worst:.3g}{spread}" if math.isfinite(worst) else "not reached before the last patient"
     return (
         f"{row['verdict'].item()}: {row['subject'].item()}, {row['notion'].item()}, epsilon {float(row['epsilon']):g}; "
-        f"worst margin {float(row['worst']):.3g}{spread} in {int(row['n_worlds']):,} worlds"
+        f"{margin} in {int(row['n_worlds']):,} worlds"
     )
 
 

@@ -24,7 +24,7 @@ def maker(market: Market, notion: str, epsilon: float = EPSILON) -> PolicyMaker:
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
 def test_the_margin_holds_in_every_world(few_market: Market, notion: str) -> None:
     found = pointwise_margin(few_market, maker(few_market, notion), horizon=400, n_worlds=3)
-    assert found.holds
+    assert found.verdict == "pass"
     assert found.smallest < -0.5 * EPSILON  # the budget is used
     assert found.n_epochs > 2
 
@@ -37,7 +37,13 @@ def test_without_the_cut_it_would_not(few_market: Market, monkeypatch: pytest.Mo
 
     real = Heeding.cut
     monkeypatch.setattr(Heeding, "cut", uncut)
-    assert not pointwise_margin(few_market, maker(few_market, "user"), horizon=400, n_worlds=3).holds
+    assert pointwise_margin(few_market, maker(few_market, "user"), horizon=400, n_worlds=3).verdict == "fail"
+
+
+def test_what_is_never_reached_is_not_passed(few_market: Market) -> None:
+    found = pointwise_margin(few_market, maker(few_market, "user"), horizon=5, n_worlds=2)
+    assert found.verdict == "inconclusive"
+    assert np.isnan(found.smallest)
 
 
 @pytest.mark.parametrize("notion", ["user", "proof"])
