@@ -146,9 +146,10 @@ def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
             f"{seen} set{'s' if len(sets) > 1 else ''} of saturated arms that occur, averaged over users; taken one "
             f"by one, it reaches {rho:g} for {100 * share:.0f} ± {100 * share_error:.0f} % of them.{_caveats(stages)}"
         ),
-        remedy=""
-        if verdict == "pass"
-        else "Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.",
+        remedy=_remedy(
+            verdict,
+            "Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.",
+        ),
     )
 
 
@@ -196,7 +197,7 @@ def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
             f"After {stages.n_per_arm} samples of each arm the best leads the second by {tau:g} this often."
             f"{_caveats(stages)}"
         ),
-        remedy="" if verdict == "pass" else "Take more samples per arm, or ask for a smaller tau.",
+        remedy=_remedy(verdict, "Take more samples per arm, or ask for a smaller tau."),
     )
 
 
@@ -284,6 +285,12 @@ def _caveats(stages: Stages) -> str:
     if stages.n_not_vouched:
         text += f" {stages.n_not_vouched:,} of the simulated posteriors are not vouched for."
     return text
+
+
+def _remedy(verdict: Verdict, if_failed: str) -> str:
+    """What to do: about a figure that is too small, or about one that is not known well enough."""
+    undecided = "Too close to tell: take more worlds (n_worlds, or --worlds on the command line)."
+    return {"pass": "", "inconclusive": undecided, "fail": if_failed}[verdict]
 
 
 def judge(estimate: float, mcse: float, threshold: float) -> Verdict:

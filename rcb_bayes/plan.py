@@ -172,7 +172,7 @@ class Plan:
     sampled plan, user notion, epsilon 0.1, a rate for each user
     samples per arm N      10
     exploration rate       0.6...
-    expected cold start    26 ± 0.2 rounds
+    expected cold start    2... rounds
     users explored         100.0 %; 32.8 % lose at most epsilon by it and need no subsidy
     ...
     """

@@ -330,7 +330,8 @@ class Prior:
     def describe(self) -> str:
         """The belief in one line: size, family, independence, density."""
         family = "Gaussian" if self.is_gaussian else "mixture of Gaussians" if self.is_mixture else "non-Gaussian"
-        arms = "independent arms" if self.arms_independent else f"{len(self.groups)} independent group(s) of arms"
+        coupled = "coupled arms" if len(self.groups) == 1 else f"{len(self.groups)} independent groups of coupled arms"
+        arms = "independent arms" if self.arms_independent else coupled
         noise = ", unknown noise" if self.has_sigma else ""
         return f"{self.name}: {self.n_arms} arms, {self.n_features} features, {family}, {arms}{noise}"
 

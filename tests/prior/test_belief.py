@@ -88,7 +88,7 @@ def test_a_belief_describes_itself():
 
     assert "Gaussian, independent arms, unknown noise" in Prior.from_pymc(zoo.build(define)).describe()
     coupled = Prior.gaussian(GRID, random_covariance(6), name="joint")
-    assert repr(coupled) == "<Prior joint: 3 arms, 2 features, Gaussian, 1 independent group(s) of arms>"
+    assert repr(coupled) == "<Prior joint: 3 arms, 2 features, Gaussian, coupled arms>"
 
 
 def test_reading_a_model_leaves_it_alone():
