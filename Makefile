@@ -3,8 +3,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 PYTEST_ARGS ?= -n 2 --dist loadfile
-NOTEBOOK_ARGS ?= --timeout=1200
-NOTEBOOKS := $(wildcard notebooks/*.ipynb)
+NOTEBOOK_ARGS ?=
+NAMES ?=
 BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))
 
 # One BLAS thread per process: the matrices here are small, parallelism comes from processes, and two levels of
@@ -44,23 +44,11 @@ types: $(VENV)/.installed-dev  ## static types
 gallery: $(VENV)/.installed-runtime  ## draw every figure, small, to rcb_out/gallery
 	@$(PY) tools/gallery.py rcb_out/gallery
 
-ifeq ($(NOTEBOOKS),)
-notebooks:  ## execute notebooks/*.ipynb (NOTEBOOK_ARGS=--inplace keeps the output)
-	@echo "no notebooks in notebooks/ yet"
-else
-notebooks: $(VENV)/.installed-notebooks
-	@for notebook in $(NOTEBOOKS); do \
-	    echo "$$notebook"; $(VENV)/bin/jupyter execute $(NOTEBOOK_ARGS) "$$notebook" || exit 1; \
-	done
-endif
+notebooks: $(VENV)/.installed-notebooks  ## execute the notebooks, small (NAMES="01 04" for some of them)
+	@$(PY) tools/notebooks.py $(NOTEBOOK_ARGS) $(NAMES)
 
-ifeq ($(BENCHMARKS),)
-bench:  ## run the benchmark scripts, tests/benchmarks/bench_*.py
-	@echo "no benchmarks in tests/benchmarks/ yet"
-else
-bench: $(VENV)/.installed-dev
+bench: $(VENV)/.installed-dev  ## run the benchmark scripts, tests/benchmarks/bench_*.py
 	@for script in $(BENCHMARKS); do echo "$$script"; $(PY) "$$script" || exit 1; done
-endif
 
 wheel: $(VENV)/.installed-dev  ## build dist/*.tar.gz, and dist/*.whl from it
 	@rm -rf dist

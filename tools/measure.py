@@ -1,0 +1,72 @@
+"""Measure what the documents quote: ``python tools/measure.py [NAME ...]`` writes docs/measured/NAME.md.
+
+All are measured unless some are named. Each file is what its command printed, below a line that says which command,
+when, and on what. ``warfarin`` needs the consortium's table: ``--data warfarin.csv``; it is left as it is without one.
+"""
+
+import argparse
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rcb_bayes import __version__
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "measured"
+COMMANDS = {
+    "plans": ["tools/plan_figures.py"],
+    "runs": ["tests/benchmarks/bench_runs.py"],
+    "audits": ["tests/benchmarks/bench_audit.py"],
+    "engines": ["tests/benchmarks/bench_engines.py"],
+    "comparison": ["-m", "rcb_bayes", "reproduce", "comparison"],
+    "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
+}
+TABLES = ("plans", "runs", "audits", "engines")  # print Markdown; the others plain text
+
+
+def main() -> int:
+    """Measure what was asked for; 1 at the first command that fails."""
+    parser = argparse.ArgumentParser(description="Measure what the documents quote.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(COMMANDS)}; all unless given")
+    parser.add_argument("--data", type=Path, help="the warfarin table")
+    asked = parser.parse_args()
+    unknown = sorted(set(asked.names) - set(COMMANDS))
+    if unknown:
+        parser.error(f"there is no {', '.join(unknown)}: choose from {', '.join(COMMANDS)}")
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in asked.names or COMMANDS:
+        if name == "warfarin" and asked.data is None:
+            print("warfarin: left as it is; --data gives the table", flush=True)
+            continue
+        code = measure(name, asked.data)
+        if code not in (0, 1, 3):  # verdicts are results
+            return code
+    return 0
+
+
+def measure(name: str, data: Path | None) -> int:
+    """Run one command and keep what it prints."""
+    command = [*COMMANDS[name], str(data)] if name == "warfarin" else COMMANDS[name]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
+    if done.returncode in (0, 1, 3):
+        shown = " ".join([*COMMANDS[name], "warfarin.csv"] if name == "warfarin" else command)
+        text = done.stdout.strip()
+        body = text if name in TABLES else f"```text\n{text}\n```"
+        head = (
+            f"`python {shown}`, {datetime.date.today()}, version {__version__}, {os.cpu_count()} cores, one BLAS thread"
+        )
+        (FOLDER / f"{name}.md").write_text(f"# {name.capitalize()}\n\n{head}\n\n{body}\n", encoding="utf-8")
+        print(FOLDER.relative_to(ROOT) / f"{name}.md", flush=True)
+    return done.returncode
+
+
+def environment() -> dict[str, str]:
+    """One BLAS thread, wide lines, no colours."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    return os.environ | threads | {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
