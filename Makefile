@@ -9,13 +9,13 @@ BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))
 
 # One BLAS thread per process: the matrices here are small, parallelism comes from processes, and two levels of
 # threads on the same cores can slow a narrow matrix product down twentyfold. It also makes timings comparable.
-test test-slow bench demo gallery notebooks: export OMP_NUM_THREADS = 1
-test test-slow bench demo gallery notebooks: export OPENBLAS_NUM_THREADS = 1
-test test-slow bench demo gallery notebooks: export MKL_NUM_THREADS = 1
+test test-slow bench measure demo gallery picture notebooks: export OMP_NUM_THREADS = 1
+test test-slow bench measure demo gallery picture notebooks: export OPENBLAS_NUM_THREADS = 1
+test test-slow bench measure demo gallery picture notebooks: export MKL_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format types gallery notebooks bench wheel constraints clean venv
+.PHONY: help demo test test-slow lint format types gallery notebooks bench measure picture wheel constraints clean venv
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -49,6 +49,12 @@ notebooks: $(VENV)/.installed-notebooks  ## execute the notebooks, small (NAMES=
 
 bench: $(VENV)/.installed-dev  ## run the benchmark scripts, tests/benchmarks/bench_*.py
 	@for script in $(BENCHMARKS); do echo "$$script"; $(PY) "$$script" || exit 1; done
+
+measure: $(VENV)/.installed-dev  ## measure what README.md quotes, to docs/measured (DATA=warfarin.csv for the patients)
+	@$(PY) tools/measure.py $(NAMES) $(if $(DATA),--data "$(DATA)")
+
+picture: $(VENV)/.installed-runtime  ## draw the picture of README.md
+	@$(PY) tools/picture.py
 
 wheel: $(VENV)/.installed-dev  ## build dist/*.tar.gz, and dist/*.whl from it
 	@rm -rf dist
