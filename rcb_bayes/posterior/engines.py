@@ -7,6 +7,9 @@
 | `conditional` | Gaussian given scales, correlations or the noise's sd   | Gaussian          |
 | `laplace`     | any with a density of beta                              | Bernoulli         |
 | `nuts`        | any                                                     | any               |
+
+Student-t and Laplace effects are Gaussian given scales, so that a few of them around a shared level, or with an unknown
+noise, are for `conditional`.
 """
 
 from dataclasses import replace

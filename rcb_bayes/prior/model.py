@@ -13,7 +13,13 @@ from pymc.distributions.mixture import MixtureRV
 from pytensor.graph.traversal import ancestors
 
 from rcb_bayes.errors import BeliefError, BeliefWarning
-from rcb_bayes.prior.conditional import ConditionalLaw, conditional_law, find_conditioners, shares_randomness
+from rcb_bayes.prior.conditional import (
+    ConditionalLaw,
+    Conditioners,
+    conditional_law,
+    find_conditioners,
+    shares_randomness,
+)
 from rcb_bayes.prior.density import Density, find_density
 from rcb_bayes.prior.draws import Drawer, compile_draws
 from rcb_bayes.prior.expectation import exact_mean
@@ -91,11 +97,11 @@ class ModelBelief:
         return mixed or (self.law is not None and not self.law.is_gaussian)
 
     @cached_property
-    def conditioners(self) -> list[Any] | None:
-        """The variables given which beta is Gaussian: none ([]) for a Gaussian belief, None where there are no such."""
+    def conditioners(self) -> Conditioners | None:
+        """What beta is Gaussian given: nothing for a Gaussian belief, None where that cannot be."""
         coupled = self._sigma is not None and shares_randomness(self._beta, self._sigma)
         if self.law is not None and not coupled:
-            return [] if self.law.is_gaussian else None
+            return Conditioners() if self.law.is_gaussian else None
         return find_conditioners(self._beta, sigma=self._sigma, graph=self._graph)
 
     def conditional_law(self, n_draws: int, *, replicate: int = 0) -> ConditionalLaw:

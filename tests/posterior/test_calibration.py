@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
+import pymc
 import pytest
 from scipy import stats
 
@@ -26,6 +28,9 @@ from tests.posterior.references import bernoulli_worlds
 
 N_DRAWS, N_BINS, LEVEL = 63, 16, 1e-6
 SIGMA = 0.3
+DIMS = ("arm", "feature")
+COORDS = {"arm": ["a", "b"], "feature": ["x", "y"]}
+pm: Any = pymc  # annotations that do not fit their own use
 
 
 def coupled_gaussian() -> Prior:
@@ -38,6 +43,22 @@ def gallery(name: str, **parameters: object) -> Callable[[], Prior]:
     return lambda: load_prior(name, n_arms=2, n_features=2, **parameters)
 
 
+def levelled() -> Prior:
+    """Student-t and Laplace effects around one level."""
+    with pm.Model(coords=COORDS) as model:
+        level = pm.Normal("level", 0.5, 0.3)
+        first = level + pm.StudentT("t", nu=4.0, mu=0.0, sigma=0.4, shape=2)
+        pm.Deterministic("beta", pm.math.stack([first, pm.Laplace("l", mu=level, b=0.3, shape=2)]), dims=DIMS)
+    return Prior.from_pymc(model)
+
+
+def heavy_and_noisy() -> Prior:
+    with pm.Model(coords=COORDS) as model:
+        pm.StudentT("beta", nu=5.0, mu=0.0, sigma=0.5, dims=DIMS)
+        pm.HalfNormal("sigma", 0.5)
+    return Prior.from_pymc(model)
+
+
 BELIEFS: dict[str, Callable[[], Prior]] = {
     "independent arms": lambda: Prior.gaussian(np.ones((2, 2)), np.array([[0.5, 0.2], [0.2, 0.3]])),
     "coupled arms": coupled_gaussian,
@@ -46,6 +67,8 @@ BELIEFS: dict[str, Callable[[], Prior]] = {
     "unknown noise": gallery("unknown_noise", noise_scale=0.5),
     "horseshoe": gallery("horseshoe", scale=0.5),
     "correlated": gallery("correlated"),
+    "levelled": levelled,
+    "heavy tails, unknown noise": heavy_and_noisy,
 } | {name: partial(twins.cached_prior, name, 2) for name in twins.BELIEFS}
 
 
@@ -157,7 +180,9 @@ MANY = studies(
 )
 CONDITIONAL = studies(
     "conditional",
-    product(["hierarchical", "unknown noise", "horseshoe", "correlated"], [2, 10]),
+    product(
+        ["hierarchical", "unknown noise", "horseshoe", "correlated", "levelled", "heavy tails, unknown noise"], [2, 10]
+    ),
     n_sets=1000,
 )
 LAPLACE = studies("laplace", product(["independent arms", "student_t", "gamma", "two camps"], [4, 40]), n_sets=1000)

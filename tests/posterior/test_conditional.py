@@ -242,10 +242,10 @@ def two_levels() -> None:
         (lambda: build(noise_with_the_mean), {"level"}),
         (lambda: build(noise_of_beta), None),
         (lambda: build(spike_and_slab), {"kept", "s"}),
-        (lambda: load_prior("student_t", n_arms=K, n_features=D), None),
-        (lambda: load_prior("per_arm", n_arms=K, n_features=D), None),
-        (lambda: build(student_arms), None),
-        (lambda: build(one_heavy_arm), None),
+        (lambda: load_prior("student_t", n_arms=K, n_features=D), {"scales of beta"}),
+        (lambda: load_prior("per_arm", n_arms=K, n_features=D), {"scales of beta_arm_1", "scales of beta_arm_2"}),
+        (lambda: build(student_arms), {"scales of t"}),
+        (lambda: build(one_heavy_arm), {"scales of heavy"}),
         (lambda: load_prior("mixture", n_arms=K, n_features=D), None),
         (lambda: load_prior("skewed", n_arms=K, n_features=D), None),
         (lambda: build(product_of_normals), None),
@@ -260,7 +260,9 @@ def test_conditioners(make: Callable[[], Prior], expected: set[str] | None):
             ConditionalEngine(prior, GaussianNoise(1.0))
     else:
         assert prior._source is not None
-        assert {str(v.name) for v in prior._source.conditioners or []} == expected
+        found = prior._source.conditioners
+        assert found is not None
+        assert {str(v.name) for v in found.drawn} | {f"scales of {v.name}" for v in found.mixed} == expected
         assert prior.conditional_law(8).law.blocks[0].n_components == 8
 
 
