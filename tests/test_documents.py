@@ -48,7 +48,7 @@ def parse(program: Any, arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("line", ["check student_t --wrlds 3", "chek student_t", "audit setting_4 --worlds many"])
 def test_a_planted_mistake_in_a_command_is_found(line: str) -> None:
-    with pytest.raises(Exception, match=r"(?i)no such|invalid|not a valid"):
+    with pytest.raises(Exception, match=r"(?i)no such|should be"):
         parse(typer.main.get_command(app.app), line.split())
 
 

@@ -2,16 +2,17 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from papermill import inspect_notebook
+from papermill.exceptions import PapermillExecutionError
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -68,9 +69,9 @@ def test_an_error_in_a_notebook_is_told(tmp_path: Path) -> None:
     unknown = subprocess.run([sys.executable, "tools/notebooks.py", "99"], cwd=ROOT, capture_output=True, text=True)
     assert unknown.returncode == 1
     assert "No notebook begins with 99" in unknown.stderr
-    tool = SourceFileLoader("notebooks_tool", str(ROOT / "tools" / "notebooks.py")).load_module()
+    tool = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))
     broken = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0")])
     broken.metadata = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
     nbformat.write(broken, tmp_path / "broken.ipynb")
-    with pytest.raises(tool.PapermillExecutionError, match="ZeroDivisionError"):
-        tool.execute(tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})
+    with pytest.raises(PapermillExecutionError, match="ZeroDivisionError"):
+        tool["execute"](tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})
