@@ -15,6 +15,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
 from rcb_bayes.posterior import Engine
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.worlds import Worlds, draw_rewards, noise_sd
 
@@ -38,7 +39,7 @@ class EpochWorlds:
     Raises
     ------
     RcbError
-        Options that need what is not here: inflated priors, rewards other than Gaussian.
+        Options that need what is not here: the global clock, rewards other than Gaussian.
     """
 
     def __init__(
@@ -56,8 +57,8 @@ class EpochWorlds:
     ) -> None:
         if not market.noise.is_gaussian:
             raise RcbError("Exploitation side by side needs Gaussian rewards. Audit the policy world by world instead.")
-        if inflation_factor(options.inflation, 10**9) != 1.0 or options.clock != "relative":
-            raise RcbError("Exploitation side by side knows the relative clock and no inflation.")
+        if options.clock != "relative":
+            raise RcbError("Exploitation side by side knows the relative clock only.")
         self.market, self.panel, self.worlds, self.options = market, panel, worlds, options
         self.n_per_arm = n_per_arm
         self.engine, self.platform = engine, platform
@@ -78,14 +79,30 @@ class EpochWorlds:
     def begin(self) -> None:
         """Fit what was fed, and set the spreads."""
         self.epoch += 1
-        fitted = (self.platform or self.engine).fit(self._fed, covariance=True)
+        engine, platform = self._engines()
+        fitted = (platform or engine).fit(self._fed, covariance=True)
         assert fitted.covariance is not None  # asked for
         self.means = fitted.mean
-        same = self.platform is None and self._fed is self._all
-        self.user_means = self.means if same else self.engine.fit(self._all).mean
+        same = platform is None and self._fed is self._all
+        self.user_means = self.means if same else engine.fit(self._all).mean
         self.gamma = np.maximum(self.gamma, self._spread(fitted.covariance))
         users = self.panel.users[self._some]
         self._kernel = self.probabilities(users)
+
+    @property
+    def inflation(self) -> float:
+        """What prior variances are multiplied by in this epoch."""
+        before = self.market.n_arms * self.n_per_arm * ((1 << self.epoch) - 1)  # rounds of exploitation
+        return inflation_factor(self.options.inflation, before)
+
+    def _engines(self) -> tuple[Engine, Engine | None]:
+        """Users' engine, and the platform's where it believes otherwise, under priors as loose as they are now."""
+        factor, noise = self.inflation, self.market.noise
+        if factor == 1.0:
+            return self.engine, self.platform
+        users = StretchedEngine(self.engine.prior, noise, factor=factor)
+        own = None if self.platform is None else StretchedEngine(self.platform.prior, noise, factor=factor)
+        return users, own
 
     def probabilities(
         self, users: FloatArray, *, guard: FloatArray | None = None, worlds: slice = slice(None)

@@ -17,6 +17,7 @@ from rcb_bayes.kernel import linear_scores
 from rcb_bayes.noise import GaussianNoise, Noise
 from rcb_bayes.posterior import Engine, make_engine, summary_means
 from rcb_bayes.posterior.nuts import NutsEngine
+from rcb_bayes.posterior.stretched import known_sigma, stretched_sums
 from rcb_bayes.posterior.tree import posterior_tree
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray, is_number
@@ -176,8 +177,7 @@ class PosteriorOracle:
 class _InflatedOracle:
     """The posterior under a prior whose deviations from its mean are stretched by sqrt(factor).
 
-    With b = m + s (c - m), s = sqrt(factor) and c from the belief itself, the rewards y/s + x'm (1 - 1/s) are those of
-    c with noise sigma/s: any engine of the belief answers.
+    Any engine of the belief answers; see ``rcb_bayes.posterior.stretched``.
     """
 
     inner: PosteriorOracle
@@ -187,17 +187,8 @@ class _InflatedOracle:
     def fit(self, history: History) -> Predictor:
         mean, s = self.inner.prior.mean.values, self.stretch
         sums = history.sums()
-        shift = (1.0 - 1.0 / s) * mean  # (K, d)
-        moved = np.einsum("kde,ke->kd", sums.xtx, shift)
-        cross = np.einsum("kd,kd->k", sums.xty, shift)
-        found = self.inner.fit_sums(
-            Sums(
-                xtx=sums.xtx,
-                xty=sums.xty / s + moved,
-                yty=sums.yty / s**2 + 2.0 * cross / s + np.einsum("kd,kd->k", moved, shift),
-                n=sums.n,
-            )
-        )
+        xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
+        found = self.inner.fit_sums(Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n))
         covariances = None if found.covariances is None else s**2 * found.covariances
         return LinearPredictor(mean + s * (found.means - mean), covariances)
 
@@ -210,12 +201,8 @@ def inflated(oracle: Oracle, factor: float) -> Oracle:
     RcbError
         An oracle without a prior, or rewards other than Gaussian with a known sigma.
     """
-    sigma = getattr(getattr(oracle, "noise", None), "sigma", None)
-    if not isinstance(oracle, PosteriorOracle) or sigma is None:
-        raise RcbError(
-            "Inflation stretches a prior, so it needs a posterior oracle and Gaussian rewards with a known sigma. "
-            "Use inflation='none'."
-        )
+    sigma = known_sigma(oracle.noise if isinstance(oracle, PosteriorOracle) else None)
+    assert isinstance(oracle, PosteriorOracle)  # of others no sigma is known
     stretch = float(np.sqrt(factor))
     return _InflatedOracle(replace(oracle, noise=GaussianNoise(sigma / stretch)), stretch)
 

@@ -12,15 +12,17 @@ from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_users
 from rcb_bayes.auditing.view import Asked, Crowd, View, make_crowd, seats_of
 from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.epochs import EpochWorlds
-from rcb_bayes.exploit import Exploiting, spread_multiple
+from rcb_bayes.exploit import Exploiting, inflation_factor, spread_multiple
 from rcb_bayes.forward import N_PATHS, Forward, Settings, StageSimulator
 from rcb_bayes.guards import after_cold_start
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
+from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.saturation import STUCK, Paths, arms_of, first_paths, follow, sampling_of
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.worlds import Worlds
 
 _LEAST_SHARE = 0.01  # of cold starts that pass a stage, for it to be audited
 
@@ -138,7 +140,38 @@ def _epoch_views(
     if not len(ended):
         return []
     worlds, data = after_cold_start(forward, ended, n_worlds=forward.settings.n_worlds)
-    epochs = EpochWorlds(
+    guarded = options.guard and plan.has_guard
+
+    def view_now(epochs: EpochWorlds) -> View:
+        return _with_worst(_epoch_view(forward, epochs, plan if guarded else None), forward, crowd, asked)
+
+    def go_on(epochs: EpochWorlds) -> None:
+        epochs.run(plan.guard(forward.panel.users, epochs.epoch) if guarded else None)
+        epochs.begin()
+
+    epochs = _begun(forward, plan, worlds, data, options)
+    views: list[View] = []
+    rounds = round(plan.expected_cold_start)
+    while rounds < horizon:
+        views.append(view_now(epochs))
+        rounds += epochs.length
+        if rounds >= horizon:
+            break
+        if options.inflation == "none":
+            go_on(epochs)
+            continue
+        # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
+        now = len(views)
+        factor = inflation_factor(options.inflation, rounds - round(plan.expected_cold_start))
+        epochs = _begun(forward, plan, *_loosened(forward.market, worlds, data, factor=factor), options)
+        while epochs.epoch < now:
+            go_on(epochs)
+    return views
+
+
+def _begun(forward: Forward, plan: Plan, worlds: Worlds, data: Statistics, options: Exploiting) -> EpochWorlds:
+    """Exploitation at its beginning, in these worlds."""
+    return EpochWorlds(
         forward.market,
         forward.panel,
         worlds,
@@ -149,16 +182,14 @@ def _epoch_views(
         options=replace(options, spread_multiple=spread_multiple(options, plan)),
         seed=int(forward.simulator.rng(12).integers(2**63)),
     )
-    guarded = options.guard and plan.has_guard
-    views: list[View] = []
-    rounds = round(plan.expected_cold_start)
-    while rounds < horizon:
-        views.append(_with_worst(_epoch_view(forward, epochs, plan if guarded else None), forward, crowd, asked))
-        rounds += epochs.length
-        if rounds < horizon:
-            epochs.run(plan.guard(forward.panel.users, epochs.epoch) if guarded else None)
-            epochs.begin()
-    return views
+
+
+def _loosened(market: Market, worlds: Worlds, data: Statistics, *, factor: float) -> tuple[Worlds, Statistics]:
+    """Worlds of a prior with variances multiplied by a factor, and what the same samples would have given there."""
+    away = (np.sqrt(factor) - 1.0) * (worlds.beta - market.prior.mean.values)  # (W, K, d)
+    moved = np.einsum("wkde,wke->wkd", data.xtx, away)
+    yty = data.yty + 2.0 * (away * data.xty).sum(axis=2) + (away * moved).sum(axis=2)
+    return replace(worlds, beta=worlds.beta + away), unchecked_statistics(data.xtx, data.xty + moved, yty, data.n)
 
 
 def _epoch_view(forward: Forward, epochs: EpochWorlds, plan: Plan | None) -> ViewOf:

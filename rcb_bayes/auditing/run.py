@@ -74,8 +74,8 @@ def audit(
     Applicability
     -------------
     Plans with Gaussian rewards, the relative clock and posterior means are audited in all worlds side by side, others
-    world by world, which takes longer. Stages that fewer than 1 % of cold starts pass are not looked at. Prior
-    variances that grow (``inflation``) are not audited: users' beliefs would have to grow with them.
+    world by world, which takes longer. Stages that fewer than 1 % of cold starts pass are not looked at. Where prior
+    variances grow (``inflation``), users' do, too: each epoch is judged in worlds of the prior as loose as it is then.
 
     Examples
     --------
@@ -147,6 +147,11 @@ def _once(
         if market.noise.is_gaussian and options.clock == "relative" and oracle is None:
             crowd, views = plan_views(market, plan, asked, horizon=horizon, options=options)
             return as_audit(market, views, crowd, asked)
+        if options.inflation != "none":
+            raise RcbError(
+                "Growing prior variances are audited with Gaussian rewards, the relative clock and posterior means. "
+                "Use inflation='none'."
+            )
         run = plan
         crowd, views, rare = policy_views(
             market, lambda own, seed: Rcb(own, run, oracle=oracle, options=options), asked, horizon=horizon
@@ -208,8 +213,6 @@ def _check(market: Market, plan: Plan, options: Exploiting) -> None:
     check_plan(market, plan)
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
-    if options.inflation != "none":
-        raise RcbError("Plans are audited without inflation: users' beliefs would have to grow with the platform's.")
 
 
 def _sizes(until: str, n_worlds: int, max_worlds: int | None) -> list[int]:

@@ -8,6 +8,7 @@ import typer
 from rcb_bayes.cli.calibrate import (
     EpsilonOption,
     GuardOption,
+    InflationOption,
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
@@ -42,6 +43,7 @@ def command(
     personalised: PersonalisedOption = None,
     n_per_arm: SamplesOption = None,
     guard: GuardOption = True,
+    inflation: InflationOption = "none",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = 5000,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
     until_decided: Annotated[
@@ -78,7 +80,7 @@ def command(
             n_worlds=worlds,
             n_users=users,
             until="decided" if until_decided else None,
-            options=Exploiting(guard=guard),
+            options=Exploiting(guard=guard, inflation=inflation),
             seed=seed + 1,  # not the worlds that the plan was made from
         )
     _tell(market, found, json_file=json_file, out=out)

@@ -61,6 +61,9 @@ PlanFileOption = Annotated[
 GuardOption = Annotated[
     bool, typer.Option("--guard/--no-guard", help="Cut off-best recommendations where users would not follow them.")
 ]
+InflationOption = Annotated[
+    str, typer.Option("--inflation", help="How prior variances grow in exploitation: none, log, sqrt or linear.")
+]
 
 
 def command(

@@ -13,6 +13,7 @@ from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
     EpsilonOption,
     GuardOption,
+    InflationOption,
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
@@ -72,9 +73,7 @@ def command(
         float | None,
         typer.Option("--spread-multiple", help="gamma is multiplied by this; the plan's own multiple unless given."),
     ] = None,
-    inflation: Annotated[
-        str, typer.Option("--inflation", help="How prior variances grow in exploitation: none, log, sqrt or linear.")
-    ] = "none",
+    inflation: InflationOption = "none",
     seed: SeedOption = 1,
     json_file: JsonOption = None,
     out: OutOption = None,
