@@ -20,7 +20,7 @@ COMMANDS = {
     "runs": ["tests/benchmarks/bench_runs.py"],
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
-    "comparison": ["-m", "rcb_bayes", "reproduce", "comparison"],
+    "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
 TABLES = ("plans", "runs", "audits", "engines")  # print Markdown; the others plain text
@@ -65,7 +65,7 @@ def measure(name: str, data: Path | None) -> int:
 def environment() -> dict[str, str]:
     """One BLAS thread, wide lines, no colours."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return os.environ | threads | {"COLUMNS": "120", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    return os.environ | threads | {"COLUMNS": "180", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
 
 
 if __name__ == "__main__":

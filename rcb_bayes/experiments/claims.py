@@ -283,5 +283,5 @@ def _audits(runs: "Sequence[xr.Dataset]", notion: str, *, held: str, refuted: st
             float(worst[f"{name}_{notion}"]) for name in ("margin", "margin_mcse", "margin_lower", "margin_upper")
         ]
         numbers = dict(zip(numbers, margin, strict=True))
-        figure = f"{figure}; worst margin {margin[0]:.3g} ± {margin[1]:.2g}{_overruns(runs)}"
+        figure = f"{figure}; worst margin {with_error(margin[0], margin[1])}{_overruns(runs)}"
     return {"verdict": verdict, "figure": figure, **numbers}

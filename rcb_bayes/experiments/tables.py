@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.margins import NOTIONS
+from rcb_bayes.wording import figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,7 @@ def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str]
                 "" if np.isnan(row["n_per_arm"]) else f"{row['n_per_arm']:,.0f}",
                 "" if np.isnan(row["guard_keeps"]) else f"{100 * row['guard_keeps']:.0f} %",
                 row["verdict_user"],
-                "" if np.isnan(row["margin_user"]) else f"{row['margin_user']:.3g} ± {row['margin_mcse_user']:.2g}",
+                with_error(row["margin_user"], row["margin_mcse_user"]),
                 row["verdict_proof"],
                 row["verdict_definition"],
                 "" if np.isnan(row["compliance"]) else f"{100 * row['compliance']:.0f} %",
@@ -92,9 +93,4 @@ def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str]
 
 def with_error(value: float, error: float) -> str:
     """A figure and its error, the latter with two digits; empty for none."""
-    if not np.isfinite(value):
-        return ""
-    if not np.isfinite(error) or error == 0:
-        return f"{value:,.4g}"
-    digits = max(0, 1 - int(np.floor(np.log10(error))))
-    return f"{value:,.{digits}f} ± {error:,.{digits}f}"
+    return figure(value, error) if np.isfinite(value) else ""
