@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rcb_bayes.auditing.view import Asked, Crowd, View, make_crowd
+from rcb_bayes.baselines.learner import Learner
 from rcb_bayes.choice import best_shares
 from rcb_bayes.errors import DataError
 from rcb_bayes.history import History, Sums
@@ -95,6 +96,8 @@ def _watched(
     world = World(market, seed)
     policy = maker(market, int(seed.generate_state(1)[0]))
     history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
+    waiting = History(market.n_arms, market.n_features, keep_rows=history.keeps_rows)
+    learns_late = isinstance(policy, Learner) and policy.batch > 1
     done, last = 0, ""
     while True:
         name = _name(policy, done, market)
@@ -108,7 +111,11 @@ def _watched(
         number, place = divmod(done, PAGE)
         page = world.page(number)
         some = slice(place, min(PAGE, place + end - done))
-        done += _serve(policy, world, page.x[some], page.uniforms[some], page.noise[some], history)
+        samples = waiting if learns_late else history
+        done += _serve(policy, world, page.x[some], page.uniforms[some], page.noise[some], samples)
+        if isinstance(policy, Learner) and learns_late and not policy.n_waiting:
+            history.join(waiting)
+            waiting = History(market.n_arms, market.n_features, keep_rows=history.keeps_rows)
 
 
 def _serve(
@@ -135,7 +142,10 @@ def _name(policy: Policy, done: int, market: Market) -> str:
 
 
 def _acted_on(policy: Policy, history: History) -> Sums | Rows:
-    """The data behind the recommendations: all of them, whatever the oracle is fed; samples that wait excepted."""
+    """The data behind the recommendations: all of them, whatever the oracle is fed; samples that wait excepted.
+
+    Of these no recommendation knows: they would only blur what users expect.
+    """
     waits = isinstance(policy, Rcb) and policy.exploitation is None
     arms = policy.cold.saturated if waits and isinstance(policy, Rcb) else range(len(history.n))
     return history.as_rows(arms) if history.keeps_rows else history.sums().of_arms(arms)

@@ -75,6 +75,11 @@ class Learner:
             self.predictor = self.oracle.fit(self.history)
             self._fresh = 0
 
+    @property
+    def n_waiting(self) -> int:
+        """The latest samples, of which recommendations do not know yet."""
+        return self._fresh
+
     def begin_with(self, history: History) -> None:
         """Samples from before the first round."""
         self.history.join(history)

@@ -58,6 +58,11 @@ class LinThompson(Learner):
         normal = self.rng.standard_normal((self.n_draws, *scores.shape))
         return best_shares(scores + np.sqrt(np.maximum(variances, 0.0)) * normal, axis=1).mean(axis=0)
 
+    @property
+    def n_waiting(self) -> int:
+        """The latest samples, of which recommendations do not know yet; draws of coefficients know all."""
+        return super().n_waiting if self._by_user else 0
+
     def _by_coefficients(self, features: FloatArray) -> FloatArray:
         """The same by draws of all coefficients; beyond some thousands users share them."""
         assert isinstance(self.oracle, PosteriorOracle)  # no other can be given

@@ -208,6 +208,38 @@ def test_exchangeable_beliefs_need_no_cold_start(maker: Any):
     assert audit.margins["stage"].values.tolist() == [f"round {k}" for k in (1, 2, 4)]
 
 
+@pytest.mark.parametrize("batch", [1, 6])
+def test_greedy_is_followed_however_seldom_it_learns(batch: int):
+    """In every world users would do the same with what it has learnt; samples that wait tell nobody anything."""
+    audit = rcb.audit(
+        two_arms(), lambda market, seed: rcb.Greedy(market, batch=batch, seed=seed), horizon=16, n_worlds=200, n_users=1
+    )
+    assert audit.verdict == "pass"
+    assert float(audit.margins["estimate"].min()) >= 0.0
+
+
+def test_margins_of_a_policy_that_learns_late_are_those_of_all_its_data(monkeypatch: pytest.MonkeyPatch):
+    """Both are unbiased; with the samples that wait there is more noise."""
+
+    def judged() -> tuple[np.ndarray, np.ndarray]:
+        found = rcb.audit(
+            two_arms(),
+            lambda market, seed: rcb.EpsilonGreedy(market, rate=0.3, batch=6, seed=seed),
+            horizon=8,
+            n_worlds=3000,
+            n_users=1,
+        ).margins.sel(stage="round 8")
+        return found["estimate"].values.ravel(), found["mcse"].values.ravel()
+
+    learnt, error = judged()
+    monkeypatch.setattr("rcb_bayes.auditing.policy_views.Learner", type("Nobody", (), {}))
+    everything, more = judged()
+    seen = np.isfinite(learnt) & (error > 0)
+    assert seen.any()
+    assert (np.abs(learnt - everything)[seen] < 4.5 * np.hypot(error, more)[seen]).all()
+    assert (error[seen] <= more[seen] * 1.02).all()
+
+
 def test_probabilities_that_are_none_are_refused():
     with pytest.raises(DataError, match="sum to one"):
         rcb.audit(two_arms(), lambda market, seed: Stubborn(0, 2, scale=0.5), horizon=2, n_worlds=50, n_users=1)
