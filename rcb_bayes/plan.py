@@ -156,7 +156,9 @@ class Plan:
     spread_multiple : of the posterior spread in exploitation; 1 unless it was tuned
     guards : of the first epochs of exploitation, the last serving all later ones; none leaves the paper's kernel
     choices : the numbers of samples N was chosen from; none where it was given
-    share_explored, share_free : users who are explored at all; those who need no subsidy
+    share_explored, share_free : users who are explored at some stage, and those who need no subsidy at any; of stages
+        that one cold start in twenty passes
+    made_for : belief, users and rewards in words
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
     known : users whose expectations are known, where rewards are not linear in beta
@@ -215,6 +217,7 @@ class Plan:
     expected_regret_mcse: float = math.nan
     first_epoch: int | None = None
     belief: str = ""
+    made_for: str = ""
     engine: str = ""
     n_worlds: int = 0
     audit_worlds: int = 0
@@ -311,6 +314,9 @@ class Plan:
             if n:
                 parts.append(", ".join(arms) if n == len(arms) else f"{n} of {', '.join(arms)}")
         return " and ".join(parts)
+
+    def __repr__(self) -> str:
+        return f"<Plan: {self.summary()}>"
 
     def summary(self) -> str:
         """The plan in a few lines."""

@@ -18,6 +18,7 @@ from rcb_bayes.worlds import draw_worlds
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
 _MOST_STUCK = 0.01  # of cold starts
 _MOST_BROKEN = 0.0  # of users
+_USUAL_STAGE = 0.05  # of cold starts that pass a stage, for it to count in who is explored
 _BEST_DRAWS = 1000
 _COVERAGE_PATHS = 1000
 
@@ -32,10 +33,9 @@ def as_plan(forward: Forward) -> Plan:
     tau, tau_mcse, rho, rho_mcse = min(
         (stage.gap for stage in forward.stages.values() if stage.gap is not None), key=lambda gap: gap[0] * gap[2]
     )
-    free = [panel.mean(stage.is_free.astype(float))[0] for stage in forward.stages.values()]
-    explored = [panel.mean((stage.rates > 0).astype(float))[0] for stage in forward.stages.values()]
-    shares = np.array([stage.share for stage in forward.stages.values()])
-    shares = shares / shares.sum()
+    usual = [stage for stage in forward.stages.values() if stage.share >= _USUAL_STAGE] or list(forward.stages.values())
+    free = np.all([stage.is_free for stage in usual], axis=0)
+    explored = np.any([stage.rates > 0 for stage in usual], axis=0)
     plan = Plan(
         kind="sampled",
         epsilon=settings.epsilon,
@@ -60,8 +60,9 @@ def as_plan(forward: Forward) -> Plan:
         known=None if market.noise.is_gaussian else KnownUsers(panel.users, panel.prior_rewards, panel.promoted_by),
         alike=tuple(tuple(market.arms[arm] for arm in arms) for arms in forward.simulator.alike),
         stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
-        share_explored=min(float(shares @ explored), 1.0) if settings.personalised else float(rate > 0),
-        share_free=min(float(shares @ free), 1.0),
+        share_explored=panel.mean(explored.astype(float))[0] if settings.personalised else float(rate > 0),
+        share_free=panel.mean(free.astype(float))[0],
+        made_for=market.describe(),
         belief=market.prior.name,
         engine=forward.simulator.engine.reason,
         n_worlds=settings.n_worlds,
@@ -71,7 +72,7 @@ def as_plan(forward: Forward) -> Plan:
         version=__version__,
         notes=_notes(forward, stuck=stuck),
         **_coverage(forward),
-        **_course(forward, rate=rate),
+        **_course(forward, rate=rate, rate_mcse=rate_mcse),
     )
     if plan.nearest_epsilon is not None:
         plan = replace(plan, reason=f"{plan.reason} From epsilon {plan.nearest_epsilon:.3g} on it could be.")
@@ -154,7 +155,7 @@ def _among_alike(values: FloatArray, forward: Forward) -> FloatArray:
     return out
 
 
-def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
+def _course(forward: Forward, *, rate: float, rate_mcse: float) -> dict[str, Any]:
     """Length, pulls and regret of the cold start, with errors; infinite where it does not end."""
     k, personalised = forward.market.n_arms, forward.settings.personalised
     rng = np.random.default_rng([forward.settings.seed, 6])
@@ -173,7 +174,7 @@ def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
     rounds = draw_rounds(paths, forward.sampling, thinning=1.0 if personalised else rate, rng=rng)[:, ends]
     sets = paths.sets[:-1, ends]
     best = _best_rewards(forward)
-    per_round = {code: _per_round(forward, int(code), rate, best) for code in np.unique(sets)}
+    per_round = {code: _per_round(forward, int(code), (rate, rate_mcse), best) for code in np.unique(sets)}
     pulls = np.zeros((rounds.shape[1], k))
     regret, drift = np.zeros(rounds.shape[1]), np.zeros(2 + k)  # drift: errors that more paths do not average out
     for level in range(len(sets)):
@@ -202,7 +203,8 @@ def _course(forward: Forward, *, rate: float) -> dict[str, Any]:
 class _Round:
     """A round of one stage: how often it goes to each arm, in all and organically, (K,), and its expected regret.
 
-    ``time_error`` is relative: that of the chance that a round brings a sample, from the users of the panel.
+    ``time_error`` is relative: that of the chance that a round brings a sample, from the users of the panel and from
+    the worlds that the rates were computed in.
     """
 
     chances: FloatArray
@@ -212,8 +214,9 @@ class _Round:
     regret_error: float
 
 
-def _per_round(forward: Forward, code: int, rate: float, best: tuple[FloatArray, float]) -> _Round:
+def _per_round(forward: Forward, code: int, one_rate: tuple[float, float], best: tuple[FloatArray, float]) -> _Round:
     panel, settings = forward.panel, forward.settings
+    rate, rate_mcse = one_rate
     stage = forward.stages.get(code)
     open_arms = [arm for arm in range(forward.market.n_arms) if not code >> arm & 1]
     promoted = promotion_shares(panel.promoted_by, open_arms)
@@ -231,6 +234,9 @@ def _per_round(forward: Forward, code: int, rate: float, best: tuple[FloatArray,
     sampled, sampled_error = panel.mean(rates)
     loss, loss_error = panel.mean(best_reward - gained)
     time_error = sampled_error / sampled if sampled > 0 else 0.0
+    if code and stage is not None:
+        own, own_error = (stage.rate, stage.rate_mcse) if settings.personalised else (rate, rate_mcse)
+        time_error = max(time_error, own_error / own if own > 0 else 0.0)
     return _Round(
         chances=panel.weights @ (rates[:, None] * promoted + organic),
         organic=panel.weights @ organic,

@@ -148,9 +148,21 @@ def test_two_arms_take_n_and_then_n_over_q():
     plan = rcb.calibrate(one_type([0.3, 0.0], 0.3), n_per_arm=12, n_worlds=2000, seed=2)
     expected = 12 + 12 / plan.exploration_rate
     assert 0 < plan.exploration_rate < 1
-    assert abs(plan.expected_cold_start - expected) < 4 * plan.expected_cold_start_mcse
-    assert abs(plan.expected_cold_start - 1.05 * expected) > 4 * plan.expected_cold_start_mcse
+    of_the_rate = 12 / plan.exploration_rate**2 * plan.exploration_rate_mcse
+    given_the_rate = np.sqrt(plan.expected_cold_start_mcse**2 - of_the_rate**2)
+    assert abs(plan.expected_cold_start - expected) < 4 * given_the_rate
+    assert abs(plan.expected_cold_start - 1.05 * expected) > 4 * given_the_rate
     assert plan.coverage[0] == pytest.approx(1.0)
+
+
+def test_the_error_of_the_length_is_its_spread_over_seeds():
+    plans = [
+        rcb.calibrate(one_type([0.3, 0.0], 0.3), n_per_arm=12, n_worlds=500, seed=s, guard=False) for s in range(20)
+    ]
+    spread = np.std([plan.expected_cold_start for plan in plans], ddof=1)
+    said = np.mean([plan.expected_cold_start_mcse for plan in plans])
+    # Twenty seeds tell a standard deviation to within a factor of two, almost surely.
+    assert 0.5 < spread / said < 2.0
 
 
 def test_pulls_add_up_to_the_length():

@@ -178,7 +178,7 @@ def test_a_table_of_users_with_binary_rewards(rcb: Run, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text("x\n" + "\n".join(str(x) for x in rows) + "\n", encoding="utf-8")
     belief = ("gaussian", "--set", "n_arms=2", "--covariates", "users.csv", "--noise", "logit")
     outcome = rcb(*belief, "--worlds", "60", "--audit-worlds", "60", "--n-per-arm", "8", "--out", "plan")
-    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.code, outcome.err) == (0, "features: x (the columns of users.csv)\n")
     assert "Bernoulli rewards, logit link" in outcome.out
     assert (tmp_path / "plan" / "rates.png").read_bytes().startswith(b"\x89PNG")
 

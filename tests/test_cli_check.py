@@ -46,6 +46,37 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- verdicts --------------------------------------------------------------------------------------------------------
 
 
+OWN_FEATURES = """
+import pymc as pm
+
+def build_model(features=("base", "price")):
+    with pm.Model(coords={"arm": ["old", "new"], "feature": list(features)}) as model:
+        pm.Normal("beta", [[0.4, -0.5], [0.0, 0.5]], 0.3, dims=("arm", "feature"))
+    return model
+"""
+
+
+def test_columns_are_found_by_name_where_the_belief_names_its_own(rcb: Run, tmp_path: Path) -> None:
+    """By position a table in another order would give another answer without a word."""
+    (tmp_path / "own.py").write_text(OWN_FEATURES, encoding="utf-8")
+    prices = np.random.default_rng(1).uniform(0, 1, 40).round(3)
+    tables = {
+        "same": ("base,price", [f"1,{p}" for p in prices]),
+        "turned": ("price,base", [f"{p},1" for p in prices]),
+        "more": ("id,price,base", [f"{k},{p},1" for k, p in enumerate(prices)]),
+        "misspelt": ("base,prize", [f"1,{p}" for p in prices]),
+    }
+    found = {}
+    for name, (head, rows) in tables.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+        found[name] = rcb("own.py", "--covariates", f"{name}.csv", "--worlds", "100")
+    assert found["same"].code in (0, 1, 3)
+    assert found["turned"].out == found["more"].out == found["same"].out
+    assert "columns left out, no features of the belief: id" in found["more"].err
+    assert found["misspelt"].code == 2
+    assert "prize" in found["misspelt"].err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "verdict"),
     [

@@ -131,6 +131,9 @@ class Audit:
         needed = self.n_worlds * (reach * (1.0 + _POWER / critical) / resolution) ** 2
         return int(np.ceil(np.max(needed[np.isfinite(needed)], initial=1.0)))
 
+    def __repr__(self) -> str:
+        return f"<Audit: {self._headline()}>"
+
     def summary(self) -> str:
         """Verdict, and the worst cell of every stage.
 

@@ -146,7 +146,7 @@ def _once(
     if isinstance(plan, Plan):
         if market.noise.is_gaussian and options.clock == "relative" and oracle is None:
             crowd, views = plan_views(market, plan, asked, horizon=horizon, options=options)
-            return as_audit(market, views, crowd, asked)
+            return as_audit(market, views, crowd, asked, notes=_other_market(market, plan))
         if options.inflation != "none":
             raise RcbError(
                 "Growing prior variances are audited with Gaussian rewards, the relative clock and posterior means. "
@@ -161,6 +161,7 @@ def _once(
     if not views:
         raise RcbError(f"No stage is passed in {MIN_WORLDS} worlds. Ask for more worlds than {asked.n_worlds}.")
     notes = (f"too few worlds to judge: {', '.join(rare)}",) if rare else ()
+    notes = (*notes, *_other_market(market, plan)) if isinstance(plan, Plan) else notes
     return as_audit(market, views, crowd, asked, notes=notes)
 
 
@@ -213,6 +214,13 @@ def _check(market: Market, plan: Plan, options: Exploiting) -> None:
     check_plan(market, plan)
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
+
+
+def _other_market(market: Market, plan: Plan) -> tuple[str, ...]:
+    """What the plan was made for, where that is not what it is audited for."""
+    here = market.describe().splitlines()
+    other = [" ".join(line.split()) for line in plan.made_for.splitlines() if line not in here]
+    return (f"the plan was made for another market: {'; '.join(other)}",) if other else ()
 
 
 def _sizes(until: str, n_worlds: int, max_worlds: int | None) -> list[int]:

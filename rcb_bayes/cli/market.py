@@ -34,7 +34,10 @@ NoiseOption = Annotated[
 
 
 def build_market(name: str, settings: list[str] | None, *, covariates: str, noise: str | None) -> "Market":
-    """The market that the options describe; a CSV's columns become the belief's features where it takes them."""
+    """The market that the options describe.
+
+    A CSV's columns become the features of a belief that names none of its own; otherwise they are found by name.
+    """
     from rcb_bayes.covariates import Empirical
     from rcb_bayes.market import Market
     from rcb_bayes.noise import GaussianNoise
@@ -44,16 +47,23 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str, nois
     params = parse_settings(settings or [])
     rewards = None if noise is None else _as_noise(noise)
     users: Covariates | None = None
-    if covariates.lower().endswith(".csv"):
+    is_table = covariates.lower().endswith(".csv")
+    if is_table:
         users = Empirical.from_csv(covariates)
-        taken = parameters_of(find_model(name))
-        if "features" in taken and not {"features", "n_features", "history"} & set(params):
+        taken = parameters_of(find_model(name)).get("features")
+        if taken is not None and taken.default is None and not {"features", "n_features", "history"} & set(params):
             params["features"] = list(users.features)
+            typer.echo(f"features: {', '.join(users.features)} (the columns of {Path(covariates).name})", err=True)
     else:
         _check_population(covariates)
     prior = load_prior(name, **params)
     if users is None:
         users = _population(covariates, prior.n_features)
+    elif users.features != prior.features and set(prior.features) <= set(users.features):
+        left_out = [column for column in users.features if column not in prior.features]
+        if left_out:
+            typer.echo(f"columns left out, no features of the belief: {', '.join(left_out)}", err=True)
+        users = Empirical.from_csv(covariates, columns=prior.features)
     if rewards is None and not prior.has_sigma:
         rewards = GaussianNoise(_SIGMA)
     settled: Any = rewards  # None leaves it to the belief's own sigma

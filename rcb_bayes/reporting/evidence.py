@@ -128,7 +128,7 @@ def repeat(report: "Report") -> Markup:
         ("horizon", f"{report.horizon:,}"),
         ("plan", f"{plan.kind}, seed {plan.seed}, version {plan.version}" if plan.version else plan.kind),
         ("plan worlds", f"{plan.n_worlds:,}"),  # a plan at hand has its own
-        *((name.replace("_", " "), f"{getattr(sizes, name):,}") for name in _SIZES),
+        *((name.replace("_", " "), f"{getattr(sizes, name):,}") for name in _SIZES if getattr(sizes, name) is not None),
         ("versions", _versions()),
     ]
     words = (

@@ -44,7 +44,8 @@ class ReportSizes:
     plan_worlds : behind each stage of the plan
     audit_worlds, audit_users : of the audit, and of the audit that the plan is made to pass
     run_worlds : in which the plan is run
-    sweep_worlds : behind each stage of the plans at other values of epsilon
+    sweep_worlds : behind each stage of the plans at other values of epsilon; as many as the plan's unless given, since
+        fewer make for more cautious plans
     map_users : drawn on the map of rates
     epsilons : the values the page can be turned to; around the plan's own unless given
 
@@ -61,14 +62,15 @@ class ReportSizes:
     audit_worlds: int = 1000
     audit_users: int = 100
     run_worlds: int = 20
-    sweep_worlds: int = 400
+    sweep_worlds: int | None = None
     map_users: int = 400
     epsilons: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         least = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "sweep_worlds": 50}
         for name in ("check_worlds", "plan_worlds", "audit_worlds", "sweep_worlds", "audit_users", "map_users"):
-            as_count(getattr(self, name), name=name, least=least.get(name, 1))
+            if name != "sweep_worlds" or self.sweep_worlds is not None:
+                as_count(getattr(self, name), name=name, least=least.get(name, 1))
         as_count(self.run_worlds, name="run_worlds", least=1)
         for value in self.epsilons or ():
             if not (np.isfinite(value) and value >= 0):
@@ -236,7 +238,7 @@ def report(
         gaps=gaps,
         plan=plan,
         theorem=_theorem(market, plan, horizon=horizon),
-        sweep=_sweep(market, plan, sizes=sizes, seed=seed),
+        sweep=_sweep(market, plan, sizes=sizes),
         users=users,
         runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, seed=seed) if runs is None else runs,
         audit=found,
@@ -310,7 +312,7 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
         return None
 
 
-def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes, seed: int) -> tuple[Plan, ...]:
+def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...]:
     """Plans at other values of epsilon, made as the plan was; without guards, which no figure here depends on."""
     if plan.kind == "theorem":
         return (plan,)
@@ -328,10 +330,10 @@ def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes, seed: int) -> tupl
                 notion=plan.notion,
                 personalised=plan.personalised,
                 n_per_arm=plan.n_per_arm,
-                n_worlds=sizes.sweep_worlds,
+                n_worlds=sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
                 audit_worlds=plan.audit_worlds or sizes.audit_worlds,
                 guard=False,
-                seed=seed,
+                seed=plan.seed,
             )
         )
     return tuple(plans)

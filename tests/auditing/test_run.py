@@ -1,5 +1,6 @@
 """Audits: against exact integrals, on plans that hold and plans that do not, and on other policies."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,13 @@ def test_margins_of_a_policy_that_learns_late_are_those_of_all_its_data(monkeypa
     assert seen.any()
     assert (np.abs(learnt - everything)[seen] < 4.5 * np.hypot(error, more)[seen]).all()
     assert (error[seen] <= more[seen] * 1.02).all()
+
+
+def test_a_plan_for_other_users_is_told_so():
+    other = replace(two_arms(), noise=rcb.GaussianNoise(2.0))
+    found = rcb.audit(other, plan(), horizon=20, n_worlds=50, n_users=1)
+    assert any("the plan was made for another market: rewards" in note for note in found.notes)
+    assert not rcb.audit(two_arms(), plan(), horizon=20, n_worlds=50, n_users=1).notes
 
 
 def test_probabilities_that_are_none_are_refused():
