@@ -25,16 +25,18 @@ def explored(axes: Axes, plan: rcb.Plan, market: rcb.Market) -> None:
 
 def followed(axes: Axes, market: rcb.Market, plans: dict[str, rcb.Plan], *, n_worlds: int) -> None:
     """What the worst user expects at every stage, with the guard and without."""
-    for (label, plan), colour, marker in zip(plans.items(), (PALETTE[2], PALETTE[5]), "os", strict=True):
-        audit = rcb.audit(market, plan, horizon=3000, n_worlds=n_worlds, seed=SEED + 1)
-        worst = audit.worst()
-        axes.plot(worst["estimate"], marker=marker, color=colour, label=f"{label}: {audit.verdict}")
-    stages = [str(stage).replace("1 of arm_1, arm_2", "another") for stage in worst["stage"].values]
+    audits = {
+        label: rcb.audit(market, plan, horizon=3000, n_worlds=n_worlds, seed=SEED + 1) for label, plan in plans.items()
+    }
+    for (label, audit), colour, marker in zip(audits.items(), (PALETTE[2], PALETTE[5]), "os", strict=True):
+        axes.plot(audit.worst()["estimate"], marker=marker, color=colour, label=f"{label}: {audit.verdict}")
+    first = next(iter(audits.values()))
+    stages = [str(stage).replace("1 of arm_1, arm_2", "another") for stage in first.worst()["stage"].values]
     axes.set_xticks(range(len(stages)), stages, rotation=35, ha="right")
-    axes.axhline(-plan.epsilon, color="black", linestyle="--", linewidth=1, label=f"-epsilon = {-plan.epsilon}")
+    axes.axhline(-first.epsilon, color="black", linestyle="--", linewidth=1, label=f"-epsilon = {-first.epsilon}")
     axes.set_title("2. Would they follow?", loc="left", fontweight="bold")
     axes.set_ylabel("what the worst user expects to gain")
-    axes.legend(frameon=False, loc="lower left")
+    axes.legend(frameon=False, loc="center right")
 
 
 def bought(axes: Axes, *, horizon: int, n_runs: int) -> None:

@@ -15,7 +15,6 @@ from rcb_bayes.cli.calibrate import (
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
-    SamplesOption,
     as_choice,
     check_rewards,
     plan_figures,
@@ -59,7 +58,9 @@ def command(
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = 50,
+    n_per_arm: Annotated[
+        int, typer.Option("--n-per-arm", min=1, help="N, samples of every arm; `rcb calibrate` chooses one.")
+    ] = 50,
     plan_worlds: Annotated[
         int, typer.Option("--plan-worlds", min=50, help="Simulated worlds behind each stage of the plan.")
     ] = 2000,
