@@ -3,6 +3,7 @@
 Names are imported on first use: ``import rcb_bayes`` costs next to nothing, PyMC is loaded when a belief is built.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,9 @@ if TYPE_CHECKING:
     from rcb_bayes.warfarin import run_warfarin as run_warfarin
     from rcb_bayes.warfarin import synthetic_cohort as synthetic_cohort
 
+if sys.version_info < (3, 12):  # noqa: UP036 (a checkout can be imported by any interpreter)
+    raise ImportError(f"rcb_bayes needs Python 3.12 or newer, this is {sys.version.split()[0]}.")
+
 _HOMES = {
     "AlwaysArm": "baselines",
     "Audit": "auditing",
@@ -173,12 +177,17 @@ _HOMES = {
     "tradeoff": "tradeoffs",
 }
 
+INSTALL = "In a checkout `make venv` installs what rcb_bayes needs: use .venv/bin/python and .venv/bin/rcb."
+
 __all__ = ["__version__", *sorted(_HOMES)]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"rcb_bayes.{_HOMES[name]}"), name)
+        try:
+            return getattr(import_module(f"rcb_bayes.{_HOMES[name]}"), name)
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f"{error}. {INSTALL}", name=error.name) from None
     raise AttributeError(f"module 'rcb_bayes' has no attribute '{name}'")
 
 

@@ -422,7 +422,10 @@ class Plan:
         try:
             return cls.from_json(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise RcbError(f"Cannot read a plan from {path}: {error}.") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise RcbError(
+                f"Cannot read a plan from {path}: {why}. `plan.save(path)` or `rcb calibrate --out DIR` writes one."
+            ) from None
 
     def _as_arms(self, saturated: Sequence[str]) -> tuple[str, ...]:
         names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]

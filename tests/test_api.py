@@ -67,6 +67,15 @@ def test_no_public_name_is_a_module_of_the_package() -> None:
     assert modules & set(rcb_bayes.__all__) == set()
 
 
+def test_what_is_not_installed_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    monkeypatch.setattr(rcb_bayes, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'numpy'. In a checkout `make venv` installs"):
+        _ = rcb_bayes.Sphere
+
+
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'rcb_bayes' has no attribute 'Spere'"):
         _ = rcb_bayes.Spere  # pyright: ignore[reportAttributeAccessIssue]
