@@ -140,7 +140,7 @@ def _print_report(page: "Report", out: Path) -> None:
 
 def _print_plan(result: dict[str, Any]) -> None:
     length = result["expected_cold_start"]
-    typer.echo("\nThe paper's plan (Theorem 1), to the letter:")
+    typer.echo(f"\nThe paper's plan (Theorem 1), to the letter, with its tau = {_TAU} and rho = {_RHO}:")
     typer.echo(
         f"  N = {result['n_per_arm']:,} samples per arm, one exploration in L = {result['inverse_rate']:.1f} rounds"
     )
