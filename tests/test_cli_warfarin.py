@@ -15,7 +15,7 @@ def test_the_study_is_told_kept_and_not_run_again(rcb: Run, tmp_path: Path) -> N
     words = ("warfarin", "--fast", "--out", str(tmp_path / "study"))
     outcome = rcb(*words, "--json", str(tmp_path / "study.json"))
     assert outcome.code == 0
-    assert "synthetic" in outcome.out
+    assert "SYNTHETIC" in outcome.out
     assert "assigned" in outcome.out
     figures = json.loads((tmp_path / "study.json").read_text(encoding="utf-8"))
     assert 0.25 < min(part["error"] for part in figures["policies"].values()) < 0.4
