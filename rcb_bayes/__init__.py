@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rcb_bayes.baselines import RepeatedHiddenExploration as RepeatedHiddenExploration
     from rcb_bayes.baselines import WarmThompson as WarmThompson
     from rcb_bayes.calibration import calibrate as calibrate
+    from rcb_bayes.calibration import guard_anew as guard_anew
     from rcb_bayes.comparison import compare_plans as compare_plans
     from rcb_bayes.covariates import Ball as Ball
     from rcb_bayes.covariates import Empirical as Empirical
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from rcb_bayes.experiments import Request as Request
     from rcb_bayes.experiments import reproduce as reproduce
     from rcb_bayes.exploit import Exploiting as Exploiting
+    from rcb_bayes.exploit import GuardWarning as GuardWarning
     from rcb_bayes.fixed import fixed_plan as fixed_plan
     from rcb_bayes.gaps import estimate_gaps as estimate_gaps
     from rcb_bayes.gaps import estimate_separation as estimate_separation
@@ -111,6 +113,7 @@ _HOMES = {
     "Gaussian": "covariates",
     "GaussianNoise": "noise",
     "Greedy": "baselines",
+    "GuardWarning": "exploit",
     "HiddenExploration": "baselines",
     "Kremer": "baselines",
     "LassoBandit": "baselines",
@@ -149,6 +152,7 @@ _HOMES = {
     "fixed_plan": "fixed",
     "gallery": "prior",
     "gap_curve": "gaps",
+    "guard_anew": "calibration",
     "load_prior": "prior",
     "load_warfarin": "warfarin",
     "make_engine": "posterior",

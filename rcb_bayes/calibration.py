@@ -16,13 +16,14 @@ import numpy as np
 
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.forward import Settings, run_forward
-from rcb_bayes.guards import compute_guards, exploitation_regret, tuned_multiple
+from rcb_bayes.exploit import Exploiting, as_words, spread_multiple
+from rcb_bayes.forward import Forward, Settings, followed, run_forward
+from rcb_bayes.guards import MAX_WORLDS, Counts, compute_guards, exploitation_regret, tuned_multiple
 from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan, SampleChoice
 from rcb_bayes.planning import as_plan
+from rcb_bayes.policies import check_plan
 from rcb_bayes.progress import track
 from rcb_bayes.schema import as_count, is_number, suggestion
 
@@ -30,6 +31,11 @@ GRID = (2, 5, 10, 20, 50, 100, 200)
 _SEARCH_WORLDS = 400
 _CLEARLY = 3.0  # errors
 _LARGEST_SHARE = 0.25  # of the horizon, for K N
+_AUDIT_WORLDS = 1000
+_ONLY_THE_BEST = (
+    "Exploitation recommends the best arm only: epochs of 0/1 rewards are not simulated when a plan is made, and no "
+    "more than that can be promised. Exploiting(guard=False) runs the paper's kernel, for an audit to judge."
+)
 
 
 def calibrate(
@@ -73,9 +79,9 @@ def calibrate(
 
     Applicability
     -------------
-    Rates hold for the law of data that this very mechanism produces. One rate for all is the least over the users of
-    a panel (all rows of a table): of other users at most 3 in 2,048 need a lower one, with 95 % confidence. N is
-    chosen with Gaussian rewards; with others it is 50 unless given.
+    Rates hold for the law of data that this very mechanism produces. One rate for all is the least over all rows of a
+    table, else over a panel and over users looked for from its worst ones on, within the support. N is chosen, and
+    the plan audited, with Gaussian rewards; with others N is 50 unless given. A plan with N given is not audited.
 
     Examples
     --------
@@ -112,8 +118,67 @@ def _planned(market: Market, settings: Settings, *, guard: bool, spread: str, ho
     if not plan.feasible:
         return plan
     multiple = tuned_multiple(forward, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
-    guards = compute_guards(forward, options=Exploiting(spread_multiple=multiple)) if guard else ()
-    return replace(plan, guards=guards, spread_multiple=multiple)
+    plan = replace(plan, spread_multiple=multiple)
+    return _guarded(forward, plan, Exploiting(spread_multiple=multiple)) if guard else plan
+
+
+def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | None = None) -> Plan:
+    """The plan with guards for another way to exploit: another feed, spread or inflation of prior variances.
+
+    Parameters
+    ----------
+    options : of the exploitation stage as it will be run
+    seed : of the worlds that guards are computed in; the plan's own unless given
+
+    Returns
+    -------
+    Plan with the same cold start. Its ``spread_multiple`` is that of the options, where they have one.
+
+    Raises
+    ------
+    RcbError
+        A plan that is not feasible, the global clock, whose epochs are not simulated side by side.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> last = rcb.guard_anew(market, plan, options=rcb.Exploiting(feed="last"))
+    >>> last.guarded_for
+    ('clock relative', 'feed last', 'spread posterior', 'inflation none')
+    """
+    if not plan.feasible:
+        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    if options.clock != "relative":
+        raise RcbError("Guards are computed for the relative clock. Use clock='relative', or run without a guard.")
+    check_plan(market, plan)
+    multiple = spread_multiple(options, plan)
+    forward = followed(
+        market,
+        plan,
+        n_worlds=max(plan.n_worlds, MAX_WORLDS),
+        audit_worlds=plan.audit_worlds or _AUDIT_WORLDS,
+        seed=plan.seed if seed is None else as_count(seed, name="seed"),
+    )
+    plan = replace(plan, spread_multiple=multiple, verdict="")
+    return _guarded(forward, plan, replace(options, spread_multiple=multiple))
+
+
+def _guarded(forward: Forward, plan: Plan, options: Exploiting) -> Plan:
+    """The plan with guards computed for the options."""
+    counted = Counts()
+    guards = compute_guards(forward, options=options, counted=counted)
+    notes = plan.notes
+    if not forward.market.noise.is_gaussian:
+        notes = (*notes, _ONLY_THE_BEST)
+    return replace(
+        plan,
+        guards=guards,
+        guarded_for=as_words(options) if guards else (),
+        n_posteriors=plan.n_posteriors + counted.n_fitted,
+        n_not_vouched=plan.n_not_vouched + counted.n_not_vouched,
+        notes=notes,
+    )
 
 
 # --- N ---------------------------------------------------------------------------------------------------------------
@@ -135,6 +200,7 @@ def _with_best_n(market: Market, settings: Settings, *, guard: bool, spread: str
         plan = _planned(market, own, guard=guard, spread=spread, horizon=horizon)
         verdict = _audited(market, plan, horizon=horizon) if plan.feasible else "infeasible"
         choices[k] = replace(choices[k], verdict=verdict)
+        plan = replace(plan, verdict=verdict)
         best = best or plan
         if verdict == "pass":
             return replace(plan, choices=tuple(choices))

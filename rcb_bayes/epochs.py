@@ -9,18 +9,19 @@ from collections.abc import Callable
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.exploit import Exploiting, inflation_factor
+from rcb_bayes.exploit import Exploiting, inflation_factor, paper_error
 from rcb_bayes.kernel import ipgs_probabilities, pick
 from rcb_bayes.market import Market
-from rcb_bayes.panel import Panel
+from rcb_bayes.panel import Panel, spread_users
 from rcb_bayes.posterior import Engine
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.worlds import Worlds, draw_rewards, noise_sd
 
 _CHUNK_ROUNDS = 200_000
-_ERROR_USERS = 512
+_CHUNK_VALUES = 4_000_000
 _LONG = 2  # rounds for each user of the panel, from which on rounds of one user are drawn together
 Guard = Callable[[int], FloatArray] | None
 """Factors of the panel's users in an epoch, (P, K)."""
@@ -64,11 +65,11 @@ class EpochWorlds:
         self.engine, self.platform = engine, platform
         self._all = self._fed = data
         self._rng = np.random.default_rng(seed)
-        self._some = self._rng.choice(panel.n_users, size=_ERROR_USERS, p=panel.weights)
-        n_worlds, k = len(worlds.beta), market.n_arms
-        self._kernel = np.full((k, n_worlds, _ERROR_USERS), 1.0 / k)
-        self.gamma = np.zeros(n_worlds)
+        self._spread_users, self._spread_weights = spread_users(market.covariates)
+        self._last: tuple[FloatArray, FloatArray] | None = None  # means and gamma of the last kernel
+        self.gamma = np.zeros(len(worlds.beta))
         self.epoch = -1
+        self.n_fitted = self.n_not_vouched = 0
         self.begin()
 
     @property
@@ -82,12 +83,18 @@ class EpochWorlds:
         engine, platform = self._engines()
         fitted = (platform or engine).fit(self._fed, covariance=True)
         assert fitted.covariance is not None  # asked for
-        self.means = fitted.mean
+        self._note(fitted)
         same = platform is None and self._fed is self._all
-        self.user_means = self.means if same else engine.fit(self._all).mean
+        of_users = fitted if same else self._note(engine.fit(self._all))
         self.gamma = np.maximum(self.gamma, self._spread(fitted.covariance))
-        users = self.panel.users[self._some]
-        self._kernel = self.probabilities(users)
+        self.means, self.user_means = fitted.mean, of_users.mean
+        self._last = self.means, self.gamma
+
+    def _note(self, fitted: PosteriorBatch) -> PosteriorBatch:
+        """Count what no engine vouches for."""
+        self.n_fitted += fitted.n_sets
+        self.n_not_vouched += int((~fitted.vouched).sum())
+        return fitted
 
     @property
     def inflation(self) -> float:
@@ -105,20 +112,26 @@ class EpochWorlds:
         return users, own
 
     def probabilities(
-        self, users: FloatArray, *, guard: FloatArray | None = None, worlds: slice = slice(None)
+        self, users: FloatArray, *, guard: FloatArray | None = None, worlds: slice | np.ndarray = slice(None)
     ) -> FloatArray:
         """Recommendation probabilities of users in every world, or some, (K, W, U); ``guard`` (U, K)."""
-        means, gamma = self.means[worlds], self.gamma[worlds]
-        k, w, u = self.market.n_arms, len(means), len(users)
+        return self._kernel(users, self.means[worlds], self.gamma[worlds], guard=guard)
+
+    @staticmethod
+    def _kernel(
+        users: FloatArray, means: FloatArray, gamma: FloatArray, *, guard: FloatArray | None = None
+    ) -> FloatArray:
+        w, k, _ = means.shape
+        u = len(users)
         scores = (means.transpose(1, 0, 2) @ users.T).reshape(k, w * u)
         factors = None if guard is None else np.tile(guard.T, (1, w))
         return ipgs_probabilities(scores, np.repeat(gamma, u), guard=factors).reshape(k, w, u)
 
-    def regret(self, users: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
-        """Expected regret of a round of this epoch in every world, averaged over users, (W,); ``guard`` (U, K)."""
+    def regret(self, users: FloatArray, weights: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
+        """Expected regret of a round in every world, (W,), averaged over users with weights (U,); ``guard`` (U, K)."""
         truth = self.worlds.beta.transpose(1, 0, 2) @ users.T  # (K, W, U)
         given = (self.probabilities(users, guard=guard) * truth).sum(axis=0)
-        return (truth.max(axis=0) - given).mean(axis=1)
+        return (truth.max(axis=0) - given) @ weights
 
     def run(self, guard: FloatArray | None = None) -> None:
         """Rounds of the epoch, in all worlds; ``guard`` (P, K) for the users of the panel."""
@@ -190,16 +203,23 @@ class EpochWorlds:
 
     def _spread(self, covariance: FloatArray) -> FloatArray:
         """gamma = 4 sqrt(K/E) in every world, (W,)."""
-        k, d = self.market.n_arms, self.market.n_features
+        k = self.market.n_arms
         multiple = 4.0 * (self.options.spread_multiple or 1.0)
         if self.options.spread == "paper":
-            sigma = noise_sd(self.worlds, self.market.noise)
-            error = (sigma**2 * d + 1.0) / (self.market.covariates.phi0 * self._fed.n.sum(axis=1))
-            return multiple * np.sqrt(k / error)
-        users = self.panel.users[self._some]
-        tiles = covariance.reshape(-1, k, d, k, d)
-        error = np.zeros(len(covariance))
+            return multiple * np.sqrt(k / paper_error(self.market, self._fed.n.sum(axis=1)))
+        w = len(covariance)
+        step = max(1, _CHUNK_VALUES // (k * len(self._spread_users)))
+        parts = [self._prediction_error(covariance, slice(start, start + step)) for start in range(0, w, step)]
+        return multiple * np.sqrt(k / np.concatenate(parts))
+
+    def _prediction_error(self, covariance: FloatArray, worlds: slice) -> FloatArray:
+        """E: the average over users and the last kernel of the posterior variance of their rewards, some worlds'."""
+        k, d = self.market.n_arms, self.market.n_features
+        users = self._spread_users
+        tiles = covariance[worlds].reshape(-1, k, d, k, d)
+        error = np.zeros((len(tiles), len(users)))
+        kernel = None if self._last is None else self._kernel(users, self._last[0][worlds], self._last[1][worlds])
         for arm in range(k):
-            variance = np.einsum("ud,wde,ue->wu", users, tiles[:, arm, :, arm], users, optimize=True)
-            error += (self._kernel[arm] * variance).mean(axis=1)
-        return multiple * np.sqrt(k / error)
+            variance = ((users @ tiles[:, arm, :, arm]) * users).sum(axis=2)  # (w, U)
+            error += variance / k if kernel is None else kernel[arm] * variance
+        return error @ self._spread_weights

@@ -20,7 +20,8 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps import best_gap
 from rcb_bayes.margins import Notion, critical_value
 from rcb_bayes.market import Market
-from rcb_bayes.panel import Panel, make_panel
+from rcb_bayes.panel import Panel, expected_rewards, make_panel
+from rcb_bayes.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.prior import Prior
@@ -33,6 +34,7 @@ from rcb_bayes.rates import (
     binding_terms,
     crowd_rate,
     explored_terms,
+    largest_rate,
     organic_rounds,
     organic_terms,
     subset,
@@ -50,6 +52,7 @@ from rcb_bayes.saturation import (
     sampling_of,
 )
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.search import worst_users
 from rcb_bayes.worlds import block_seeds, data_of_designs, draw_worlds
 
 N_USERS = 2048
@@ -86,6 +89,9 @@ class Stage:
     rate, rate_mcse : their average; for a uniform plan the rate that the stage allows
     is_free : which users need no subsidy, (P,)
     outlook, slack : what rates of other users are computed from; None where all users are free
+    ideal : the average rate, or of one rate for all the least, by the point estimates: what more worlds would allow
+    worlds_needed : worlds, of the plan and of its audit, from which on a rate above 0 could be certified
+    worst : of one rate for all, the users who bind it, looked for within the support, (n, d)
     gap : tau and rho of the arm with the least tau rho, with errors: (tau, tau_mcse, rho, rho_mcse)
     organic : how often each arm is recommended in an organic round, (P, K)
     organic_value : what an organic round gives each user, (P,), and its average over users not explored, with error
@@ -97,8 +103,11 @@ class Stage:
     rate: float
     rate_mcse: float
     is_free: np.ndarray
+    ideal: float = 1.0
+    worlds_needed: float = 0.0
     outlook: Outlook | None = None
     slack: float = 0.0
+    worst: FloatArray | None = None
     own: "OwnUsers | None" = None
     gap: tuple[float, float, float, float] | None = None
     organic: FloatArray | None = None
@@ -161,6 +170,48 @@ def run_forward(market: Market, settings: Settings) -> Forward:
     )
 
 
+def followed(
+    market: Market,
+    plan: Plan,
+    *,
+    n_worlds: int,
+    audit_worlds: int,
+    seed: int,
+    epsilon: float | None = None,
+    notion: Notion | None = None,
+) -> Forward:
+    """The cold start under a plan's own rates, with users and random numbers of one's own."""
+    settings = Settings(
+        epsilon=plan.epsilon if epsilon is None else epsilon,
+        notion=plan.notion if notion is None else notion,
+        personalised=plan.personalised,
+        n_per_arm=plan.n_per_arm,
+        n_worlds=n_worlds,
+        audit_worlds=audit_worlds,
+        engine="auto",
+        seed=seed,
+    )
+    simulator = StageSimulator(market, settings)
+    panel = simulator.panel
+    sampling = {0: sampling_of(panel, 0, 1.0)}
+    n, alike = plan.n_per_arm, simulator.alike
+    paths = follow(first_paths(N_PATHS), sampling, n_per_arm=n, rng=simulator.rng(1, 0), alike=alike)
+    for level in range(1, market.n_arms):
+        for code in paths.members():
+            labels = [market.arms[arm] for arm in arms_of(code)]
+            sampling[code] = sampling_of(panel, code, plan.rate(panel.users, saturated=labels))
+        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, level), alike=alike)
+    return Forward(
+        market=market,
+        settings=settings,
+        panel=panel,
+        paths=paths,
+        sampling=sampling,
+        stages={},
+        simulator=simulator,
+    )
+
+
 class StageSimulator:
     """The simulation of one stage; keeps engines and what they could not vouch for."""
 
@@ -173,6 +224,7 @@ class StageSimulator:
         if market.platform_prior is not market.prior:
             self.platform = make_engine(market.platform_prior, market.noise, seed=settings.seed)
         self.alike = _alike(market)
+        self.n_fitted = 0
         self.n_not_vouched = 0
         self.n_sent = 0
         if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
@@ -235,44 +287,76 @@ class StageSimulator:
         some = self.rng(2, stage.code).permutation(bound)[:_CRITICAL_USERS]
         first = self.user_rates(stage.outlook, some, code=stage.code, slack=0.0)
         terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
-        stage.slack = self._slack(critical_value(terms, level=LEVEL, seed=s.seed))
+        critical = critical_value(terms, level=LEVEL, seed=s.seed)
+        stage.slack = self._slack(critical)
         everyone = self.user_rates(stage.outlook, np.arange(panel.n_users), code=stage.code, slack=stage.slack)
-        found = subset(everyone, bound)
         stage.rates = everyone.rate
+        if not s.personalised:
+            self._one_rate(stage, critical)
+            return
+        found = subset(everyone, bound)
         terms = binding_terms(stage.outlook, panel.users[bound], found, epsilon=s.epsilon, notion=s.notion)
-        if s.personalised:
-            self._note_organic(stage, bound, panel.weights[bound] * (1.0 - found.rate))
+        self._note_organic(stage, bound, panel.weights[bound] * (1.0 - found.rate))
+        stage.rate, of_users = panel.mean(everyone.rate)
+        stage.ideal = panel.mean(everyone.ideal)[0]
+        stage.worlds_needed = float(_worlds_needed(found, critical).min())
         slope = _slope(found.gain - stage.slack * found.spread, found.loss)
-        if s.personalised:
-            stage.rate, of_users = panel.mean(everyone.rate)
-            of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) / np.sqrt(len(terms))
-            stage.rate_mcse = float(np.hypot(of_users, of_worlds))
+        of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) / np.sqrt(len(terms))
+        stage.rate_mcse = float(np.hypot(of_users, of_worlds))
+
+    def _one_rate(self, stage: Stage, critical: float) -> None:
+        """One rate for all: the least, over the panel and over users looked for from its worst ones on."""
+        s = self.settings
+        outlook = stage.outlook
+        assert outlook is not None  # not all users are free
+
+        def rates(users: FloatArray) -> FloatArray:
+            return self.rates_at(outlook, users, code=stage.code, slack=stage.slack).rate
+
+        if isinstance(outlook, LinearOutlook):
+            stage.worst = worst_users(
+                rates, self.market.covariates, self.panel, rng=self.rng(16, stage.code), thorough=2
+            )[0]
         else:
-            worst = int(found.rate.argmin())
-            stage.rate = float(found.rate[worst])
-            stage.rate_mcse = float(slope[worst] * terms[:, worst].std(ddof=1) / np.sqrt(len(terms)))
+            stage.worst = self.panel.users[np.argsort(stage.rates, kind="stable")[:1]]
+        found = self.rates_at(outlook, stage.worst, code=stage.code, slack=stage.slack)
+        least = int(found.rate.argmin())
+        worst = subset(found, np.array([least]))
+        stage.rate = float(worst.rate[0])
+        stage.ideal = float(found.ideal.min())
+        stage.worlds_needed = float(_worlds_needed(found, critical).max())
+        if not worst.is_free[0]:
+            terms = binding_terms(outlook, stage.worst[[least]], worst, epsilon=s.epsilon, notion=s.notion)
+            slope = _slope(worst.gain - stage.slack * worst.spread, worst.loss)
+            stage.rate_mcse = float(slope[0] * terms[:, 0].std(ddof=1) / np.sqrt(len(terms)))
 
     def _rate_of_all(self, stage: Stage) -> None:
         """``definition``: averaged over users, so that one rate serves all."""
         stage.rate, stage.rate_mcse = self.rate_of_all(stage, epsilon=self.settings.epsilon)
         stage.rates = np.full(self.panel.n_users, stage.rate)
+        explored, _, organic, _ = self._crowd_terms(stage, epsilon=self.settings.epsilon)
+        stage.ideal = float(largest_rate(explored, organic.mean(axis=0)).min())
+        binds = explored < 0.0
+        gain, spread = organic.mean(axis=0)[binds], organic.std(axis=0, ddof=1)[binds]
+        stage.worlds_needed = float(_certifying(gain, spread, _critical_of(len(explored))).max(initial=0.0))
 
     def rate_of_all(self, stage: Stage, *, epsilon: float) -> tuple[float, float]:
         """The largest rate under ``definition``, and its error."""
-        from scipy.special import ndtri
-
-        explored, error, organic = self._crowd_terms(stage, epsilon=epsilon)
-        critical = float(ndtri(1.0 - LEVEL / len(explored)))
+        explored, error, organic, user_error = self._crowd_terms(stage, epsilon=epsilon)
+        critical = _critical_of(len(explored))
         slack = self._slack(critical)
-        rate, cell = crowd_rate(explored, error, organic, critical=critical, slack=slack)
+        rate, cell = crowd_rate(explored, error, organic, organic_error=user_error, critical=critical, slack=slack)
         if rate == 1.0:
             return 1.0, 0.0
         spread = organic[:, cell].std(ddof=1)
         slope = _slope(np.atleast_1d(organic[:, cell].mean() - slack * spread), np.atleast_1d(-explored[cell]))
         return rate, float(slope[0] * spread / np.sqrt(len(organic)))
 
-    def _crowd_terms(self, stage: Stage, *, epsilon: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Under ``definition``, of every promoted arm and rival: e and its error over users, o world by world."""
+    def _crowd_terms(self, stage: Stage, *, epsilon: float) -> tuple[FloatArray, ...]:
+        """Under ``definition``, of every promoted arm and rival: e and its error over users, o world by world.
+
+        Last is the error that an audit's own users leave in o.
+        """
         assert stage.own is not None  # not all users are free
         open_arms = self.open_arms(stage.code)
         pairs = [(i, j) for i in open_arms for j in range(self.market.n_arms) if i != j]
@@ -283,11 +367,24 @@ class StageSimulator:
         rewards, acted_on = (np.moveaxis(part, 2, 0) for part in (stage.own.rewards, stage.own.acted_on))
         shares = best_shares(acted_on, axis=0)
         organic = [
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition") for i, j in pairs
+        ]  # (W, u) each
+        explored, error = (np.array(part) for part in zip(*means, strict=True))
+        user_error = self._user_error(stage, pairs, epsilon=epsilon)
+        return explored, error, np.stack([part.mean(axis=1) for part in organic], axis=1), user_error
+
+    def _user_error(self, stage: Stage, pairs: list[tuple[int, int]], *, epsilon: float) -> FloatArray:
+        """Error that the users of an audit's panel leave in o, (cells,): none where the panel is everybody."""
+        if self.panel.is_exact:
+            return np.zeros(len(pairs))
+        assert stage.outlook is not None  # not all users are free
+        users = self.panel.users[self.panel.some(_CRITICAL_USERS, rng=self.rng(17, stage.code))[0]]
+        rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
+        means = [
             organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
             for i, j in pairs
-        ]
-        explored, error = (np.array(part) for part in zip(*means, strict=True))
-        return explored, error, np.stack(organic, axis=1)
+        ]  # (users,) each
+        return np.array([part.std(ddof=1) for part in means]) / np.sqrt(N_USERS)
 
     @cached_property
     def crowd(self) -> Panel:
@@ -316,6 +413,24 @@ class StageSimulator:
             self.panel.users[some],
             prior_rewards=self.panel.prior_rewards[some],
             promoted_by=self.panel.promoted_by[some],
+            open_arms=self.open_arms(code),
+            epsilon=s.epsilon if epsilon is None else epsilon,
+            notion=s.notion,
+            slack=slack,
+        )
+
+    def rates_at(
+        self, outlook: Outlook, users: FloatArray, *, code: int, slack: float, epsilon: float | None = None
+    ) -> UserRates:
+        """Rates of any users (U, d), of the panel or not."""
+        s, market = self.settings, self.market
+        prior_rewards = expected_rewards(market.prior, market.noise, users)
+        same = market.platform_prior is market.prior
+        return user_rates(
+            outlook,
+            users,
+            prior_rewards=prior_rewards,
+            promoted_by=prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users),
             open_arms=self.open_arms(code),
             epsilon=s.epsilon if epsilon is None else epsilon,
             notion=s.notion,
@@ -380,6 +495,7 @@ class StageSimulator:
                 continue
             batch = engine.fit(data, users=None if self.market.noise.is_gaussian else self.panel.users)
             found.append(batch.mean if batch.reward is None else batch.reward)
+            self.n_fitted += batch.n_sets
             self.n_not_vouched += int((~batch.vouched).sum())
             self.n_sent += batch.n_sent
         return found
@@ -406,6 +522,25 @@ def _untouched(prior: Prior, code: int) -> list[int]:
     if prior.has_sigma:
         return []
     return [arm for group in prior.groups if not as_code(group) & code for arm in group]
+
+
+def _critical_of(n_cells: int) -> float:
+    """Bonferroni's critical value of so many cells at a stage."""
+    from scipy.special import ndtri
+
+    return float(ndtri(1.0 - LEVEL / n_cells))
+
+
+def _worlds_needed(rates: UserRates, critical: float) -> FloatArray:
+    """Worlds from which on each user's rate is above 0, (U,); infinite where no world seen has a gain for her."""
+    return np.where(rates.is_free, 0.0, _certifying(rates.gain, rates.spread, critical))
+
+
+def _certifying(gain: FloatArray, spread: FloatArray, critical: float) -> FloatArray:
+    """Worlds W, of plan and audit alike, at which gain = slack x spread: see the slack of the module's docstring."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = (critical * (1.0 + np.sqrt(2.0)) * spread / gain) ** 2
+    return np.where(gain > 0.0, needed, np.inf)
 
 
 def _slope(organic: FloatArray, loss: FloatArray) -> FloatArray:

@@ -11,14 +11,14 @@ bound, mean less ``slack`` standard deviations over worlds, is not negative. It 
 the data of the run at hand: a cut that did would tell users about them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from rcb_bayes.choice import is_best
 from rcb_bayes.kernel import ipgs_probabilities
-from rcb_bayes.margins import Notion
+from rcb_bayes.margins import Notion, user_leads, world_leads
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -34,43 +34,73 @@ def users_guard(
     notion: Notion,
     slack: float,
 ) -> FloatArray:
-    """c_i of users (U, d), some at a time, (U, K)."""
+    """c_i of each of the users (U, d) by herself, some at a time, (U, K); for ``user`` or ``proof``.
+
+    Parameters
+    ----------
+    gamma : the spread in every world, (W,)
+    slack : standard deviations over worlds that are left for the audit's bands
+    """
+    fixed, extra = (epsilon, 0.0) if notion == "proof" else (0.0, epsilon)
+    parts = [
+        _factors(_user_moments(rewards, chances, best, extra=extra), fixed=fixed, slack=slack)
+        for rewards, chances, best in _states(outlook, gamma, users)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def crowd_guard(
+    outlook: LinearOutlook,
+    gamma: FloatArray,
+    users: FloatArray,
+    weights: FloatArray,
+    *,
+    epsilon: float,
+    slack: float,
+    user_scale: float = 0.0,
+) -> FloatArray:
+    """c_i for all users together, (K,): for ``definition``, which averages over them with their weights (U,).
+
+    ``user_scale`` is the number of an audit's worlds over that of its users, where these are a sample: then the spread
+    over users counts beside that over worlds. It is 0 where they are all the users there are.
+    """
+    w, k, _ = outlook.means.shape
+    gained, lost = np.zeros((w, k, k)), np.zeros((w, k, k))
+    of_users: list[FloatArray] = []
+    start = 0
+    for rewards, chances, best in _states(outlook, gamma, users):
+        share = weights[start : start + rewards.shape[1], None]
+        start += rewards.shape[1]
+        at_best = chances * best
+        sums = [world_leads(part * share, rewards, epsilon) for part in (at_best, chances - at_best)]
+        gained += sums[0]
+        lost -= sums[1]
+        if user_scale:
+            of_users.append(np.stack([user_leads(part, rewards, epsilon) for part in (at_best, at_best - chances)]))
+    moments = _crowd_moments(gained, lost, np.concatenate(of_users, axis=1) if of_users else None, user_scale)
+    return _factors(moments, fixed=0.0, slack=slack)[0]
+
+
+def _states(
+    outlook: LinearOutlook, gamma: FloatArray, users: FloatArray
+) -> Iterator[tuple[FloatArray, FloatArray, BoolArray]]:
+    """Of some users at a time: what they expect, how often each arm is recommended, which is best; (K, u, W) each."""
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1]))
-    parts = []
     for start in range(0, max(len(users), 1), step):
         some = users[start : start + step]
         rewards = outlook.rewards(some)
         scores = rewards if outlook.platform is None else outlook.acted_on(some)
-        parts.append(guard_factors(rewards, scores, gamma, epsilon=epsilon, notion=notion, slack=slack))
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        k, u, w = rewards.shape
+        chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(gamma, u)).reshape(k, u, w)
+        yield rewards, chances, is_best(scores, axis=0)
 
 
-def guard_factors(
-    rewards: FloatArray,
-    scores: FloatArray,
-    gamma: FloatArray,
-    *,
-    epsilon: float,
-    notion: Notion,
-    slack: float,
-) -> FloatArray:
-    """c_i of every user, (U, K), from simulated states; one for all users under ``definition``.
-
-    Parameters
-    ----------
-    rewards : what users expect, m_j(x), (K, U, W)
-    scores : what the platform expects, (K, U, W)
-    gamma : the spread in every world, (W,)
-    slack : standard deviations over worlds that are left for the audit's bands
-    """
-    k, u, w = rewards.shape
-    chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(gamma, u)).reshape(k, u, w)
-    best = is_best(scores, axis=0)
-    fixed, extra = (epsilon, 0.0) if notion == "proof" else (0.0, epsilon)
-    moments = (_crowd_moments if notion == "definition" else _user_moments)(rewards, chances, best, extra=extra)
+def _factors(moments: "_Moments", *, fixed: float, slack: float) -> FloatArray:
+    """The largest cut that suits every rival, (U, K)."""
     cuts = _largest_cuts(moments, fixed=fixed, slack=slack)  # (U, K, K)
+    k = cuts.shape[1]
     cuts[:, range(k), range(k)] = 1.0
-    return np.broadcast_to(cuts.min(axis=2), (u, k))
+    return cuts.min(axis=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,24 +155,29 @@ def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, 
     )
 
 
-def _crowd_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, extra: float) -> _Moments:
-    """Of the average user: terms are averaged over users, world by world, first."""
-    n = rewards.shape[2]
-    lead = chances[:, None] * (rewards[:, None] - rewards[None] + extra)  # (K, K, U, W)
-    gained = np.where(best[:, None], lead, 0.0).mean(axis=2)[None]
-    lost = gained - lead.mean(axis=2)[None]  # (1, K, K, W)
-    gain, loss = gained.mean(axis=3), lost.mean(axis=3)
+def _crowd_moments(gained: FloatArray, lost: FloatArray, of_users: FloatArray | None, user_scale: float) -> _Moments:
+    """Of the average user: gained and lost (W, K, K) are averages over users already, world by world.
+
+    ``of_users`` (2, U, K, K) are each user's averages over worlds.
+    """
+    n = len(gained)
+    gain, loss = gained.mean(axis=0), lost.mean(axis=0)
 
     def covariance(one: FloatArray, other: FloatArray) -> FloatArray:
-        return (one * other).sum(axis=3) / (n - 1) - n / (n - 1) * one.mean(axis=3) * other.mean(axis=3)
+        return ((one - one.mean(axis=0)) * (other - other.mean(axis=0))).sum(axis=0) / (len(one) - 1)
 
+    spread = [covariance(one, other) for one, other in ((gained, gained), (lost, lost), (gained, lost))]
+    if of_users is not None:
+        own, other = of_users
+        pairs = ((own, own), (other, other), (own, other))
+        spread = [part + user_scale * covariance(*pair) for part, pair in zip(spread, pairs, strict=True)]
     return _Moments(
-        gain=gain,
-        loss=loss,
-        of_gain=covariance(gained, gained),
-        of_loss=covariance(lost, lost),
-        of_both=covariance(gained, lost),
-        never_lost=lambda cells: lost[cells].max(axis=1) <= 0.0,
+        gain=gain[None],
+        loss=loss[None],
+        of_gain=spread[0][None],
+        of_loss=spread[1][None],
+        of_both=spread[2][None],
+        never_lost=lambda cells: (lost[:, cells[1], cells[2]] <= 0.0).reshape(n, -1).all(axis=0),
     )
 
 

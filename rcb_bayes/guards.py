@@ -7,7 +7,8 @@ import numpy as np
 from rcb_bayes.epochs import EpochWorlds
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.forward import Forward
-from rcb_bayes.guard import users_guard
+from rcb_bayes.guard import crowd_guard, users_guard
+from rcb_bayes.market import Market
 from rcb_bayes.plan import GuardRule
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.progress import track
@@ -25,8 +26,22 @@ _FLUCTUATION = 2.5
 _CRITICAL = 4.5  # errors: a simultaneous band over users, arms, rivals and epochs
 
 
-def compute_guards(forward: Forward, *, options: Exploiting) -> tuple[GuardRule, ...]:
-    """The guards of the first epochs; none where no cold start ends or rewards are not Gaussian."""
+@dataclass(slots=True)
+class Counts:
+    """Posteriors fitted, and those that no engine vouches for."""
+
+    n_fitted: int = 0
+    n_not_vouched: int = 0
+
+
+def compute_guards(forward: Forward, *, options: Exploiting, counted: Counts | None = None) -> tuple[GuardRule, ...]:
+    """The guards of the first epochs; none where no cold start ends.
+
+    Rewards that are not Gaussian have no simulation of their epochs yet: there the guard lets the best arm through and
+    nothing else, which users of the platform's belief follow whatever the data.
+    """
+    if not forward.market.noise.is_gaussian:
+        return (closed_guard(forward.market),)
     n_worlds = min(forward.settings.n_worlds, MAX_WORLDS)
     epochs = _epochs(forward, options, n_worlds=n_worlds)
     if epochs is None:
@@ -39,6 +54,8 @@ def compute_guards(forward: Forward, *, options: Exploiting) -> tuple[GuardRule,
         if epoch < N_EPOCHS - 1:
             epochs.run(factors)
             epochs.begin()
+    if counted is not None:
+        counted.n_fitted, counted.n_not_vouched = epochs.n_fitted, epochs.n_not_vouched
     return tuple(rules)
 
 
@@ -71,7 +88,8 @@ def exploitation_regret(forward: Forward, *, multiple: float, guard: bool, horiz
     epochs = _epochs(forward, Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
     if epochs is None:
         return ExpectedRegret(regret=0.0, regret_mcse=0.0, needs_guard=False)
-    users = forward.panel.users[:_TUNING_USERS]
+    some, weights = forward.panel.some(_TUNING_USERS, rng=np.random.default_rng([forward.settings.seed, 15]))
+    users = forward.panel.users[some]
     slack = _slack(forward, _TUNING_WORLDS)
     total, rounds, needs_guard = np.zeros(_TUNING_WORLDS), 0, False
     factors: FloatArray | None = None
@@ -81,7 +99,7 @@ def exploitation_regret(forward: Forward, *, multiple: float, guard: bool, horiz
             needs_guard = needs_guard or bool(factors.min() < 1.0)
         own = factors if guard else None
         n = min(epochs.length, horizon - rounds)
-        total += n * epochs.regret(users, guard=None if own is None else own[:_TUNING_USERS])
+        total += n * epochs.regret(users, weights, guard=None if own is None else own[some])
         rounds += n
         if rounds < horizon:
             epochs.run(own)
@@ -96,7 +114,7 @@ def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int) -> EpochWor
     ended = np.flatnonzero(forward.paths.sets[-1] != STUCK)
     if not len(ended) or not forward.market.noise.is_gaussian:
         return None
-    worlds, data = after_cold_start(forward, ended, n_worlds=n_worlds)
+    worlds, data, _ = after_cold_start(forward, ended, n_worlds=n_worlds)
     return EpochWorlds(
         forward.market,
         forward.panel,
@@ -116,8 +134,8 @@ def _slack(forward: Forward, n_worlds: int) -> float:
     return float(_CRITICAL * np.sqrt(fresh) + _FLUCTUATION * np.sqrt(fresh + 1.0 / n_worlds))
 
 
-def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> tuple[Worlds, Statistics]:
-    """Worlds, and their data when every arm has its samples."""
+def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> tuple[Worlds, Statistics, np.ndarray]:
+    """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,)."""
     market, n = forward.market, forward.settings.n_per_arm
     rng = np.random.default_rng([forward.settings.seed, 11])
     chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
@@ -138,7 +156,15 @@ def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> t
         start += size
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("xtx", "xty", "yty", "n")}
     sigma = None if sigmas[0] is None else np.concatenate([part for part in sigmas if part is not None])
-    return Worlds(beta=np.concatenate(betas), sigma=sigma), unchecked_statistics(**joined)
+    return Worlds(beta=np.concatenate(betas), sigma=sigma), unchecked_statistics(**joined), chosen
+
+
+def closed_guard(market: Market) -> GuardRule:
+    """The guard that lets nothing but the best arm through."""
+    nothing = LinearOutlook(np.zeros((0, market.n_arms, market.n_features)))
+    return GuardRule(
+        outlook=nothing, gamma=np.zeros(0), slack=0.0, factors=np.zeros(market.n_arms), kept=0.0, closed=1.0
+    )
 
 
 def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:
@@ -146,13 +172,19 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
     settings, panel = forward.settings, forward.panel
     outlook = LinearOutlook(epochs.user_means, None if epochs.means is epochs.user_means else epochs.means)
     gamma = epochs.gamma
-    factors = users_guard(outlook, gamma, panel.users, epsilon=settings.epsilon, notion=settings.notion, slack=slack)
-    # One cut for all, or none for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
-    one_for_all = settings.notion == "definition" or factors.min() == 1.0
-    for_all = factors.min(axis=0) if one_for_all else None
-    if for_all is not None:
+    for_all: FloatArray | None = None
+    if settings.notion == "definition":
+        scale = 0.0 if panel.is_exact else settings.audit_worlds / panel.n_users
+        for_all = crowd_guard(
+            outlook, gamma, panel.users, panel.weights, epsilon=settings.epsilon, slack=slack, user_scale=scale
+        )
         factors = np.tile(for_all, (panel.n_users, 1))
-    kept, of_all = _off_best(epochs, panel.users, factors), _off_best(epochs, panel.users, None)
+    else:
+        shared = {"epsilon": settings.epsilon, "notion": settings.notion, "slack": slack}
+        factors = users_guard(outlook, gamma, panel.users, **shared)
+        # None for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
+        for_all = np.ones(forward.market.n_arms) if factors.min() == 1.0 else None
+    kept, of_all = _off_best(forward, epochs, factors), _off_best(forward, epochs, None)
     rule = GuardRule(
         outlook=outlook,
         gamma=gamma,
@@ -164,8 +196,9 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
     return rule, factors
 
 
-def _off_best(epochs: EpochWorlds, users: FloatArray, guard: FloatArray | None) -> float:
-    """Average probability of recommending another arm than the best, over some worlds and users."""
-    some = slice(0, 256)
-    chances = epochs.probabilities(users[some], guard=None if guard is None else guard[some])
-    return float((1.0 - chances.max(axis=0)).mean())
+def _off_best(forward: Forward, epochs: EpochWorlds, guard: FloatArray | None) -> float:
+    """Average probability of recommending another arm than the best, over worlds and some users."""
+    panel = forward.panel
+    some, weights = panel.some(_TUNING_USERS, rng=np.random.default_rng([forward.settings.seed, 16]))
+    chances = epochs.probabilities(panel.users[some], guard=None if guard is None else guard[some])
+    return float(((1.0 - chances.max(axis=0)) @ weights).mean())

@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from rcb_bayes.choice import TIE
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import BoolArray, FloatArray, suggestion
 
@@ -79,6 +80,20 @@ def steadied_terms(
     always = chances.min(axis=0)[:, None]  # (U, 1): what does not depend on the world
     terms = (chances[:, :, None] - always) * lead + always * prior_lead
     return terms + epsilon if notion == "proof" else terms + epsilon * chances[:, :, None]
+
+
+def world_leads(weights: FloatArray, rewards: FloatArray, epsilon: float) -> FloatArray:
+    """Sums over users of a_i (m_i - m_j + epsilon) in every world, from a and m (K, U, W): (W, K, K)."""
+    below = rewards - rewards.max(axis=0)  # only differences count, and these are small
+    own = (weights * (below + epsilon)).sum(axis=1).T
+    return own[:, :, None] - weights.transpose(2, 0, 1) @ below.transpose(2, 1, 0)
+
+
+def user_leads(weights: FloatArray, rewards: FloatArray, epsilon: float) -> FloatArray:
+    """Averages over worlds of the same for every user, (U, K, K)."""
+    below = rewards - rewards.max(axis=0)
+    own = (weights * (below + epsilon)).mean(axis=2).T
+    return own[:, :, None] - weights.transpose(1, 0, 2) @ below.transpose(1, 2, 0) / weights.shape[2]
 
 
 def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> float:
@@ -151,7 +166,9 @@ def judge_bands(
     """
     more_gains = np.where(n_events < _ENOUGH_EVENTS, (2.0 * np.sqrt(n_events) + 4.0) / n_worlds * gain, 0.0)
     more_losses = np.where(n_negative < FEW_EVENTS, (2.0 * np.sqrt(n_negative) + 4.0) / n_worlds * loss, 0.0)
-    passed = always_holds | (bands.lower - more_losses >= 0.0)
+    # A margin that is -epsilon exactly, with no spread, is computed to rounding only.
+    rounding = TIE * np.maximum(1.0, np.maximum(gain, loss))
+    passed = always_holds | (bands.lower - more_losses >= -rounding)
     failed = ~passed & (bands.upper + more_gains < 0.0)
     return np.where(passed, "pass", np.where(failed, "fail", "inconclusive"))
 

@@ -12,6 +12,8 @@ from rcb_bayes.prior.law import GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 _LARGEST_TABLE = 8192
+_SPREAD_USERS = 512
+_SPREAD_TABLE = 2048
 _PRIOR_DRAWS = 20_000
 _NODES = 64
 _CHUNK_VALUES = 4_000_000
@@ -49,6 +51,12 @@ class Panel:
         spread = float(self.weights @ (values - average) ** 2)
         return average, float(np.sqrt(spread / self.n_users))
 
+    def some(self, n: int, *, rng: np.random.Generator) -> tuple[np.ndarray, FloatArray]:
+        """Positions of users who stand for all, and their weights: everybody of a short table, else n as they come."""
+        if self.is_exact and self.n_users <= n:
+            return np.arange(self.n_users), self.weights
+        return rng.choice(self.n_users, size=n, p=self.weights), np.full(n, 1.0 / n)
+
 
 def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Panel:
     """The rows of a table, or a sample of n users where there is no table or a very long one."""
@@ -57,6 +65,21 @@ def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Pan
     same = market.platform_prior is market.prior
     promoted_by = prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users)
     return Panel(users=users, weights=weights, prior_rewards=prior_rewards, promoted_by=promoted_by, is_exact=is_exact)
+
+
+def spread_users(covariates: Covariates) -> tuple[FloatArray, FloatArray]:
+    """Users (n, d) over whom a spread averages the prediction error, and their weights (n,).
+
+    They are the same ones in every run, live, simulated or audited: all rows of a table with their weights, else a
+    fixed sample. So a spread is a function of the data alone, and users who know the mechanism can work it out.
+    """
+    if isinstance(covariates, Empirical):
+        rows, weights = _distinct(covariates)
+        if len(rows) <= _SPREAD_TABLE:
+            return rows, weights
+        some = np.random.default_rng(0).choice(len(rows), size=_SPREAD_TABLE, p=weights)
+        return rows[some], np.full(_SPREAD_TABLE, 1.0 / _SPREAD_TABLE)
+    return covariates.sample(_SPREAD_USERS, seed=0), np.full(_SPREAD_USERS, 1.0 / _SPREAD_USERS)
 
 
 def expected_rewards(prior: Prior, noise: Noise, users: FloatArray) -> FloatArray:
@@ -96,7 +119,20 @@ def _integrated(law: GaussianLaw, noise: Noise, users: FloatArray, *, n_arms: in
 
 
 def _users(covariates: Covariates, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
-    if isinstance(covariates, Empirical) and covariates.n_rows <= max(n_users, _LARGEST_TABLE):
-        there = covariates.weights > 0
-        return covariates.rows[there], covariates.weights[there], True
+    if isinstance(covariates, Empirical):
+        rows, weights = _distinct(covariates)
+        if len(rows) <= max(n_users, _LARGEST_TABLE):
+            return rows, weights, True
     return covariates.sample(n_users, seed=rng), np.full(n_users, 1.0 / n_users), False
+
+
+def _distinct(table: Empirical) -> tuple[FloatArray, FloatArray]:
+    """The rows of a table that occur, each once and in an order of their own, with their weights.
+
+    Whoever wrote the table may have sorted it: nothing may depend on that.
+    """
+    there = table.weights > 0
+    rows, places = np.unique(table.rows[there] + 0.0, axis=0, return_inverse=True)
+    shares = np.sort(table.weights[there])  # summed in an order of their own, too
+    order = np.argsort(table.weights[there], kind="stable")
+    return rows, np.bincount(places.reshape(-1)[order], weights=shares, minlength=len(rows))

@@ -156,8 +156,12 @@ class Plan:
     spread_multiple : of the posterior spread in exploitation; 1 unless it was tuned
     guards : of the first epochs of exploitation, the last serving all later ones; none leaves the paper's kernel
     choices : the numbers of samples N was chosen from; none where it was given
-    share_explored, share_free : users who are explored at some stage, and those who need no subsidy at any; of stages
-        that one cold start in twenty passes
+    share_explored : users who are explored at some stage that one cold start in twenty passes
+    share_free : users who need no subsidy, averaged over the stages that cold starts pass
+    ideal_rate : what ``exploration_rate`` would be by the point estimates, with nothing left for an audit's bands
+    verdict : of an audit in fresh worlds, made where N was chosen; empty where none was made
+    guarded_for : the words of the exploitation stage that the guards were computed for, such as "feed all"
+    n_posteriors, n_not_vouched : behind the plan, and those of them that no engine vouches for
     made_for : belief, users and rewards in words
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
@@ -221,7 +225,11 @@ class Plan:
     engine: str = ""
     n_worlds: int = 0
     audit_worlds: int = 0
+    n_posteriors: int = 0
     n_not_vouched: int = 0
+    ideal_rate: float = math.nan
+    verdict: str = ""
+    guarded_for: tuple[str, ...] = ()
     seed: int = 0
     version: str = ""
     notes: tuple[str, ...] = field(default=())
@@ -323,8 +331,10 @@ class Plan:
         who = "a rate for each user" if self.personalised else "one rate for all users"
         length = figure(self.expected_cold_start, self.expected_cold_start_mcse)
         ends = math.isfinite(self.expected_cold_start)
+        sand = f"; {self.n_not_vouched:,} of {self.n_posteriors:,} posteriors behind it are not vouched for"
         lines = [
-            f"{self.kind} plan, {self.notion} notion, epsilon {self.epsilon:g}, {who}",
+            f"{self.kind} plan, {self.notion} notion, epsilon {self.epsilon:g}, {who}"
+            + (sand if self.n_not_vouched else ""),
             f"samples per arm N      {self.n_per_arm:,}" + (", by expected regret" if self.choices else ""),
             f"exploration rate       {figure(self.exploration_rate, self.exploration_rate_mcse)}"
             f" (L = {figure(self.inverse_rate, self.inverse_rate_mcse)})",
@@ -342,6 +352,8 @@ class Plan:
                 f"{100 * last.kept:.0f} % later; {100 * last.closed:.1f} % of users have an arm closed"
             )
         lines += [] if self.feasible else [f"not feasible           {self.reason}"]
+        if self.kind == "sampled" and self.feasible:
+            lines.append(f"audit                  {self.verdict or 'not made: rcb.audit(market, plan) makes one'}")
         return "\n".join([*lines, *self.notes])
 
     def to_json(self) -> str:

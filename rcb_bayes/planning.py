@@ -13,6 +13,7 @@ from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRul
 from rcb_bayes.rates import LinearOutlook, broken_constraints, explored_terms
 from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.wording import figure
 from rcb_bayes.worlds import draw_worlds
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
@@ -21,6 +22,8 @@ _MOST_BROKEN = 0.0  # of users
 _USUAL_STAGE = 0.05  # of cold starts that pass a stage, for it to count in who is explored
 _BEST_DRAWS = 1000
 _COVERAGE_PATHS = 1000
+_MOST_UNKNOWN = 0.5  # of the length of a cold start, for its error
+_DOUBLINGS = 5
 
 
 def as_plan(forward: Forward) -> Plan:
@@ -29,12 +32,22 @@ def as_plan(forward: Forward) -> Plan:
     rate, rate_mcse = _overall_rate(forward)
     stuck = float((forward.paths.sets[-1] == STUCK).mean())
     broken = _broken(forward, rate)
-    feasible = (rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK) and broken <= _MOST_BROKEN
+    explores = rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK
+    course = _course(forward, rate=rate, rate_mcse=rate_mcse)
+    length, length_mcse = course["expected_cold_start"], course["expected_cold_start_mcse"]
+    is_known = not length_mcse > _MOST_UNKNOWN * length  # infinite where it does not end
+    feasible = explores and broken <= _MOST_BROKEN and is_known
+    reason = "" if feasible else _reason(forward, rate=rate, stuck=stuck, broken=broken)
+    if explores and broken <= _MOST_BROKEN and not is_known:
+        reason = _unknown_length(forward, length, length_mcse)
     tau, tau_mcse, rho, rho_mcse = min(
         (stage.gap for stage in forward.stages.values() if stage.gap is not None), key=lambda gap: gap[0] * gap[2]
     )
-    usual = [stage for stage in forward.stages.values() if stage.share >= _USUAL_STAGE] or list(forward.stages.values())
-    free = np.all([stage.is_free for stage in usual], axis=0)
+    stages = list(forward.stages.values())
+    passed = np.array([stage.share for stage in stages])
+    passed = passed / passed.sum()
+    free = passed @ [stage.is_free.astype(float) for stage in stages]  # (P,): how often each user needs no subsidy
+    usual = [stage for stage in stages if stage.share >= _USUAL_STAGE] or stages
     explored = np.any([stage.rates > 0 for stage in usual], axis=0)
     plan = Plan(
         kind="sampled",
@@ -51,7 +64,7 @@ def as_plan(forward: Forward) -> Plan:
         rho=rho,
         rho_mcse=rho_mcse,
         feasible=feasible,
-        reason="" if feasible else _reason(forward, rate=rate, stuck=stuck, broken=broken),
+        reason=reason,
         nearest_epsilon=None if feasible else nearest_epsilon(forward),
         arms=market.arms,
         features=market.features,
@@ -61,22 +74,51 @@ def as_plan(forward: Forward) -> Plan:
         alike=tuple(tuple(market.arms[arm] for arm in arms) for arms in forward.simulator.alike),
         stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
         share_explored=panel.mean(explored.astype(float))[0] if settings.personalised else float(rate > 0),
-        share_free=panel.mean(free.astype(float))[0],
+        share_free=panel.mean(free)[0],
+        ideal_rate=_ideal_rate(forward),
         made_for=market.describe(),
         belief=market.prior.name,
         engine=forward.simulator.engine.reason,
         n_worlds=settings.n_worlds,
         audit_worlds=settings.audit_worlds,
+        n_posteriors=forward.simulator.n_fitted,
         n_not_vouched=forward.simulator.n_not_vouched,
         seed=settings.seed,
         version=__version__,
         notes=_notes(forward, stuck=stuck),
         **_coverage(forward),
-        **_course(forward, rate=rate, rate_mcse=rate_mcse),
+        **course,
     )
     if plan.nearest_epsilon is not None:
-        plan = replace(plan, reason=f"{plan.reason} From epsilon {plan.nearest_epsilon:.3g} on it could be.")
+        nearest = f"With {settings.n_worlds:,} worlds a plan is found from about epsilon {plan.nearest_epsilon:.2g} on."
+        plan = replace(plan, reason=f"{plan.reason} {nearest}")
     return plan
+
+
+def _ideal_rate(forward: Forward) -> float:
+    """The rate by the point estimates: the mean over stages, or, of one rate for all, the least."""
+    stages = list(forward.stages.values())
+    if not forward.settings.personalised:
+        return min(stage.ideal for stage in stages)
+    shares = np.array([stage.share for stage in stages])
+    return min(float(shares @ [stage.ideal for stage in stages] / shares.sum()), 1.0)
+
+
+def _unknown_length(forward: Forward, length: float, error: float) -> str:
+    n = forward.settings.n_worlds
+    stage = min(forward.stages.values(), key=lambda part: part.rate)
+    needed = max(4.0 * stage.worlds_needed, 4.0 * n)
+    return (
+        f"The cold start takes {figure(length, error)} rounds, so that its length is not known: {n:,} worlds certify "
+        f"next to nothing where the point estimates allow a rate of {stage.ideal:.2g}. "
+        f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would tell, or a larger epsilon."
+    )
+
+
+def _round_up(count: float) -> int:
+    """A count to two digits, upwards."""
+    unit = 10 ** max(int(np.floor(np.log10(max(count, 1.0)))) - 1, 0)
+    return int(np.ceil(count / unit)) * unit
 
 
 def nearest_epsilon(forward: Forward) -> float | None:
@@ -295,10 +337,19 @@ def _nearest_at(forward: Forward, stage: Stage) -> float:
         if settings.notion == "definition":
             return simulator.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
-        found = simulator.user_rates(stage.outlook, everyone, code=stage.code, slack=stage.slack, epsilon=epsilon).rate
-        return bool((found > 0).any() if settings.personalised else (found >= LEAST_RATE).all())
+        asked = {"code": stage.code, "slack": stage.slack, "epsilon": epsilon}
+        found = simulator.user_rates(stage.outlook, everyone, **asked).rate
+        if settings.personalised:
+            return bool((found > 0).any())
+        worst = np.ones(0) if stage.worst is None else simulator.rates_at(stage.outlook, stage.worst, **asked).rate
+        return bool(min(found.min(), worst.min(initial=1.0)) >= LEAST_RATE)
 
     low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
+    high = max(high, low)
+    for _ in range(_DOUBLINGS):  # users outside the panel may lose more than anybody in it
+        if opens(high):
+            break
+        low, high = high, 2.0 * max(high, 1e-6)
     while high - low > 2e-3 * max(high, 1e-6):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if opens(middle) else (middle, high)
@@ -342,15 +393,32 @@ def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> st
     if not forward.settings.personalised:
         stage = min(forward.stages.values(), key=lambda part: part.rate)
         names = ", ".join(arms[arm] for arm in arms_of(stage.code))
-        return (
-            f"Once {names} is saturated some users would lose more than epsilon at any rate above {rate:.2g}, "
-            "and one rate must suit all."
-        )
+        return f"Once {names} is saturated {_why_blocked(forward, stage)}"
     blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
     if not blocked:
         return f"{100 * stuck:.0f} % of cold starts reach a stage at which nobody can be explored."
     names = ", ".join(arms[arm] for arm in arms_of(blocked[0].code))
-    return f"Once {names} is saturated no user can be explored ({100 * stuck:.0f} % of cold starts end there)."
+    return (
+        f"Once {names} is saturated ({100 * stuck:.0f} % of cold starts end there) {_why_blocked(forward, blocked[0])}"
+    )
+
+
+def _why_blocked(forward: Forward, stage: Stage) -> str:
+    """Whether no rate would do, or these worlds cannot certify one, and how many could."""
+    n = forward.settings.n_worlds
+    one = not forward.settings.personalised
+    if stage.ideal < LEAST_RATE or not np.isfinite(stage.worlds_needed):
+        who = "some users cannot be explored, and one rate must suit all" if one else "no user can be explored"
+        return (
+            f"{who}: in none of {n:,} worlds, or hardly any, do the data speak for the arm promoted to them, and "
+            "exploration has nothing to hide among."
+        )
+    # At four times the worlds that certify more than nothing, about half of the point estimate is certified.
+    what = "the one rate that suits all" if one else "a rate for anybody"
+    return (
+        f"{what} is not certified: the point estimates allow about {stage.ideal:.2g}, {n:,} worlds do not tell it from 0. "
+        f"About {_round_up(4.0 * stage.worlds_needed):,} worlds (n_worlds, audit_worlds) would certify half of it."
+    )
 
 
 def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
@@ -366,16 +434,8 @@ def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
             f"{100 * unplanned:.2g} % of stages passed are too rare or too many to be planned: there only users who "
             "lose at most epsilon are explored."
         )
-    if forward.simulator.n_not_vouched:
-        notes.append(f"{forward.simulator.n_not_vouched:,} of the simulated posteriors are not vouched for.")
     if forward.market.is_misspecified:
         notes.append("Rates, lengths and regret are under the users' belief; the platform's or nature's differs.")
-    if not forward.settings.personalised and not forward.panel.is_exact and forward.settings.notion != "definition":
-        share = 300.0 / forward.panel.n_users
-        notes.append(
-            f"The rate suits {forward.panel.n_users:,} users drawn at random: at most {share:.2g} % of all need a "
-            "lower one (95 % confidence)."
-        )
     return tuple(notes)
 
 

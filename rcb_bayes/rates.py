@@ -294,7 +294,13 @@ def broken_constraints(
 
 
 def crowd_rate(
-    explored: FloatArray, explored_error: FloatArray, organic: FloatArray, *, critical: float, slack: float
+    explored: FloatArray,
+    explored_error: FloatArray,
+    organic: FloatArray,
+    *,
+    organic_error: FloatArray,
+    critical: float,
+    slack: float,
 ) -> tuple[float, int]:
     """The largest rate for all users together (``definition``), and the cell that binds.
 
@@ -302,10 +308,11 @@ def crowd_rate(
     ----------
     explored, explored_error : averages of e over users, and their errors, (cells,)
     organic : averages over each world's users of the terms of o, (W, cells)
+    organic_error : that an audit's own users leave in o, (cells,)
     critical : errors by which e is lowered; an audit's own users differ from these, hence twice
     slack : standard deviations over worlds by which o is lowered
     """
-    low = organic.mean(axis=0) - slack * organic.std(axis=0, ddof=1)
+    low = organic.mean(axis=0) - slack * organic.std(axis=0, ddof=1) - 2.0 * critical * organic_error
     rates = largest_rate(explored - 2.0 * critical * explored_error, low)
     cell = int(rates.argmin())
     return float(rates[cell]), cell

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
 from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploitation, Exploiting
+from rcb_bayes.exploit import Exploitation, Exploiting, warn_of_other_guard
 from rcb_bayes.history import History
 from rcb_bayes.kernel import ipgs_one, pick_one
 from rcb_bayes.market import Market
@@ -108,6 +108,7 @@ class Recommender:
         self.market = market
         self.plan = plan
         self._rcb = Rcb(market, plan, oracle=oracle, options=options)
+        warn_of_other_guard(plan, self._rcb.options, own_oracle=oracle is not None)
         self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._shape = (market.n_features,)

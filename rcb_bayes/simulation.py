@@ -14,7 +14,7 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.decisions import STAGES, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.exploit import Exploiting
+from rcb_bayes.exploit import Exploiting, warn_of_other_guard
 from rcb_bayes.kernel import best_arm
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
@@ -135,6 +135,8 @@ def simulate(
     seed = as_count(seed, name="seed")
     if isinstance(plan, Plan) and plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
+    if isinstance(plan, Plan):
+        warn_of_other_guard(plan, options or Exploiting(), own_oracle=oracle is not None)
     worlds = [
         _run(market, plan, horizon=horizon, every=every, oracle=oracle, options=options, seed=child)
         for child in track(np.random.SeedSequence(seed).spawn(n_worlds), description="worlds")

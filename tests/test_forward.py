@@ -67,7 +67,7 @@ def stage_rate(market: Market, notion: Notion, **changes: Any) -> tuple[float, f
     (stage,) = forward.stages.values()
     assert stage.outlook is not None
     if notion == "definition":
-        explored, error, organic = forward.simulator._crowd_terms(stage, epsilon=EPSILON)
+        explored, error, organic, _ = forward.simulator._crowd_terms(stage, epsilon=EPSILON)
         assert not error.any()  # one type of users
         gain, spread, loss = organic[:, 0].mean(), organic[:, 0].std(ddof=1), -explored[0]
         rate = float(largest_rate(explored, organic.mean(axis=0)).min())

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes import Market, Plan, Prior
+from rcb_bayes import Market, Plan, Prior, guard
 from rcb_bayes.exploit import Exploiting
-from rcb_bayes.guard import guard_factors
+from rcb_bayes.guard import crowd_guard, users_guard
 from rcb_bayes.kernel import ipgs_probabilities
 from rcb_bayes.margins import Notion
+from rcb_bayes.rates import LinearOutlook
 
 EPSILON = 0.05
 
@@ -54,7 +55,8 @@ def by_search(
 @pytest.mark.parametrize("slack", [0.0, 0.1])
 def test_cuts_are_the_largest_that_hold(notion: Notion, epsilon: float, slack: float):
     rewards, gamma = states()
-    found = guard_factors(rewards, rewards, gamma, epsilon=epsilon, notion=notion, slack=slack)
+    outlook, users = as_outlook(rewards)
+    found = users_guard(outlook, gamma, users, epsilon=epsilon, notion=notion, slack=slack)
     assert found.shape == (6, 3)
     for user in range(6):
         for arm in range(3):
@@ -64,18 +66,58 @@ def test_cuts_are_the_largest_that_hold(notion: Notion, epsilon: float, slack: f
     assert (found > 0).any()
 
 
-def test_under_definition_one_cut_serves_all_users():
+def crowd_by_search(rewards: np.ndarray, gamma: np.ndarray, weights: np.ndarray, arm: int, *, slack: float) -> float:
+    """The largest cut for all users together, with every term written down."""
+    k, u, w = rewards.shape
+    chances = ipgs_probabilities(rewards.reshape(k, u * w), np.tile(gamma, u)).reshape(k, u, w)
+    best = rewards.argmax(axis=0) == arm
+    largest = 1.0
+    for rival in range(k):
+        if rival == arm:
+            continue
+        terms = chances[arm] * (rewards[arm] - rewards[rival] + EPSILON)
+        gained, lost = weights @ np.where(best, terms, 0.0), weights @ np.where(best, 0.0, terms)
+        holds = [c for c in np.linspace(0, 1, 2001) if _bound(gained + c * lost, slack) >= 0]
+        largest = min(largest, max(holds, default=0.0))
+    return largest
+
+
+def _bound(values: np.ndarray, slack: float) -> float:
+    return float(values.mean() - slack * values.std(ddof=1))
+
+
+@pytest.mark.parametrize("weights", [np.full(6, 1 / 6), np.array([0.5, 0.3, 0.1, 0.05, 0.04, 0.01])])
+@pytest.mark.parametrize("slack", [0.0, 0.05])
+def test_under_definition_one_cut_serves_all_users_with_their_weights(weights: np.ndarray, slack: float):
     rewards, gamma = states()
-    found = guard_factors(rewards, rewards, gamma, epsilon=EPSILON, notion="definition", slack=0.0)
-    assert (found == found[0]).all()
+    outlook, users = as_outlook(rewards)
+    found = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, slack=slack)
+    twins = [crowd_by_search(rewards, gamma, weights, arm, slack=slack) for arm in range(3)]
+    assert found == pytest.approx(twins, abs=1e-3)
+
+
+def test_a_crowd_s_cut_does_not_depend_on_how_users_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch):
+    rewards, gamma = states()
+    outlook, users = as_outlook(rewards)
+    weights = np.array([0.5, 0.3, 0.1, 0.05, 0.04, 0.01])
+    at_once = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, slack=0.05, user_scale=3.0)
+    monkeypatch.setattr(guard, "_CHUNK_VALUES", 1)
+    one_by_one = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, slack=0.05, user_scale=3.0)
+    assert one_by_one == pytest.approx(at_once, abs=1e-12)
 
 
 def test_a_larger_slack_only_cuts_more():
     rewards, gamma = states()
+    outlook, users = as_outlook(rewards)
     little, much = (
-        guard_factors(rewards, rewards, gamma, epsilon=EPSILON, notion="user", slack=slack) for slack in (0.0, 0.2)
+        users_guard(outlook, gamma, users, epsilon=EPSILON, notion="user", slack=slack) for slack in (0.0, 0.2)
     )
     assert (much <= little + 1e-12).all()
+
+
+def as_outlook(rewards: np.ndarray) -> tuple[LinearOutlook, np.ndarray]:
+    """States (K, U, W) as those of users who are the unit vectors."""
+    return LinearOutlook(np.ascontiguousarray(rewards.transpose(2, 0, 1))), np.eye(rewards.shape[1])
 
 
 @cache
@@ -163,10 +205,25 @@ def test_runs_obey_the_guard():
     np.testing.assert_array_equal(free["recommended"], other["recommended"])
 
 
-def test_bernoulli_plans_have_no_guard():
+def test_with_bernoulli_rewards_exploitation_keeps_to_the_best_arm_and_says_so():
+    """Their epochs are not simulated when a plan is made: the paper's kernel would lose two users who differ .6."""
     users = rcb.Empirical(np.eye(2))
-    market = Market(prior=Prior.gaussian([[0.8, 0.3], [0.2, 0.2]], 1.0), covariates=users, noise=rcb.BernoulliLogit())
-    assert not rcb.calibrate(market, n_per_arm=8, n_worlds=100).has_guard
+    prior = Prior.gaussian([[2.0, -2.0], [-2.0, 2.0]], 0.5)
+    market = Market(prior=prior, covariates=users, noise=rcb.BernoulliLogit())
+    made = rcb.calibrate(market, n_per_arm=5, n_worlds=200, seed=1)
+    assert made.has_guard
+    assert made.guard([1.0, 0.0], epoch=3).tolist() == [0.0, 0.0]
+    assert any("best arm only" in note for note in made.notes)
+    lowest = {
+        guard: rcb.audit(market, made, horizon=30, n_worlds=150, options=Exploiting(guard=guard), seed=2)
+        .margins["estimate"]
+        .sel(stage="epoch 0")
+        .min()
+        .item()
+        for guard in (True, False)
+    }
+    assert lowest[True] >= -1e-9
+    assert lowest[False] < -0.3
 
 
 # --- the tuned spread ------------------------------------------------------------------------------------------------

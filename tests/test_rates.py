@@ -230,9 +230,11 @@ def test_the_crowd_s_rate_is_the_closed_form_of_averages():
     rng = np.random.default_rng(3)
     organic = np.abs(rng.normal(size=(500, 4)))
     explored = np.array([-0.1, 0.2, -1.0, -0.5])
-    rate, cell = crowd_rate(explored, np.zeros(4), organic, critical=3.0, slack=0.0)
+    rate, cell = crowd_rate(explored, np.zeros(4), organic, organic_error=np.zeros(4), critical=3.0, slack=0.0)
     each = largest_rate(explored, organic.mean(axis=0))
     assert rate == each.min()
     assert cell == each.argmin() == 2
-    careful, _ = crowd_rate(explored, np.full(4, 0.01), organic, critical=3.0, slack=0.1)
+    careful, _ = crowd_rate(
+        explored, np.full(4, 0.01), organic, organic_error=np.zeros(4), critical=3.0, slack=0.1
+    )
     assert careful < rate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.auditing.view import Asked, Crowd, View, cell_terms
+from rcb_bayes.auditing.view import Asked, Averages, Crowd, View, cell_terms
 from rcb_bayes.margins import FEW_EVENTS, NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
 from rcb_bayes.market import Market
 from rcb_bayes.schema import ARM, BoolArray, FloatArray
@@ -21,10 +21,10 @@ VERDICTS: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
 
 
 def margins_under(
-    market: Market, views: list[View], crowd: Crowd, asked: Asked, *, notions: tuple[Notion, ...] = NOTIONS
+    market: Market, views: list[View], asked: Asked, *, notions: tuple[Notion, ...] = NOTIONS
 ) -> "dict[Notion, xr.Dataset]":
     """The margins under every notion, each as it would be if it alone had been asked for."""
-    return {notion: _margins(market, views, crowd, asked, notion) for notion in notions}
+    return {notion: _margins(market, views, asked, notion) for notion in notions}
 
 
 def verdict_of(margins: "xr.Dataset") -> Verdict:
@@ -32,14 +32,17 @@ def verdict_of(margins: "xr.Dataset") -> Verdict:
     return VERDICTS[max(int(margins["verdict"].max()), 0)]
 
 
-def _margins(market: Market, views: list[View], crowd: Crowd, asked: Asked, notion: Notion) -> "xr.Dataset":
+def _margins(market: Market, views: list[View], asked: Asked, notion: Notion) -> "xr.Dataset":
     import xarray as xr
 
-    judge = _averaged if notion == "definition" else _by_user
     dims = (ARM, "rival") if notion == "definition" else (ARM, "rival", "user")
     parts = []
     for number, view in enumerate(views):
-        cells = judge(view, crowd, asked, notion, level=asked.level / len(views), seed=asked.seed + number)
+        level, seed = asked.level / len(views), asked.seed + number
+        if notion == "definition":
+            cells = _averaged(view, asked, level=level, seed=seed)
+        else:
+            cells = _by_user(view, asked, notion, level=level, seed=seed)
         coords = {} if notion == "definition" else {"user": np.arange(view.n_users)}
         parts.append(xr.Dataset({name: (dims, values) for name, values in cells.items()}, coords=coords))
     joined = xr.concat(parts, dim="stage", join="outer", fill_value={"verdict": -1})
@@ -49,6 +52,7 @@ def _margins(market: Market, views: list[View], crowd: Crowd, asked: Asked, noti
     joined = joined.transpose(*order).assign_coords({"stage": names, ARM: arms, "rival": arms})
     joined["verdict"] = joined["verdict"].fillna(-1).astype(np.int8)
     joined["n_worlds"] = ("stage", [view.n_worlds for view in views])
+    joined["share"] = ("stage", [view.share for view in views])
     return joined
 
 
@@ -67,9 +71,7 @@ class Evidence:
     least: FloatArray
 
 
-def _by_user(
-    view: View, crowd: Crowd, asked: Asked, notion: Notion, *, level: float, seed: int
-) -> dict[str, FloatArray]:
+def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: int) -> dict[str, FloatArray]:
     """Every cell of a stage, (K, K, U); NaN, and -1, where there is no cell."""
     k, u, _ = view.chances.shape
     out = empty_cells((k, k, u))
@@ -121,70 +123,53 @@ def _evidence(view: View, arm: int, rival: int, used: np.ndarray, epsilon: float
     )
 
 
-def _averaged(
-    view: View, crowd: Crowd, asked: Asked, notion: Notion, *, level: float, seed: int
-) -> dict[str, FloatArray]:
-    """``definition``: a cell for each arm and rival, (K, K), averaged over the crowd."""
-    k, n = len(view.chances), len(crowd.users)
+def _averaged(view: View, asked: Asked, *, level: float, seed: int) -> dict[str, FloatArray]:
+    """``definition``: a cell for each arm and rival, (K, K), averaged over the population."""
+    found = view.averages
+    assert found is not None  # made for every view that is judged by it
+    k = len(view.chances)
     out = empty_cells((k, k))
-    weights = crowd.weights
-    values, spreads, errors, places, evidence = [], [], [], [], []
-    for arm in range(k):
-        found = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)[:, :n]  # (W, U, K)
-        out["mass"][arm] = weights @ view.chances[arm, :n].mean(axis=1)
-        if not out["mass"][arm].max() > 0.0:
-            continue
-        for rival in range(k):
-            if rival == arm:
-                continue
-            own = found[:, :, rival]
-            values.append(own @ weights)
-            spreads.append(_user_error(own.mean(axis=0), crowd))
-            own_chances = view.chances[arm, :n]  # (U, W)
-            errors.append(
-                np.hypot(
-                    _ratio_error(values[-1][:, None], (weights @ own_chances)[:, None]).item(),
-                    _user_error(_deviations(own.mean(axis=0), own_chances.mean(axis=1), weights), crowd),
-                )
-            )
-            places.append((arm, rival))
-            evidence.append(_crowd_evidence(view, arm, rival, weights, asked.epsilon))
-    bands = simultaneous_bands(np.stack(values, axis=1), level=level, seed=seed)
-    error = np.hypot(bands.mcse, spreads)  # users are a sample, too
+    out["mass"][:] = found.chances.mean(axis=0)[:, None]
+    used = (out["mass"] > 0.0) & ~np.eye(k, dtype=bool)
+    arms, rivals = np.nonzero(used)
+    values = found.values[:, arms, rivals]  # (W, C)
+    bands = simultaneous_bands(values, level=level, seed=seed)
+    own_error = _user_errors(found, found.user_values[:, arms, rivals])
+    error = np.sqrt(bands.mcse**2 + own_error**2 + found.fixed_error[arms, rivals] ** 2)  # users are a sample, too
     reach = bands.critical * error
     bands = replace(bands, mcse=error, lower=bands.estimate - reach, upper=bands.estimate + reach)
-    at = tuple(np.array(places).T)
-    entered(out, at, bands, joined_evidence(evidence), out["mass"][at], n_worlds=view.n_worlds, epsilon=asked.epsilon)
-    out["mcse"][at] = errors
+    at = (arms, rivals)
+    evidence = _crowd_evidence(found, arms, rivals, asked.epsilon)
+    entered(out, at, bands, evidence, out["mass"][at], n_worlds=view.n_worlds, epsilon=asked.epsilon)
+    mass = out["mass"][at]
+    ratio = values.mean(axis=0) / mass
+    apart = (found.user_values[:, arms, rivals] - ratio * found.user_chances[:, arms]) / mass
+    out["mcse"][at] = np.sqrt(
+        _ratio_error(values, found.chances[:, arms]) ** 2
+        + _user_errors(found, apart) ** 2
+        + (found.fixed_error[arms, rivals] / mass) ** 2
+    )
     return out
 
 
-def _deviations(terms: FloatArray, chances: FloatArray, weights: FloatArray) -> FloatArray:
-    """How users (U,) differ from the ratio of the averages, in its own units."""
-    mass = weights @ chances
-    return (terms - (weights @ terms) / mass * chances) / mass
+def _user_errors(found: Averages, values: FloatArray) -> FloatArray:
+    """Standard errors of averages over users of values (U, C), from how much they differ; unknown of a single one."""
+    if found.is_exact:
+        return np.zeros(values.shape[1])
+    n = len(values)
+    return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1], np.inf)
 
 
-def _user_error(means: FloatArray, crowd: Crowd) -> float:
-    """Standard error of an average over users, from how much they differ; unknown of a single one."""
-    if crowd.is_exact:
-        return 0.0
-    return float(means.std(ddof=1) / np.sqrt(len(means))) if len(means) > 1 else np.inf
-
-
-def _crowd_evidence(view: View, arm: int, rival: int, weights: FloatArray, epsilon: float) -> Evidence:
-    n = len(weights)
-    chances = view.chances[arm, :n]
-    lead = view.rewards[arm, :n] - view.rewards[rival, :n] + epsilon  # (U, W)
-    varying = weights @ ((chances - chances.min(axis=1, keepdims=True)) * lead)  # (W,)
-    events = (view.best[arm, :n] > 0.0).any(axis=0)
+def _crowd_evidence(found: Averages, arms: np.ndarray, rivals: np.ndarray, epsilon: float) -> Evidence:
+    varying = found.varying[:, arms, rivals]  # (W, C)
+    least = found.least[arms, rivals]
     return Evidence(
-        always_holds=np.array([((lead >= 0.0) | (chances <= 0.0)).all()]),
-        n_events=np.array([events.sum()]),
-        n_negative=np.array([(varying < 0.0).sum()]),
-        gain=np.array([max(varying.std(), varying.max(), 0.0)]),
-        loss=np.array([max(-varying.min(), 0.0)]),
-        least=np.array([np.where(chances > 0.0, lead, np.inf).min() - epsilon]),
+        always_holds=least >= -epsilon,
+        n_events=found.n_events[arms],
+        n_negative=(varying < 0.0).sum(axis=0),
+        gain=np.maximum(np.maximum(varying.std(axis=0), varying.max(axis=0)), 0.0),
+        loss=np.maximum(-varying.min(axis=0), 0.0),
+        least=least,
     )
 
 

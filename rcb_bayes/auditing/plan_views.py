@@ -1,83 +1,101 @@
 r"""A plan as an audit looks at it: its cold start under its own rates, its exploitation under its own guard.
 
 All worlds go side by side: rates, guards and the kernel are known functions of x, and the rewards of a stage are drawn
-as sums given its users.
+as sums given its users. How long each stage of a cold start takes is drawn, too: what a run does not get to before the
+horizon is not looked at, and what it does get to is, however long others take.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_users
-from rcb_bayes.auditing.view import Asked, Crowd, View, make_crowd, seats_of
+from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
+from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
+from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd, seats_of
 from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.epochs import EpochWorlds
 from rcb_bayes.exploit import Exploiting, inflation_factor, spread_multiple
-from rcb_bayes.forward import N_PATHS, Forward, Settings, StageSimulator
+from rcb_bayes.forward import N_PATHS, Forward, followed
 from rcb_bayes.guards import after_cold_start
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
-from rcb_bayes.saturation import STUCK, Paths, arms_of, first_paths, follow, sampling_of
+from rcb_bayes.saturation import Paths, arms_of, draw_rounds
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.worlds import Worlds
 
-_LEAST_SHARE = 0.01  # of cold starts that pass a stage, for it to be audited
+_LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
+_STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
 
 
-def plan_views(
-    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting
-) -> tuple[Crowd, list[View]]:
-    """The first phase, every stage of the cold start that is passed often enough, and the beginning of every epoch."""
-    forward = _followed(market, plan, asked)
-    crowd = make_crowd(forward.panel, asked, rng=forward.simulator.rng(13))
-    views = [_first_phase(market, crowd)]
-    for code, members in track(_stages(forward), description="stages"):
-        views.append(_with_worst(_stage_view(forward, plan, code, members), forward, crowd, asked))
-    return crowd, views + _epoch_views(forward, plan, crowd, asked, horizon=horizon, options=options)
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Followed:
+    """A plan's cold start, followed; rounds after which each level begins, and the cold start ends, (K + 1, R)."""
+
+    forward: Forward
+    plan: Plan
+    crowd: Crowd
+    asked: Asked
+    horizon: int
+    begins: FloatArray
+    n_posteriors: int = 0
+    n_not_vouched: int = 0
+
+    @property
+    def market(self) -> Market:
+        return self.forward.market
 
 
-def _followed(market: Market, plan: Plan, asked: Asked) -> Forward:
-    """The cold start under the plan's own rates, with users and random numbers of the audit's own."""
-    settings = Settings(
+def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting) -> Looked:
+    """The first phase, and every stage and epoch that runs get to before the horizon often enough."""
+    forward = followed(
+        market,
+        plan,
         epsilon=asked.epsilon,
         notion=asked.notion,
-        personalised=plan.personalised,
-        n_per_arm=plan.n_per_arm,
         n_worlds=asked.n_worlds + SEARCH_WORLDS,
         audit_worlds=asked.n_worlds,
-        engine="auto",
         seed=int(np.random.SeedSequence([asked.seed, 20]).generate_state(1)[0]),
     )
-    simulator = StageSimulator(market, settings)
-    panel = simulator.panel
-    sampling = {0: sampling_of(panel, 0, 1.0)}
-    n, alike = plan.n_per_arm, simulator.alike
-    paths = follow(first_paths(N_PATHS), sampling, n_per_arm=n, rng=simulator.rng(1, 0), alike=alike)
-    for level in range(1, market.n_arms):
-        for code in paths.members():
-            labels = [market.arms[arm] for arm in arms_of(code)]
-            sampling[code] = sampling_of(panel, code, plan.rate(panel.users, saturated=labels))
-        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, level), alike=alike)
-    return Forward(
-        market=market,
-        settings=settings,
-        panel=panel,
-        paths=paths,
-        sampling=sampling,
-        stages={},
-        simulator=simulator,
+    rounds = draw_rounds(forward.paths, forward.sampling, rng=forward.simulator.rng(18))
+    begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
+    crowd = make_crowd(forward.panel, asked, rng=forward.simulator.rng(13))
+    run = _Followed(forward=forward, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
+    views = [_first_phase(run)]
+    for code, members in track(_stages(run), description="stages"):
+        views.append(_stage(run, code, members))
+    views += _epoch_views(run, options)
+    simulator = forward.simulator
+    return Looked(
+        crowd=crowd,
+        views=views,
+        notes=_unfinished(run),
+        n_posteriors=simulator.n_fitted + run.n_posteriors,
+        n_not_vouched=simulator.n_not_vouched + run.n_not_vouched,
     )
 
 
-def _stages(forward: Forward) -> list[tuple[int, np.ndarray]]:
-    """Saturated sets that cold starts pass, and which of them do."""
-    found = []
-    for level in range(1, forward.market.n_arms):
-        members = _up_to(forward.paths, level).members()
-        found += [(code, some) for code, some in members.items() if len(some) >= _LEAST_SHARE * N_PATHS]
+def _unfinished(run: _Followed) -> tuple[str, ...]:
+    share = float((run.begins[-1] >= run.horizon).mean())
+    if share < _LEAST_SHARE:
+        return ()
+    return (f"{100 * share:.0f} % of runs are still in the cold start when the horizon ends",)
+
+
+# --- the cold start --------------------------------------------------------------------------------------------------
+
+
+def _stages(run: _Followed) -> list[tuple[int, np.ndarray]]:
+    """Saturated sets that runs get to before the horizon, and which of them do."""
+    paths, found = run.forward.paths, []
+    for level in range(1, run.market.n_arms):
+        there = run.begins[level] < run.horizon
+        for code, some in _up_to(paths, level).members().items():
+            members = some[there[some]]
+            if len(members) >= _LEAST_SHARE * N_PATHS:
+                found.append((code, members))
     return found
 
 
@@ -86,27 +104,36 @@ def _up_to(paths: Paths, level: int) -> Paths:
     return replace(paths, sets=paths.sets[: level + 1], taken=paths.taken[:level])
 
 
-def _first_phase(market: Market, crowd: Crowd) -> View:
+def _first_phase(run: _Followed) -> View:
     """The most popular arm's phase: everybody gets the arm that the platform's prior means put first."""
-    seats = seats_of(market, crowd.users)
-    chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None]
-    rewards = seats.prior_rewards.T[:, :, None]
-    two = np.ones(2)
-    return View(
-        name="most popular",
-        chances=chances * two,
-        rewards=rewards * two,
-        prior_rewards=seats.prior_rewards,
-        best=chances * two,
-    )
+    market = run.market
+
+    def view(users: FloatArray) -> View:
+        seats = seats_of(market, users)
+        two = np.ones(2)  # worlds, all alike
+        chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None] * two
+        return View(
+            name="most popular",
+            chances=chances,
+            rewards=seats.prior_rewards.T[:, :, None] * two,
+            prior_rewards=seats.prior_rewards,
+            best=chances,
+        )
+
+    averages = averages_of(view, run.crowd.population, epsilon=run.asked.epsilon, n_worlds=2)
+    return replace(view(run.crowd.users), averages=averages)
 
 
-def _stage_view(forward: Forward, plan: Plan, code: int, members: np.ndarray) -> ViewOf:
-    market = forward.market
+def _stage(run: _Followed, code: int, members: np.ndarray) -> View:
+    forward, plan, market = run.forward, run.plan, run.market
     labels = [market.arms[arm] for arm in arms_of(code)]
     outlook, _ = forward.simulator.simulated(code, _up_to(forward.paths, len(labels)), members, forward.sampling)
     assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
-    open_arms = [arm for arm in range(market.n_arms) if arm not in arms_of(code)]
+    open_arms = forward.simulator.open_arms(code)
+
+    def explored(users: FloatArray) -> FloatArray:
+        promoted = promotion_shares(seats_of(market, users).promoted_by, open_arms)
+        return plan.rate(users, saturated=labels)[:, None] * promoted
 
     def view(users: FloatArray, worlds: slice) -> View:
         seats = seats_of(market, users)
@@ -120,9 +147,10 @@ def _stage_view(forward: Forward, plan: Plan, code: int, members: np.ndarray) ->
             rewards=part.rewards(users),
             prior_rewards=seats.prior_rewards,
             best=organic,
+            share=len(members) / N_PATHS,
         )
 
-    return view
+    return _judged(run, view, explored=None if plan.personalised else explored)
 
 
 def _stage_name(plan: Plan, labels: list[str]) -> str:
@@ -132,46 +160,47 @@ def _stage_name(plan: Plan, labels: list[str]) -> str:
     return ", ".join(labels)
 
 
-def _epoch_views(
-    forward: Forward, plan: Plan, crowd: Crowd, asked: Asked, *, horizon: int, options: Exploiting
-) -> list[View]:
-    """The beginning of every epoch before the horizon."""
-    ended = np.flatnonzero(forward.paths.sets[-1] != STUCK)
-    if not len(ended):
-        return []
-    worlds, data = after_cold_start(forward, ended, n_worlds=forward.settings.n_worlds)
+# --- exploitation ----------------------------------------------------------------------------------------------------
+
+
+def _epoch_views(run: _Followed, options: Exploiting) -> list[View]:
+    """The beginning of every epoch that runs get to before the horizon."""
+    plan, ends = run.plan, run.begins[-1]
     guarded = options.guard and plan.has_guard
-
-    def view_now(epochs: EpochWorlds) -> View:
-        return _with_worst(_epoch_view(forward, epochs, plan if guarded else None), forward, crowd, asked)
-
-    def go_on(epochs: EpochWorlds) -> None:
-        epochs.run(plan.guard(forward.panel.users, epochs.epoch) if guarded else None)
-        epochs.begin()
-
-    epochs = _begun(forward, plan, worlds, data, options)
+    length = run.market.n_arms * plan.n_per_arm
+    epochs: EpochWorlds | None = None
+    worlds_ends = np.zeros(0)
     views: list[View] = []
-    rounds = round(plan.expected_cold_start)
-    while rounds < horizon:
-        views.append(view_now(epochs))
-        rounds += epochs.length
-        if rounds >= horizon:
-            break
-        if options.inflation == "none":
-            go_on(epochs)
-            continue
+    while True:
+        before = length * ((1 << len(views)) - 1)  # rounds of exploitation
+        there = np.flatnonzero(ends + before < run.horizon)
+        if len(there) < _LEAST_SHARE * N_PATHS:
+            return views
+        still = worlds_ends + before < run.horizon
         # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
-        now = len(views)
-        factor = inflation_factor(options.inflation, rounds - round(plan.expected_cold_start))
-        epochs = _begun(forward, plan, *_loosened(forward.market, worlds, data, factor=factor), options)
-        while epochs.epoch < now:
-            go_on(epochs)
-    return views
+        anew = epochs is None or still.mean() < _STILL_THERE or options.inflation != "none"
+        if anew:
+            factor = inflation_factor(options.inflation, before)
+            epochs, worlds_ends = _begun(run, there, options, factor=factor)
+            still = np.ones(len(worlds_ends), dtype=bool)
+        assert epochs is not None  # begun
+        while epochs.epoch < len(views):
+            epochs.run(plan.guard(run.forward.panel.users, epochs.epoch) if guarded else None)
+            epochs.begin()
+        view = _epoch_view(run, epochs, plan if guarded else None, np.flatnonzero(still))
+        views.append(replace(_judged(run, view), share=len(there) / N_PATHS))
+        run.n_posteriors += epochs.n_fitted
+        run.n_not_vouched += epochs.n_not_vouched
+        epochs.n_fitted = epochs.n_not_vouched = 0
 
 
-def _begun(forward: Forward, plan: Plan, worlds: Worlds, data: Statistics, options: Exploiting) -> EpochWorlds:
-    """Exploitation at its beginning, in these worlds."""
-    return EpochWorlds(
+def _begun(run: _Followed, there: np.ndarray, options: Exploiting, *, factor: float) -> tuple[EpochWorlds, FloatArray]:
+    """Exploitation at its beginning, in worlds of some paths, and the rounds after which their cold starts ended."""
+    forward, plan = run.forward, run.plan
+    worlds, data, chosen = after_cold_start(forward, there, n_worlds=forward.settings.n_worlds)
+    if factor != 1.0:
+        worlds, data = _loosened(forward.market, worlds, data, factor=factor)
+    epochs = EpochWorlds(
         forward.market,
         forward.panel,
         worlds,
@@ -182,6 +211,7 @@ def _begun(forward: Forward, plan: Plan, worlds: Worlds, data: Statistics, optio
         options=replace(options, spread_multiple=spread_multiple(options, plan)),
         seed=int(forward.simulator.rng(12).integers(2**63)),
     )
+    return epochs, run.begins[-1][chosen]
 
 
 def _loosened(market: Market, worlds: Worlds, data: Statistics, *, factor: float) -> tuple[Worlds, Statistics]:
@@ -192,27 +222,43 @@ def _loosened(market: Market, worlds: Worlds, data: Statistics, *, factor: float
     return replace(worlds, beta=worlds.beta + away), unchecked_statistics(data.xtx, data.xty + moved, yty, data.n)
 
 
-def _epoch_view(forward: Forward, epochs: EpochWorlds, plan: Plan | None) -> ViewOf:
-    """The epoch that has begun; ``plan`` where its guard is in force."""
+def _epoch_view(run: _Followed, epochs: EpochWorlds, plan: Plan | None, there: np.ndarray) -> ViewOf:
+    """The epoch that has begun, in the worlds that are there; ``plan`` where its guard is in force."""
 
     def view(users: FloatArray, worlds: slice) -> View:
+        some = there[worlds]
         guard = None if plan is None else plan.guard(users, epochs.epoch)
-        chances = epochs.probabilities(users, guard=guard, worlds=worlds)
+        chances = epochs.probabilities(users, guard=guard, worlds=some)
         return View(
             name=f"epoch {epochs.epoch}",
             chances=np.ascontiguousarray(chances.swapaxes(1, 2)),
-            rewards=LinearOutlook(epochs.user_means[worlds]).rewards(users),
-            prior_rewards=seats_of(forward.market, users).prior_rewards,
-            best=best_shares(LinearOutlook(epochs.means[worlds]).rewards(users), axis=0),
+            rewards=LinearOutlook(epochs.user_means[some]).rewards(users),
+            prior_rewards=seats_of(run.market, users).prior_rewards,
+            best=best_shares(LinearOutlook(epochs.means[some]).rewards(users), axis=0),
         )
 
     return view
 
 
-def _with_worst(view_of: ViewOf, forward: Forward, crowd: Crowd, asked: Asked) -> View:
+# --- users -----------------------------------------------------------------------------------------------------------
+
+
+def _judged(run: _Followed, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
     """The crowd and, unless users were given, the worst users, in other worlds than those they were looked for in."""
-    users = crowd.users
+    users, asked, forward = run.crowd.users, run.asked, run.forward
     if asked.users is None:
-        worst = worst_users(view_of, forward.market, forward.panel, asked, rng=forward.simulator.rng(14))
+        worst = worst_in(view_of, run.market, forward.panel, asked, rng=forward.simulator.rng(14))
         users = np.concatenate([users, worst])
-    return view_of(users, slice(SEARCH_WORLDS, None))
+    judged = slice(SEARCH_WORLDS, None)
+    view = view_of(users, judged)
+    population, many = run.crowd.population, forward.simulator.crowd
+    known = explored is not None and asked.notion == "definition" and not population.is_exact and asked.users is None
+    averages = averages_of(
+        lambda some: view_of(some, judged),
+        population,
+        epsilon=asked.epsilon,
+        n_worlds=view.n_worlds,
+        fixed=explored if known else None,
+        fixed_mean=fixed_mean(explored, many, epsilon=asked.epsilon) if known and explored is not None else None,
+    )
+    return replace(view, averages=averages)

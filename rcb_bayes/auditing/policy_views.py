@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rcb_bayes.auditing.view import Asked, Crowd, View, make_crowd
+from rcb_bayes.auditing.averaging import averages_of
+from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
 from rcb_bayes.baselines.learner import Learner
 from rcb_bayes.choice import best_shares
+from rcb_bayes.cold_start import ColdStart
 from rcb_bayes.errors import DataError
 from rcb_bayes.history import History, Sums
 from rcb_bayes.margins import MIN_WORLDS
@@ -19,7 +21,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.panel import expected_rewards, make_panel
 from rcb_bayes.policies import Policy, Rcb
 from rcb_bayes.posterior import Engine, Rows, make_engine
-from rcb_bayes.posterior.data import unchecked_statistics
+from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.schema import FloatArray
@@ -30,40 +33,101 @@ _N_USERS = 2048
 
 @dataclass(slots=True)
 class _Look:
-    """A stage, or a round, in the worlds that were seen there: probabilities (U, K) and the data behind them."""
+    """A stage, or a round, in the worlds that were seen there.
+
+    Of each: probabilities (U, K), the data behind them, and the arms that the policy itself takes for the best (U, K),
+    where it says.
+    """
 
     chances: list[FloatArray] = field(default_factory=list)
     data: list[Sums | Rows] = field(default_factory=list)
+    best: list[FloatArray | None] = field(default_factory=list)
 
 
-def policy_views(
-    market: Market, maker: PolicyMaker, asked: Asked, *, horizon: int
-) -> tuple[Crowd, list[View], list[str]]:
-    """The users, the views, and the names of stages that too few worlds passed."""
+def policy_views(market: Market, maker: PolicyMaker, asked: Asked, *, horizon: int) -> Looked:
+    """Every stage, or round 1, 2, 4, ..., that enough worlds pass before the horizon."""
     believed = replace(market, nature=market.prior)  # users reckon with their own belief
     panel = make_panel(market, n_users=_N_USERS, rng=np.random.default_rng([asked.seed, 21]))
     crowd = make_crowd(panel, asked, rng=np.random.default_rng([asked.seed, 22]))
+    same = crowd.population.users is crowd.users
+    users = crowd.users if same else np.concatenate([crowd.users, crowd.population.users])
     looks: dict[str, _Look] = {}
     for child in track(np.random.SeedSequence(asked.seed).spawn(asked.n_worlds), description="worlds"):
-        for name, chances, data in _watched(believed, maker, crowd.users, horizon, child):
+        for name, chances, data, best in _watched(believed, maker, users, horizon, child):
             look = looks.setdefault(name, _Look())
             look.chances.append(chances)
             look.data.append(data)
-    engine = make_engine(market.prior, market.noise, seed=asked.seed)
-    prior_rewards = expected_rewards(market.prior, market.noise, crowd.users)
+            look.best.append(best)
+    engine = _Counting(make_engine(market.prior, market.noise, seed=asked.seed))
+    prior_rewards = expected_rewards(market.prior, market.noise, users)
     seen = {name: look for name, look in looks.items() if len(look.data) >= MIN_WORLDS}
-    views = [_view(name, look, engine, market, crowd.users, prior_rewards) for name, look in seen.items()]
-    return crowd, views, [name for name in looks if name not in seen]
+    views = []
+    for name, look in seen.items():
+        view = _view(name, look, engine, market, users, prior_rewards)
+        views.append(_split(replace(view, share=len(look.data) / asked.n_worlds), crowd, asked.epsilon))
+    rare = [name for name in looks if name not in seen]
+    return Looked(
+        crowd=crowd,
+        views=views,
+        notes=(f"too few worlds to judge: {', '.join(rare)}",) if rare else (),
+        n_posteriors=engine.n_fitted,
+        n_not_vouched=engine.n_not_vouched,
+    )
+
+
+class _Counting:
+    """An engine that counts what it is asked for, and what is not vouched for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.prior, self.name, self.reason = engine.prior, engine.name, engine.reason
+        self.n_fitted = self.n_not_vouched = 0
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        found = self._engine.fit(data, covariance=covariance, users=users)
+        self.n_fitted += found.n_sets
+        self.n_not_vouched += int((~found.vouched).sum())
+        return found
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        return self._engine.draw(data, n, rng=rng)
 
 
 def _view(name: str, look: _Look, engine: Engine, market: Market, users: FloatArray, prior_rewards: FloatArray) -> View:
     rewards = expectations(engine, look.data, users, n_arms=market.n_arms)
+    told = [part for part in look.best if part is not None]
+    own = len(told) == len(look.best)
     return View(
         name=name,
         chances=np.ascontiguousarray(np.stack(look.chances, axis=2).swapaxes(0, 1)),
         rewards=rewards,
         prior_rewards=prior_rewards,
-        best=best_shares(rewards, axis=0),
+        best=np.stack(told, axis=2).swapaxes(0, 1) if own else best_shares(rewards, axis=0),
+    )
+
+
+def _split(view: View, crowd: Crowd, epsilon: float) -> View:
+    """The crowd's part of a view, with the averages over the population, which are the rest of it."""
+    n, population = len(crowd.users), crowd.population
+    start = 0 if population.users is crowd.users else n
+    place = {row.tobytes(): k for k, row in reversed(list(enumerate(population.users)))}
+
+    def of(users: FloatArray) -> View:
+        return _of_users(view, start + np.array([place[row.tobytes()] for row in users]))
+
+    averages = averages_of(of, population, epsilon=epsilon, n_worlds=view.n_worlds)
+    return replace(_of_users(view, np.arange(n)), averages=averages)
+
+
+def _of_users(view: View, some: np.ndarray) -> View:
+    return replace(
+        view,
+        chances=view.chances[:, some],
+        rewards=view.rewards[:, some],
+        prior_rewards=view.prior_rewards[some],
+        best=view.best[:, some],
     )
 
 
@@ -91,8 +155,8 @@ def _padded(rows: list[Rows], n_arms: int) -> Rows:
 
 def _watched(
     market: Market, maker: PolicyMaker, users: FloatArray, horizon: int, seed: np.random.SeedSequence
-) -> Iterator[tuple[str, FloatArray, Sums | Rows]]:
-    """One world: the names of what is looked at, probabilities of the users (U, K), and the data by then."""
+) -> Iterator[tuple[str, FloatArray, Sums | Rows, FloatArray | None]]:
+    """One world: what is looked at, probabilities of the users (U, K), the data by then, the policy's best (U, K)."""
     world = World(market, seed)
     policy = maker(market, int(seed.generate_state(1)[0]))
     history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
@@ -102,7 +166,8 @@ def _watched(
     while True:
         name = _name(policy, done, market)
         if name != last:
-            yield name, _checked(policy.recommend_proba(users)), _acted_on(policy, history)
+            best = _best(policy, users) if isinstance(policy, Rcb) else None
+            yield name, _checked(policy.recommend_proba(users)), _acted_on(policy, history), best
             last = name
         next_look = 1 << (done + 1).bit_length()
         end = horizon if isinstance(policy, Rcb) else next_look - 1
@@ -116,6 +181,13 @@ def _watched(
         if isinstance(policy, Learner) and learns_late and not policy.n_waiting:
             history.join(waiting)
             waiting = History(market.n_arms, market.n_features, keep_rows=history.keeps_rows)
+
+
+def _best(policy: Rcb, users: FloatArray) -> FloatArray:
+    """Shares of the arms that the platform takes for the best of each user now, (U, K)."""
+    stage = policy.cold if policy.exploitation is None else policy.exploitation
+    decide = stage.decide_now if isinstance(stage, ColdStart) else stage.decide
+    return best_shares(decide(users, np.ascontiguousarray(users.T), np.zeros((len(users), 2))).scores, axis=0).T
 
 
 def _serve(

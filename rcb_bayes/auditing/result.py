@@ -8,7 +8,7 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
-from rcb_bayes.auditing.view import Asked, Crowd, View
+from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
 from rcb_bayes.margins import NOTIONS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Kind = Literal["ex ante", "realised"]
 FIGURES = ("margins", "matrix", "compliance")
 _POWER = 1.6449  # of 95 %
+_MOST_NOT_VOUCHED = 0.01  # of the posteriors that a verdict rests on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,14 +34,16 @@ class Audit:
     verdict : "pass" only if every cell's lower bound holds, "fail" if some upper bound does not
     margins : Dataset, dims (stage, user, arm, rival): ``estimate``, the conditional margin E[m_i - m_j | i recommended]
         (under ``proof`` that times its probability), with ``mcse``, ``lower``, ``upper``; ``mass``, how often the arm
-        is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell. Under ``definition``
-        there is no dim ``user``
+        is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell; of every stage
+        ``share``, how many runs get there before the horizon. Under ``definition`` there is no dim ``user``
     by_notion : the same under each of the three notions
     compliance : Dataset over epsilon: ``share`` of users all of whose margins are at or above -epsilon, at every stage,
         with its error over users, and bounds: ``share_lower`` counts users whose lower bounds are that high
     users : (user, feature), the users of the crowd; the worst users of each stage, added to it, are not among them
     kind : "ex ante", what users expect before the mechanism runs; "realised" for a log, what one run came to
     n_worlds : a stage; ``n_random`` : users drawn at random
+    n_posteriors, n_not_vouched : behind the margins, and those of them that no engine vouches for: with more than 1 %
+        of them no verdict stands, and ``verdict`` is "inconclusive"
     notes : what was left out, and why
 
     A statement about the users of the panel: the first ``n_random`` are drawn at random, the others are the worst of
@@ -70,6 +73,8 @@ class Audit:
     seed: int
     belief: str = ""
     kind: Kind = "ex ante"
+    n_posteriors: int = 0
+    n_not_vouched: int = 0
     notes: tuple[str, ...] = ()
 
     @property
@@ -90,7 +95,8 @@ class Audit:
     @property
     def verdicts(self) -> dict[Notion, Verdict]:
         """The verdict under each notion."""
-        return {notion: verdict_of(part) for notion, part in self.by_notion.items()}
+        sand = rests_on_sand(self.n_not_vouched, self.n_posteriors)
+        return {notion: "inconclusive" if sand else verdict_of(part) for notion, part in self.by_notion.items()}
 
     def worst(self, notion: str | None = None) -> "xr.Dataset":
         """Of every stage the cell that decides: the lowest among those with the worst verdict; dim (stage).
@@ -168,9 +174,10 @@ class Audit:
             )
         added = " (the rest the worst of many)" if self.margins.sizes.get("user", 0) > self.n_random > 0 else ""
         who = f"{self.n_random} users at random" if self.n_random else f"the {len(self.users)} users given"
+        sand = f"; {self.n_not_vouched:,} of {self.n_posteriors:,} posteriors behind it are not vouched for"
         return (
             f"{self.verdict}: {self.notion} notion, epsilon {self.epsilon:g}, {self.n_worlds:,} worlds a stage, "
-            f"{who}{added}"
+            f"{who}{added}{sand if self.n_not_vouched else ''}"
         )
 
     def _stage_lines(self) -> list[str]:
@@ -274,24 +281,40 @@ class Audit:
         }
 
 
-_SAVED = ("verdict", "notion", "epsilon", "n_worlds", "n_random", "level", "seed", "belief", "kind")
+_SAVED = (
+    "verdict",
+    "notion",
+    "epsilon",
+    "n_worlds",
+    "n_random",
+    "level",
+    "seed",
+    "belief",
+    "kind",
+    "n_posteriors",
+    "n_not_vouched",
+)
 
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def rests_on_sand(n_not_vouched: int, n_posteriors: int) -> bool:
+    """Whether too many posteriors are not vouched for, for a verdict to stand on them."""
+    return n_not_vouched > _MOST_NOT_VOUCHED * n_posteriors
+
+
 def as_audit(
     market: Market,
-    views: list[View],
-    crowd: Crowd,
+    looked: Looked,
     asked: Asked,
     *,
     kind: Kind = "ex ante",
     notes: tuple[str, ...] = (),
 ) -> Audit:
-    """Views, judged."""
-    found = margins_under(market, views, crowd, asked)
+    """Views, judged. What rests on posteriors that nobody vouches for is inconclusive at best."""
+    found = margins_under(market, looked.views, asked)
     for notion, part in found.items():
         part.attrs = {
             "notion": notion,
@@ -302,8 +325,10 @@ def as_audit(
             "belief": market.prior.name,
             "version": __version__,
         }
+    crowd = looked.crowd
+    sand = rests_on_sand(looked.n_not_vouched, looked.n_posteriors)
     return Audit(
-        verdict=verdict_of(found[asked.notion]),
+        verdict="inconclusive" if sand else verdict_of(found[asked.notion]),
         notion=asked.notion,
         epsilon=asked.epsilon,
         by_notion=found,
@@ -315,5 +340,7 @@ def as_audit(
         seed=asked.seed,
         belief=market.prior.name,
         kind=kind,
-        notes=notes,
+        n_posteriors=looked.n_posteriors,
+        n_not_vouched=looked.n_not_vouched,
+        notes=(*looked.notes, *notes),
     )

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from rcb_bayes.auditing.judging import margins_under, verdict_of
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
-from rcb_bayes.auditing.result import Audit, as_audit
-from rcb_bayes.auditing.view import Asked
+from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
+from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploiting
+from rcb_bayes.exploit import Exploiting, paper_error
 from rcb_bayes.margins import MIN_WORLDS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import Oracle
@@ -74,8 +74,9 @@ def audit(
     Applicability
     -------------
     Plans with Gaussian rewards, the relative clock and posterior means are audited in all worlds side by side, others
-    world by world, which takes longer. Stages that fewer than 1 % of cold starts pass are not looked at. Where prior
-    variances grow (``inflation``), users' do, too: each epoch is judged in worlds of the prior as loose as it is then.
+    world by world, which takes longer. Looked at is what runs get to before the horizon: a stage or epoch that fewer
+    than 1 % of them reach is left out, and ``share`` of the margins tells how many reach the others. Where prior
+    variances grow (``inflation``), users' do, too: each epoch is judged in worlds of the prior as it is by then.
 
     Examples
     --------
@@ -130,8 +131,9 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
         _as_asked(market, plan, n_worlds=n_worlds, notion=None, epsilon=None, n_users=100, users=None, level=0.05),
         seed=seed,
     )
-    crowd, views = plan_views(market, plan, asked, horizon=horizon, options=options)
-    return verdict_of(margins_under(market, views, crowd, asked, notions=(plan.notion,))[plan.notion])
+    looked = plan_views(market, plan, asked, horizon=horizon, options=options)
+    verdict = verdict_of(margins_under(market, looked.views, asked, notions=(plan.notion,))[plan.notion])
+    return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
 
 
 def _once(
@@ -144,25 +146,28 @@ def _once(
     options: Exploiting,
 ) -> Audit:
     if isinstance(plan, Plan):
-        if market.noise.is_gaussian and options.clock == "relative" and oracle is None:
-            crowd, views = plan_views(market, plan, asked, horizon=horizon, options=options)
-            return as_audit(market, views, crowd, asked, notes=_other_market(market, plan))
-        if options.inflation != "none":
-            raise RcbError(
-                "Growing prior variances are audited with Gaussian rewards, the relative clock and posterior means. "
-                "Use inflation='none'."
-            )
-        run = plan
-        crowd, views, rare = policy_views(
-            market, lambda own, seed: Rcb(own, run, oracle=oracle, options=options), asked, horizon=horizon
-        )
+        looked = _looked_at_plan(market, plan, asked, horizon=horizon, oracle=oracle, options=options)
     else:
-        crowd, views, rare = policy_views(market, plan, asked, horizon=horizon)
-    if not views:
+        looked = policy_views(market, plan, asked, horizon=horizon)
+    if not looked.views:
         raise RcbError(f"No stage is passed in {MIN_WORLDS} worlds. Ask for more worlds than {asked.n_worlds}.")
-    notes = (f"too few worlds to judge: {', '.join(rare)}",) if rare else ()
-    notes = (*notes, *_other_market(market, plan)) if isinstance(plan, Plan) else notes
-    return as_audit(market, views, crowd, asked, notes=notes)
+    return as_audit(market, looked, asked, notes=_other_market(market, plan) if isinstance(plan, Plan) else ())
+
+
+def _looked_at_plan(
+    market: Market, plan: Plan, asked: Asked, *, horizon: int, oracle: Oracle | None, options: Exploiting
+) -> Looked:
+    """A plan, in all worlds side by side where that can be, else world by world."""
+    if market.noise.is_gaussian and options.clock == "relative" and oracle is None:
+        return plan_views(market, plan, asked, horizon=horizon, options=options)
+    if options.inflation != "none":
+        raise RcbError(
+            "Growing prior variances are audited with Gaussian rewards, the relative clock and posterior means. "
+            "Use inflation='none'."
+        )
+    return policy_views(
+        market, lambda own, seed: Rcb(own, plan, oracle=oracle, options=options), asked, horizon=horizon
+    )
 
 
 def _as_asked(
@@ -212,6 +217,8 @@ def as_users(market: Market, users: ArrayLike) -> FloatArray:
 
 def _check(market: Market, plan: Plan, options: Exploiting) -> None:
     check_plan(market, plan)
+    if options.spread == "paper":
+        paper_error(market, 1)  # refused here, before anything is drawn
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
 

@@ -1,4 +1,4 @@
-"""The worst users, looked for in worlds of their own: those of a panel first, then by climbing down from them."""
+"""The users for whom a stage stands worst, looked for in worlds of their own."""
 
 from collections.abc import Callable
 
@@ -8,40 +8,19 @@ from rcb_bayes.auditing.view import Asked, View, cell_terms
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.search import worst_users
 
 SEARCH_WORLDS = 300
-_N_WORST = 20
 _CHUNK_USERS = 25
-_STEPS = (0.3, 0.1, 0.03)  # of the way towards another user
 _UNSEEN = 4.0
-_TRIES = 6  # of each of the worst, at each step
 
 ViewOf = Callable[[FloatArray, slice], View]
 """A stage as users (U, d) see it in some of the worlds."""
 
 
-def worst_users(view_of: ViewOf, market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> FloatArray:
-    """Users whose constraint is the furthest below, or the least above, in units of its error; (n, d).
-
-    Where the panel is a sample, each of the worst is moved towards others as long as that makes her worse, within the
-    support: a population that can be moved in has ``project``.
-    """
-    scores = _scores(view_of, panel.users, asked)
-    order = np.argsort(scores)[:_N_WORST]
-    users, scores = panel.users[order].copy(), scores[order]
-    project = getattr(market.covariates, "project", None)
-    if panel.is_exact or project is None:
-        return users
-    for step in _STEPS:
-        others = panel.users[rng.integers(panel.n_users, size=(_TRIES, len(users)))]
-        size = step * rng.choice([-1.0, 1.0], size=(_TRIES, len(users), 1))
-        moved = project((users + size * (others - users)).reshape(-1, users.shape[1]))
-        found = _scores(view_of, moved, asked).reshape(_TRIES, len(users))
-        best = found.argmin(axis=0)
-        lower = found.min(axis=0) < scores
-        users[lower] = moved.reshape(_TRIES, *users.shape)[best, np.arange(len(users))][lower]
-        scores = np.minimum(scores, found.min(axis=0))
-    return users
+def worst_in(view_of: ViewOf, market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> FloatArray:
+    """Users whose constraint is the furthest below, or the least above, in units of its error; (n, d)."""
+    return worst_users(lambda users: _scores(view_of, users, asked), market.covariates, panel, rng=rng)[0]
 
 
 def _scores(view_of: ViewOf, users: FloatArray, asked: Asked) -> FloatArray:

@@ -9,6 +9,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel, expected_rewards
 from rcb_bayes.schema import FloatArray
 
+_BY_PRODUCT_USERS = 256
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -33,6 +35,8 @@ class View:
     rewards : what users expect of it, m_j(x), (K, U, W)
     prior_rewards : what they expected before any data, (U, K), the mean of ``rewards`` over worlds
     best : shares of the arms that the platform takes for the best, (K, U, W)
+    share : of runs that get here before the horizon
+    averages : the linear form of ``definition``, averaged over the population; None where nobody asks for it
     """
 
     name: str
@@ -40,6 +44,8 @@ class View:
     rewards: FloatArray
     prior_rewards: FloatArray
     best: FloatArray
+    share: float = 1.0
+    averages: "Averages | None" = None
 
     @property
     def n_worlds(self) -> int:
@@ -53,8 +59,44 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Averages:
+    """What ``definition`` needs of a stage, averaged over users with their weights; K arms, K rivals.
+
+    Attributes
+    ----------
+    values : the linear form in every world, (W, K, K)
+    varying : its part that depends on the world, (W, K, K)
+    chances : how often each arm is recommended, (W, K)
+    user_values, user_chances : of every user, averaged over worlds, (U, K, K) and (U, K)
+    fixed_error : of what is the same in all worlds and averaged over users of its own, (K, K)
+    is_exact : whether the users are all there are
+    n_events : worlds in which some user has the arm as her best, (K,)
+    least : the lowest m_i - m_j of any user in any world in which she is recommended i, (K, K)
+    """
+
+    values: FloatArray
+    varying: FloatArray
+    chances: FloatArray
+    user_values: FloatArray
+    user_chances: FloatArray
+    fixed_error: FloatArray
+    is_exact: bool
+    n_events: np.ndarray
+    least: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Population:
+    """Users (U, d) with weights (U,) that sum to 1; ``is_exact`` where they are all there are, not a sample."""
+
+    users: FloatArray
+    weights: FloatArray
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crowd:
-    """The first users of every view: those by whom averages over the population are taken.
+    """The first users of every view, judged one by one; ``population`` are those by whom averages are taken.
 
     ``weights`` (U,) sum to 1; ``is_exact`` where they are all the users there are, rather than a sample.
     """
@@ -62,6 +104,18 @@ class Crowd:
     users: FloatArray
     weights: FloatArray
     is_exact: bool
+    population: Population
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Looked:
+    """All that an audit looks at: users, stages, what was left out, and how many posteriors nobody vouches for."""
+
+    crowd: Crowd
+    views: list[View]
+    notes: tuple[str, ...]
+    n_posteriors: int
+    n_not_vouched: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,11 +139,25 @@ def make_crowd(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd
     """Users as they come, drawn from the panel; all of them where the panel is a short table; or those given."""
     if asked.users is not None:
         n = len(asked.users)
-        return Crowd(users=asked.users, weights=np.full(n, 1.0 / n), is_exact=False)
+        return _crowd(asked.users, np.full(n, 1.0 / n), is_exact=False)
     if panel.is_exact and panel.n_users <= asked.n_users:
-        return Crowd(users=panel.users, weights=panel.weights, is_exact=True)
+        return _crowd(panel.users, panel.weights, is_exact=True)
     some = rng.choice(panel.n_users, size=asked.n_users, p=panel.weights)
-    return Crowd(users=panel.users[some], weights=np.full(asked.n_users, 1.0 / asked.n_users), is_exact=False)
+    equal = np.full(asked.n_users, 1.0 / asked.n_users)
+    return _crowd(panel.users[some], equal, is_exact=False, population=_population(panel, asked, rng=rng))
+
+
+def _crowd(users: FloatArray, weights: FloatArray, *, is_exact: bool, population: Population | None = None) -> Crowd:
+    same = Population(users=users, weights=weights, is_exact=is_exact)
+    return Crowd(users=users, weights=weights, is_exact=is_exact, population=population or same)
+
+
+def _population(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Population:
+    """The whole panel where ``definition`` is asked for, else some of it: then its averages are a by-product."""
+    if asked.notion == "definition":
+        return Population(users=panel.users, weights=panel.weights, is_exact=panel.is_exact)
+    some, weights = panel.some(_BY_PRODUCT_USERS, rng=rng)
+    return Population(users=panel.users[some], weights=weights, is_exact=panel.is_exact and len(some) == panel.n_users)
 
 
 def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:

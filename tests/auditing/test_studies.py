@@ -1,5 +1,6 @@
 """Is an audit right, sharp and honest? Brute force, coverage, power, thin mass, variance."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,9 +10,10 @@ from scipy.stats import binom
 
 import rcb_bayes as rcb
 from rcb_bayes import Audit, Market, Plan, Prior
+from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
-from rcb_bayes.auditing.view import Asked, Crowd, View, cell_terms
+from rcb_bayes.auditing.view import Asked, Population, View, cell_terms
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.margins import Notion
 from tests.auditing import plain
@@ -114,13 +116,16 @@ def stage_views(seeds: range, *, n_worlds: int, rate: float, gap: float) -> list
         rewards = np.stack([first, np.full(n_worlds, -gap)])[:, None, :]  # (K, 1, W)
         organic = (rewards == rewards.max(axis=0)).astype(float)
         chances = rate * np.array([0.0, 1.0])[:, None, None] + (1 - rate) * organic
-        views.append(
-            View(name="stage", chances=chances, rewards=rewards, prior_rewards=np.array([[0.0, -gap]]), best=organic)
-        )
+        view = View(name="stage", chances=chances, rewards=rewards, prior_rewards=np.array([[0.0, -gap]]), best=organic)
+        views.append(averaged(view))
     return views
 
 
-CROWD = Crowd(users=np.ones((1, 1)), weights=np.ones(1), is_exact=True)
+def averaged(view: View) -> View:
+    """The view of a single user, who is the whole population, with what ``definition`` needs of it."""
+    everybody = Population(users=np.ones((1, 1)), weights=np.ones(1), is_exact=True)
+    found = averages_of(lambda users: view, everybody, epsilon=EPSILON, n_worlds=view.n_worlds)
+    return replace(view, averages=found)
 
 
 def asked(notion: Notion, *, n_worlds: int, level: float = 0.05) -> Asked:
@@ -130,7 +135,7 @@ def asked(notion: Notion, *, n_worlds: int, level: float = 0.05) -> Asked:
 def judged(own: Market, view: View, notion: Notion) -> xr.Dataset:
     """The stage's margins under one notion."""
     question = asked(notion, n_worlds=view.n_worlds)
-    return margins_under(own, [view], CROWD, question, notions=(notion,))[notion].isel(stage=0)
+    return margins_under(own, [view], question, notions=(notion,))[notion].isel(stage=0)
 
 
 def true_margins(rate: float, gap: float) -> dict[tuple[int, int], tuple[float, float]]:
@@ -221,7 +226,7 @@ def test_a_margin_off_by_02_is_decided_at_the_advertised_number_of_worlds():
     at = rate_with_margin(-EPSILON, gap)
     pilot = stage_views(range(1), n_worlds=1000, rate=at, gap=gap)[0]
     question = asked("user", n_worlds=1000)
-    needed = advertised(margins_under(market((0.0, -gap)), [pilot], CROWD, question, notions=("user",))["user"])
+    needed = advertised(margins_under(market((0.0, -gap)), [pilot], question, notions=("user",))["user"])
     assert verdicts(rate_with_margin(-EPSILON - 0.02, gap), gap, n_worlds=needed, n_seeds=100)["fail"] > 0.85
     assert verdicts(rate_with_margin(-EPSILON + 0.02, gap), gap, n_worlds=needed, n_seeds=100)["pass"] > 0.85
     on_the_line = verdicts(at, gap, n_worlds=needed, n_seeds=100)
@@ -313,8 +318,8 @@ def test_terms_are_those_of_the_views():
     own = market((0.3, 0.1))
     plan = rcb.calibrate(own, n_per_arm=N, n_worlds=300, guard=False, seed=1)
     question = asked("user", n_worlds=200)
-    crowd, views = plan_views(own, plan, question, horizon=30, options=Exploiting())
-    found = margins_under(own, views, crowd, question)["user"]
+    views = plan_views(own, plan, question, horizon=30, options=Exploiting()).views
+    found = margins_under(own, views, question)["user"]
     for k, view in enumerate(views):
         terms = cell_terms(view, 0, epsilon=EPSILON, notion="user")[:, 0, 1]
         cell = found.isel(stage=k, user=0, arm=0, rival=1)

@@ -39,9 +39,9 @@ def gains(sigma: float, *, n_worlds: int) -> list[float]:
     """Plain error over the audit's, of users who are explored and not free."""
     market, plan = setting(sigma)
     asked = Asked(notion="user", epsilon=plan.epsilon, n_worlds=n_worlds, n_users=200, level=0.05, seed=2)
-    crowd, views = plan_views(market, plan, asked, horizon=1, options=Exploiting())
-    view = next(view for view in views if view.name == "arm_0")
-    margins = margins_under(market, [view], crowd, asked, notions=("user",))["user"].isel(stage=0)
+    looked = plan_views(market, plan, asked, horizon=10 * N_PER_ARM, options=Exploiting())
+    crowd, view = looked.crowd, next(view for view in looked.views if view.name == "arm_0")
+    margins = margins_under(market, [view], asked, notions=("user",))["user"].isel(stage=0)
     rng = np.random.default_rng(3)
     found = []
     for user in range(len(crowd.users)):
