@@ -139,6 +139,11 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
     RcbError
         A plan that is not feasible, the global clock, whose epochs are not simulated side by side.
 
+    Applicability
+    -------------
+    A guard cuts what is not the platform's best arm. Where the platform acts on less than users reckon with
+    (``feed="last"``), its best arm itself may not be theirs, which no guard mends: audit what you run.
+
     Examples
     --------
     With ``market`` and ``plan`` as in ``calibrate``:

@@ -210,5 +210,5 @@ def _largest_cuts(moments: _Moments, *, fixed: float, slack: float) -> FloatArra
     with np.errstate(divide="ignore", invalid="ignore"):
         roots = np.stack([turned / a, free / turned])
     roots = np.where((roots >= 0.0) & (roots <= 1.0), roots, np.inf).min(axis=0)
-    cut[cells] = np.where((bound(0.0) >= 0.0) & np.isfinite(roots), roots, 0.0)
+    cut[cells] = np.where((bound(0.0) >= 0.0) & np.isfinite(roots), np.abs(roots), 0.0)  # no negative zeros
     return cut

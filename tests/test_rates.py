@@ -234,7 +234,5 @@ def test_the_crowd_s_rate_is_the_closed_form_of_averages():
     each = largest_rate(explored, organic.mean(axis=0))
     assert rate == each.min()
     assert cell == each.argmin() == 2
-    careful, _ = crowd_rate(
-        explored, np.full(4, 0.01), organic, organic_error=np.zeros(4), critical=3.0, slack=0.1
-    )
+    careful, _ = crowd_rate(explored, np.full(4, 0.01), organic, organic_error=np.zeros(4), critical=3.0, slack=0.1)
     assert careful < rate
