@@ -188,8 +188,8 @@ class Stage:
     """A stage in the worlds that were in it before the horizon, as the watched users see it.
 
     p and mu are (W, U, K): recommendation probabilities and true mean rewards. mass (W, K) and gap (W, K, K) are
-    averages over all users, of p_i and of p_i (mu_i - mu_j). ``entered`` and ``left`` are rounds already over, so that
-    the stage holds rounds entered + 1 to left.
+    averages over all users, of p_i and of p_i (mu_i - mu_j); loss (W,) is the regret of a round. ``entered`` and
+    ``left`` are rounds already over, so that the stage holds rounds entered + 1 to left.
     """
 
     world: Array
@@ -197,6 +197,7 @@ class Stage:
     mu: Array
     mass: Array
     gap: Array
+    loss: Array
     entered: Array
     left: Array
     batch: Array
@@ -215,23 +216,35 @@ class Outcome:
     cold_start: Array
     n_worlds: int
 
+    def share(self, name) -> float:
+        """Of the worlds that were in a stage before the horizon."""
+        return self.stages[name].n_worlds / self.n_worlds if name in self.stages else 0.0
+
+    def regret(self) -> tuple[float, float]:
+        """Expected regret up to the horizon (or the last epoch), and its error."""
+        total = np.zeros(self.n_worlds)
+        for stage in self.stages.values():
+            total[stage.world] += (stage.left - stage.entered) * stage.loss
+        return float(total.mean()), float(total.std(ddof=1) / np.sqrt(self.n_worlds))
+
 
 def _view(probabilities, truth, users: Users, watched: Array, **more) -> Stage:
     """A stage from functions of users: probabilities(rows, at) -> (W, U, K), truth (W, K, d)."""
     p = probabilities(watched, False)
     mu = np.einsum("ud,wkd->wuk", watched, truth)
-    mass, gap = _averages(probabilities, truth, users)
-    return Stage(p=p, mu=mu, mass=mass, gap=gap, **more)
+    mass, gap, loss = _averages(probabilities, truth, users)
+    return Stage(p=p, mu=mu, mass=mass, gap=gap, loss=loss, **more)
 
 
-def _averages(probabilities, truth: Array, users: Users) -> tuple[Array, Array]:
-    """E_x p_i (W, K) and E_x p_i (mu_i - mu_j) (W, K, K), with the shares of the table."""
+def _averages(probabilities, truth: Array, users: Users) -> tuple[Array, Array, Array]:
+    """E_x p_i (W, K), E_x p_i (mu_i - mu_j) (W, K, K) and E_x regret (W,), with the shares of the table."""
     n_arms = truth.shape[1]
     p = probabilities(users.rows, True) * users.shares[:, None]
     moved = np.einsum("wuk,ud->wkd", p, users.rows)  # E p_k x
     own = np.einsum("wid,wjd->wij", moved, truth)  # E p_i mu_j
-    gap = own[:, np.arange(n_arms), np.arange(n_arms)][:, :, None] - own
-    return p.sum(axis=1), gap
+    kept = own[:, np.arange(n_arms), np.arange(n_arms)]  # E p_i mu_i
+    best = np.einsum("ud,wkd->wuk", users.rows, truth).max(axis=-1) @ users.shares
+    return p.sum(axis=1), kept[:, :, None] - own, best - kept.sum(axis=1)
 
 
 # --- worlds side by side ---------------------------------------------------------------------------------------------
