@@ -141,7 +141,7 @@ def compared(
             for user, arm, rival in np.ndindex(n_users, len(plan.arms), len(plan.arms)):
                 at = (arm, rival) if notion == "definition" else (user, arm, rival)
                 cell = {"arm": arm, "rival": rival} | ({} if notion == "definition" else {"user": user})
-                mass = float(expected.mass[at[:-1] + (0,)])
+                mass = float(expected.mass[(*at[:-1], 0)])
                 if arm == rival or mass < least_mass or n_with(stage, notion, at) < least_worlds:
                     continue
                 value = part.isel(cell)
