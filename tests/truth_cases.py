@@ -69,7 +69,9 @@ def grid() -> dict[str, Case]:
         rows=_FOUR_TYPES,
     )
     signed = [[1.0, -0.5, 0.2], [-0.3, 0.8, 0.0], [0.0, -0.5, -0.9], [0.6, 0.6, 0.6], [-1.0, 0.0, 0.3]]
-    believes = dict(platform_mean=((0.3, 0.2, 0.0), (0.2, 0.2, 0.2), (0.1, 0.0, 0.2)), platform_variance=(0.1, 0.1, 0.1))
+    believes = dict(
+        platform_mean=((0.3, 0.2, 0.0), (0.2, 0.2, 0.2), (0.1, 0.0, 0.2)), platform_variance=(0.1, 0.1, 0.1)
+    )
     narrow = dict(platform_mean=different["mean"], platform_variance=(0.005, 0.4, 0.02))
     even = [0.25] * 4
     rare = [0.6, 0.3, 0.09, 0.01]
