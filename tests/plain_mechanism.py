@@ -111,7 +111,8 @@ class Scenario:
 
     ``platform`` is what the platform believes, where it differs from the users' ``belief`` (of which worlds are drawn).
     ``multiple`` times gamma; ``feed_last`` gives the oracle the last epoch alone, the cold start being the one before
-    the first.
+    the first. The prediction error behind gamma is averaged over the kernel of the last epoch: as the paper has it, or
+    as it was played, cut by the guard (``spread_guarded``).
     """
 
     belief: Belief
@@ -125,6 +126,7 @@ class Scenario:
     multiple: float = 1.0
     platform: Belief | None = None
     feed_last: bool = False
+    spread_guarded: bool = False
 
     @property
     def n_arms(self) -> int:
@@ -446,8 +448,10 @@ def _exploitation(scenario: Scenario, state: _State, done: Array, users: Users, 
         )
         if epoch + 1 == scenario.n_epochs:
             break
-        last = here(users.rows, True)
-        more_xx, more_xy = _epoch_data(truth[worlds], last, users, length, scenario.sigma, rng)
+        played = last = here(users.rows, True)
+        if not scenario.spread_guarded:
+            last = kernel(np.einsum("ud,wkd->wuk", users.rows, means), gamma[worlds], None)
+        more_xx, more_xy = _epoch_data(truth[worlds], played, users, length, scenario.sigma, rng)
         if scenario.feed_last:
             xx[worlds], xy[worlds] = more_xx, more_xy
         else:
@@ -593,14 +597,16 @@ def run_one_world(scenario: Scenario, rng: np.random.Generator) -> list[tuple]:
         spread = scenario.multiple * 4.0 * np.sqrt(k / _prediction_error(covariance, last, users)[0])
         gamma = max(gamma, float(spread))
         factors = None if scenario.guard is None else scenario.guard(users.rows, epoch)
-        last = kernel((users.rows @ mean[0].T)[None], np.array([gamma]), factors)
+        scores = (users.rows @ mean[0].T)[None]
+        played = kernel(scores, np.array([gamma]), factors)
+        last = played if scenario.spread_guarded else kernel(scores, np.array([gamma]), None)
         if scenario.feed_last:
             xx[:], xy[:] = 0.0, 0.0
         for _ in range(k * n * 2**epoch):
             if len(rounds) >= scenario.horizon:
                 break
             who = int(rng.choice(len(users.rows), p=users.shares))
-            arm = int(_pick(last[0, who], rng))
+            arm = int(_pick(played[0, who], rng))
             observe(users.rows[who], arm)
             rounds.append((f"epoch {epoch}", who, arm, truth @ users.rows[who]))
     return rounds
