@@ -89,6 +89,6 @@ def grid() -> dict[str, Case]:
         Case(name="3 arms, ties", shares=rare, **(different | {"mean": np.zeros((3, 3))})),
         Case(name="4 arms, even", shares=even, **four),
         Case(name="4 arms, rare", shares=rare, **four),
-        Case(name="2 arms, sphere", mean=((0.4, 0.2), (0.1, 0.1)), variance=(0.05, 0.2), sigma=0.4),
+        Case(name="2 arms, sphere", mean=((0.4, 0.2), (0.1, 0.1)), variance=(0.05, 0.2), sigma=0.4, sphere_size=512),
     ]
     return {case.name: case for case in cases}
