@@ -35,7 +35,8 @@ def as_plan(forward: Forward) -> Plan:
     explores = rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK
     course = _course(forward, rate=rate, rate_mcse=rate_mcse)
     length, length_mcse = course["expected_cold_start"], course["expected_cold_start_mcse"]
-    is_known = not length_mcse > _MOST_UNKNOWN * length  # infinite where it does not end
+    # One rate for all is published, and with it the length; rates of their own hang on who comes.
+    is_known = not (settings.personalised and length_mcse > _MOST_UNKNOWN * length)
     feasible = explores and broken <= _MOST_BROKEN and is_known
     reason = "" if feasible else _reason(forward, rate=rate, stuck=stuck, broken=broken)
     if explores and broken <= _MOST_BROKEN and not is_known:
