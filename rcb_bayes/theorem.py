@@ -30,7 +30,7 @@ _Z = 3.0
 class TheoremConstants:
     """What Theorem 1 asks for: N samples per arm, one exploration in L rounds, exploitation from epoch m0 on.
 
-    How long it takes to collect them is simulated (``cold_start_rounds``); the proof counts at most N(1 + (K - 1)L)
+    How long it takes to collect them is simulated (``cold_start_rounds``); the proof counts N(1 + (K - 1)L)
     rounds, as if arms filled up one after the other.
     """
 
