@@ -80,12 +80,12 @@ if TYPE_CHECKING:
     from rcb_bayes.prior import gallery as gallery
     from rcb_bayes.prior import load_prior as load_prior
     from rcb_bayes.recommender import Recommender as Recommender
+    from rcb_bayes.regret import RegretBound as RegretBound
+    from rcb_bayes.regret import regret_bound as regret_bound
     from rcb_bayes.reporting import Report as Report
     from rcb_bayes.reporting import ReportSizes as ReportSizes
     from rcb_bayes.reporting import report as report
     from rcb_bayes.simulation import simulate as simulate
-    from rcb_bayes.theorem import RegretBound as RegretBound
-    from rcb_bayes.theorem import regret_bound as regret_bound
     from rcb_bayes.theorem import theorem_plan as theorem_plan
     from rcb_bayes.tradeoffs import tradeoff as tradeoff
     from rcb_bayes.warfarin import WarfarinResult as WarfarinResult
@@ -127,7 +127,7 @@ _HOMES = {
     "Rcb": "policies",
     "RcbError": "errors",
     "Recommender": "recommender",
-    "RegretBound": "theorem",
+    "RegretBound": "regret",
     "RepeatedHiddenExploration": "baselines",
     "Report": "reporting",
     "ReportSizes": "reporting",
@@ -170,7 +170,7 @@ _HOMES = {
     "plot_samples": "plots",
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
-    "regret_bound": "theorem",
+    "regret_bound": "regret",
     "report": "reporting",
     "run_warfarin": "warfarin",
     "reproduce": "experiments",

@@ -1,17 +1,14 @@
-r"""A plan with N and the rate as given: what practitioners do, and what an audit can then judge.
-
-.. math:: E[T_0] = N (1 + (K - 1) L), \qquad L = 1/q
-
-counts one phase of the most popular arm and K - 1 phases at rate q, as the theorem does.
-"""
+"""A plan with N and the rate as given: what practitioners do, and what an audit can then judge."""
 
 import math
+from dataclasses import replace
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
+from rcb_bayes.saturation import cold_start_rounds
 from rcb_bayes.schema import as_count, is_number
 
 
@@ -22,6 +19,7 @@ def fixed_plan(
     exploration_rate: float = 0.5,
     epsilon: float = 0.05,
     notion: str = "user",
+    seed: int = 0,
 ) -> Plan:
     """A plan with this many samples of every arm and this rate for all users.
 
@@ -30,6 +28,7 @@ def fixed_plan(
     n_per_arm : N, samples of each arm in the cold start
     exploration_rate : q, how often users are explored once an arm is saturated; above 0, at most 1
     epsilon, notion : what an audit of the plan is to judge by, unless it is told otherwise
+    seed : of the simulated cold starts, whose length is all that is computed
 
     Raises
     ------
@@ -38,18 +37,32 @@ def fixed_plan(
 
     Applicability
     -------------
-    Nothing was computed: whether users follow is for ``audit`` to say. There is no guard in exploitation.
+    Whether users follow is for ``audit`` to say. There is no guard in exploitation.
 
     Examples
     --------
     With ``market`` as in ``calibrate``:
 
     >>> plan = rcb.fixed_plan(market, n_per_arm=10, exploration_rate=0.5)
-    >>> plan.exploration_rate, plan.expected_cold_start
-    (0.5, 30.0)
+    >>> plan.exploration_rate, round(plan.expected_cold_start)
+    (0.5, 29)
     >>> rcb.audit(market, plan, horizon=50, n_worlds=200, n_users=20).verdict
     'fail'
     """
+    plan = given_plan(market, n_per_arm=n_per_arm, exploration_rate=exploration_rate, epsilon=epsilon, notion=notion)
+    length = cold_start_rounds(
+        market,
+        n_per_arm=plan.n_per_arm,
+        exploration_rate=plan.exploration_rate,
+        seed=as_count(seed, name="seed", least=0),
+    )
+    return replace(plan, expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse, seed=seed)
+
+
+def given_plan(
+    market: Market, *, n_per_arm: int, exploration_rate: float, epsilon: float = 0.05, notion: str = "user"
+) -> Plan:
+    """The same without the length of its cold start, for policies that are made by the thousand."""
     n = as_count(n_per_arm, name="n_per_arm", least=1)
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
@@ -70,8 +83,8 @@ def fixed_plan(
         tau_mcse=math.nan,
         rho=math.nan,
         rho_mcse=math.nan,
-        expected_cold_start=n * (1.0 + (market.n_arms - 1) * inverse),
-        expected_cold_start_mcse=0.0,
+        expected_cold_start=math.nan,
+        expected_cold_start_mcse=math.nan,
         feasible=True,
         reason="",
         nearest_epsilon=None,

@@ -165,6 +165,7 @@ class Plan:
     made_for : belief, users and rewards in words
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
+    first_epoch, guarantee_probability : of a theorem's plan, m_0, and rho rho*, with which the theorem speaks at all
     known : users whose expectations are known, where rewards are not linear in beta
     alike : classes of arms with one and the same law: stages that differ only by which of them is saturated are one
 
@@ -220,6 +221,7 @@ class Plan:
     expected_regret: float = math.nan
     expected_regret_mcse: float = math.nan
     first_epoch: int | None = None
+    guarantee_probability: float = math.nan
     belief: str = ""
     made_for: str = ""
     engine: str = ""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.choice import promotion_shares
+from rcb_bayes.choice import TIE, best_shares, promotion_shares
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.panel import Panel, make_panel
@@ -193,3 +193,112 @@ def _race(needed: np.ndarray, shares: FloatArray, *, rng: np.random.Generator) -
     taken = rng.binomial(needed - 1, first / full_at)
     np.put_along_axis(taken, full[:, None], np.take_along_axis(needed, full[:, None], axis=1), axis=1)
     return taken, full
+
+
+# --- how long a cold start takes at one rate for all ------------------------------------------------------------------
+
+_N_REPLICATES = 10
+_FEWEST_USERS = 500
+_MOST_SHARES = 2e8  # promotion shares that may be computed: users, arms, stages and paths multiplied
+_MOST_SAMPLES = 2**40
+_MOST_ROUNDS = 1e15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ColdStartLength:
+    """How many rounds cold starts take, as simulated.
+
+    Attributes
+    ----------
+    rounds : of each of R cold starts in each of some replicates, (replicates, R)
+    mean, mcse : their average and its Monte Carlo error, which covers the users whom a panel stands for
+    """
+
+    rounds: FloatArray
+    mean: float
+    mcse: float
+
+    def share_within(self, horizon: int) -> tuple[float, float]:
+        """The share of cold starts that end within so many rounds, with its error."""
+        return _mean_of(np.asarray(self.rounds <= horizon, dtype=float), by_replicate=True)
+
+
+def cold_start_rounds(
+    market: Market, *, n_per_arm: int, exploration_rate: float, n_paths: int = 400, seed: int = 0
+) -> ColdStartLength:
+    """How long a cold start takes that explores all users at one rate once an arm is saturated.
+
+    Phases overlap, in the first one above all: users who differ, and arms that tie, fill several arms at once. So the
+    length is simulated, a few gamma variables for each stage whatever N is. Every replicate has a panel of users of its
+    own, and the error is the spread of the replicates; a table has all users, and the error is that of the paths.
+
+    Applicability
+    -------------
+    Any number of arms. Promotion goes by prior means (the platform's), and organic rounds are not counted.
+    """
+    n_each = max(2, n_paths // _N_REPLICATES)
+    draws = [np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(_N_REPLICATES)]
+    n_users = _panel_size(market, n_paths=n_paths)
+    panel = make_panel(market, n_users=n_users, rng=draws[0])
+    is_exact = panel.is_exact
+    lengths = []
+    for place, rng in enumerate(draws):
+        if place and not is_exact:
+            panel = make_panel(market, n_users=n_users, rng=rng)
+        lengths.append(_lengths(*_tastes(panel), n_per_arm=n_per_arm, rate=exploration_rate, n_paths=n_each, rng=rng))
+    rounds = np.stack(lengths)
+    mean, mcse = _mean_of(rounds, by_replicate=not is_exact)
+    return ColdStartLength(rounds=rounds, mean=mean, mcse=mcse)
+
+
+def _mean_of(values: FloatArray, *, by_replicate: bool) -> tuple[float, float]:
+    spread = values.mean(axis=1) if by_replicate else values
+    return float(values.mean()), float(spread.std(ddof=1) / np.sqrt(spread.size))
+
+
+def _panel_size(market: Market, *, n_paths: int) -> int:
+    """Users of a panel: fewer where there are very many arms, or expected rewards are averages over draws."""
+    if not (market.noise.is_gaussian or market.prior.law is not None):
+        return _FEWEST_USERS
+    return int(np.clip(_MOST_SHARES / (n_paths * market.n_arms**2), _FEWEST_USERS, _N_USERS))
+
+
+def _tastes(panel: Panel) -> tuple[FloatArray, FloatArray]:
+    """The orders in which users rank arms, ties included, as numbers that rise with liking (O, K), and their shares.
+
+    Promotion depends on nothing else, and there are fewer orders than users where arms tie.
+    """
+    order = panel.promoted_by.argsort(axis=1)
+    ranked = np.take_along_axis(panel.promoted_by, order, axis=1)
+    steps = np.diff(ranked, axis=1, prepend=ranked[:, :1]) > TIE * np.maximum(np.abs(ranked), 1.0)
+    ranks = np.empty_like(ranked)
+    np.put_along_axis(ranks, order, np.cumsum(steps, axis=1).astype(float), axis=1)
+    orders, place = np.unique(ranks, axis=0, return_inverse=True)
+    return orders, np.bincount(place.ravel(), weights=panel.weights)
+
+
+def _lengths(
+    orders: FloatArray, shares: FloatArray, *, n_per_arm: int, rate: float, n_paths: int, rng: np.random.Generator
+) -> FloatArray:
+    """Rounds of each path, (R,). Open arms are kept as a mask, which any number of arms fits into."""
+    n = min(int(n_per_arm), _MOST_SAMPLES)
+    n_arms = orders.shape[1]
+    needed = np.full((n_paths, n_arms), n, dtype=np.int64)
+    rounds = np.zeros(n_paths)
+    for level in range(n_arms):
+        masks, inverse = np.unique(needed > 0, axis=0, return_inverse=True)
+        for place, mask in enumerate(masks):
+            some, open_arms = np.flatnonzero(inverse.ravel() == place), np.flatnonzero(mask)
+            promoted = shares @ best_shares(orders[:, open_arms])
+            taken, _ = _race(needed[np.ix_(some, open_arms)], promoted, rng=rng)
+            needed[np.ix_(some, open_arms)] -= taken
+            rounds[some] += _waiting(taken.sum(axis=1), rate if level else 1.0, rng=rng)
+    # N beyond every number: by then the length is N times a constant.
+    return rounds * (float(n_per_arm) / n)
+
+
+def _waiting(n_samples: np.ndarray, chance: float, *, rng: np.random.Generator) -> FloatArray:
+    """Rounds until there are so many samples, each round bringing one with this chance (negative binomial)."""
+    others = rng.standard_gamma(n_samples) * (1.0 - chance) / chance
+    whole = rng.poisson(np.minimum(others, _MOST_ROUNDS))
+    return n_samples + np.where(others < _MOST_ROUNDS, whole, others)

@@ -1,4 +1,4 @@
-r"""Theorems 1 and 2 to the letter: how many samples per arm, how often to explore, and what regret that bounds.
+r"""Theorem 1 to the letter: how many samples per arm, and how often to explore.
 
 .. math::
 
@@ -6,43 +6,37 @@ r"""Theorems 1 and 2 to the letter: how many samples per arm, how often to explo
     L \ge 1 + \frac{\Delta - \epsilon}{\tau_0 \rho_0 + \epsilon}, \qquad
     m_0 = \lceil 2 + \log_2 N \rceil
 
-with :math:`\Delta = 1` in the theorem (the largest prior gap in its proof). With :math:`T_0` the length of the cold
-start the regret over T rounds is, with probability :math:`1 - \delta`, at most
-
-.. math:: T_0 + 151\, \sigma \sqrt{K d T} + \sqrt{8 (T - T_0) \log(2 / \delta)} .
-
-K regressions of their own make the oracle's error K d sigma^2/n rather than d sigma^2/n, so that the argument gives
-:math:`K \sqrt{d T}` in the place of :math:`\sqrt{K d T}`; both are returned.
+with :math:`\tau_0, \rho_0` of Assumption 1, :math:`\tau_*` of Assumption 2 and :math:`\Delta` the largest prior gap,
+which is 1 in the theorem and at most 1 in its proof. The theorem speaks with probability :math:`\rho_0 \rho_*`.
 """
 
 from dataclasses import dataclass
-from math import ceil, log, log2, sqrt
-
-import numpy as np
+from math import ceil, log2
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps import probability_error
+from rcb_bayes.limiting import LimitingGaps, TauRho, chance_of, largest_prior_gap, limiting_gaps, measured
 from rcb_bayes.market import Market
-from rcb_bayes.panel import expected_rewards
 from rcb_bayes.plan import Plan
-from rcb_bayes.schema import FloatArray, as_count, is_number
-from rcb_bayes.wording import figure
-from rcb_bayes.worlds import draw_worlds
+from rcb_bayes.saturation import ColdStartLength, cold_start_rounds
+from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.wording import figure, percent
 
 _BOUNDED_SIGMA = 0.5  # a reward in [0, 1] is sub-Gaussian with this constant
-_USERS_PER_WORLD = 16
 _Z = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheoremConstants:
-    """What Theorem 1 asks for: N samples per arm, one exploration in L rounds, exploitation from epoch m0 on."""
+    """What Theorem 1 asks for: N samples per arm, one exploration in L rounds, exploitation from epoch m0 on.
+
+    How long it takes to collect them is simulated (``cold_start_rounds``); the proof counts N(1 + (K - 1)L)
+    rounds, as if arms filled up one after the other.
+    """
 
     n_per_arm: int
     inverse_rate: float
     first_epoch: int
-    expected_cold_start: float
 
 
 def theorem_constants(
@@ -54,6 +48,7 @@ def theorem_constants(
     epsilon: float,
     tau: float,
     rho: float,
+    tau_star: float,
     prior_gap: float = 1.0,
     plus_one: bool = True,
 ) -> TheoremConstants:
@@ -64,7 +59,8 @@ def theorem_constants(
     n_arms, n_features, sigma : K, d and the noise's sd
     phi0 : smallest eigenvalue of E[xx']
     epsilon : incentive budget
-    tau, rho : the gap and its probability (the theorem's tau_P0, rho_P0; tau also serves as tau_P*)
+    tau, rho : the gap of Assumption 1 and its probability (tau_P0, rho_P0), which L depends on
+    tau_star : the gap of Assumption 2 (tau_P*), which N depends on
     prior_gap : Delta, 1 in the theorem
     plus_one : whether N has the theorem's "+ 1", which is not scaled by the noise and dominates where noise is small
 
@@ -75,89 +71,101 @@ def theorem_constants(
 
     Applicability
     -------------
-    Gaussian priors and bounded users. The expected length N + (K - 1) N L counts one saturation phase of the most
-    popular arm and K - 1 phases at rate 1/L, as the proof does.
+    Gaussian priors and bounded users.
     """
     n_arms = as_count(n_arms, name="n_arms", least=2)
     n_features = as_count(n_features, name="n_features", least=1)
-    _check_numbers(sigma=sigma, phi0=phi0, epsilon=epsilon, tau=tau, rho=rho, prior_gap=prior_gap)
+    numbers = {"sigma": sigma, "phi0": phi0, "epsilon": epsilon, "tau": tau, "rho": rho}
+    _check_numbers(**numbers, tau_star=tau_star, prior_gap=prior_gap)
     _check_denominators(phi0=phi0, epsilon=epsilon, tau=tau, rho=rho)
-    samples = _samples(sigma, n_features=n_features, n_arms=n_arms, phi0=phi0, slack=tau + epsilon, plus_one=plus_one)
-    inverse_rate = max(1.0, 1.0 + (float(prior_gap) - epsilon) / (tau * rho + epsilon))
-    return TheoremConstants(
-        n_per_arm=samples,
-        inverse_rate=inverse_rate,
-        first_epoch=ceil(2.0 + log2(samples)),
-        expected_cold_start=samples * (1.0 + (n_arms - 1) * inverse_rate),
+    samples = _samples(
+        sigma, n_features=n_features, n_arms=n_arms, phi0=phi0, slack=tau_star + epsilon, plus_one=plus_one
     )
+    inverse_rate = max(1.0, 1.0 + (float(prior_gap) - epsilon) / (tau * rho + epsilon))
+    return TheoremConstants(n_per_arm=samples, inverse_rate=inverse_rate, first_epoch=ceil(2.0 + log2(samples)))
 
 
 def theorem_plan(
     market: Market,
     *,
     epsilon: float = 0.05,
-    tau: float = 0.01,
-    rho: float = 0.95,
+    tau: float | None = 0.01,
+    rho: float | None = 0.95,
+    tau_star: float | None = None,
+    rho_star: float | None = None,
+    prior_gap: float | None = None,
     phi0: float | None = None,
     plus_one: bool = True,
     horizon: int = 100_000,
     n_worlds: int = 4000,
     seed: int = 0,
 ) -> Plan:
-    """The plan of Theorem 1 as it stands, with what the belief says about its constants.
+    """The plan of Theorem 1, with the constants given or measured, and with what the belief says about them.
 
     Parameters
     ----------
     epsilon : incentive budget
-    tau, rho : the gap and its probability, as the user takes them to be
+    tau, rho : of Assumption 1, for L: once the other arms are known, how far the last one leads, and how often
+    tau_star, rho_star : of Assumption 2, the former for N: how far the best arm leads the second, and how often
+    prior_gap : Delta, for L: the most that a user expects to lose by an arm before any data
     phi0 : smallest eigenvalue of E[xx']; that of the market's users unless given
     plus_one : see ``theorem_constants``
     horizon : rounds there are, T; the paper's unless given
-    n_worlds : draws of the belief that tau and rho are compared with
+    n_worlds : draws of the belief that constants are measured in and compared with
 
     Returns
     -------
-    Plan with one rate for all and the proof's notion; its notes say where rho contradicts the belief. Not feasible
-    where the expected cold start exceeds the horizon.
+    Plan with one rate for all and the proof's notion. Not feasible where its cold start, simulated, outlasts the
+    horizon on average. ``guarantee_probability`` is rho rho_star, with which the theorem speaks at all. Notes tell the
+    constants, and where they contradict the belief.
 
     Raises
     ------
     RcbError
-        Users with phi0 = 0, a noise that is unknown, constants out of range.
+        Users with phi0 = 0, a noise that is unknown, constants out of range, coupled arms without tau and rho.
 
     Applicability
     -------------
-    Gaussian priors, bounded users. A sampled plan (``calibrate``) needs neither, and far fewer samples.
+    Gaussian priors, bounded users. A constant that is None is measured under the belief as if arms with samples were
+    known for good: tau and tau_star are those that maximise tau rho and tau_star rho_star, averaged over users, and the
+    prior gap is the largest of a table's users, or of 5,000 where there is no table. The paper's own plan takes
+    ``tau=0.01, rho=0.95, tau_star=0.01, prior_gap=1.0``. A sampled plan (``calibrate``) needs no such constants, and
+    far fewer samples.
 
     Examples
     --------
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
-    >>> plan = rcb.theorem_plan(market, epsilon=0.1, tau=0.05, rho=0.3)
-    >>> plan.n_per_arm, round(plan.inverse_rate, 1), round(plan.expected_cold_start)
-    (840, 8.8, 8254)
+    >>> plan = rcb.theorem_plan(market, epsilon=0.1, tau=0.05, rho=0.3, tau_star=0.05, prior_gap=1.0)
+    >>> plan.n_per_arm, round(plan.inverse_rate, 1), round(plan.expected_cold_start, -2)
+    (840, 8.8, 2000.0)
+    >>> own = rcb.theorem_plan(market, epsilon=0.1, tau=None, rho=None)  # all measured
+    >>> own.n_per_arm < 100, round(own.guarantee_probability, 1)
+    (True, 0.1)
     """
     horizon = as_count(horizon, name="horizon", least=1)
+    given = {"tau": tau, "rho": rho, "tau_star": tau_star, "rho_star": rho_star, "prior_gap": prior_gap}
+    _check_numbers(**{name: value for name, value in given.items() if value is not None})
+    sigma = noise_sd(market)
+    gaps = limiting_gaps(market, n_worlds=as_count(n_worlds, name="n_worlds", least=50), seed=seed)
+    first = _first_assumption(gaps, tau=tau, rho=rho)
+    star = measured(gaps.lead, tau=tau_star, rho=rho_star)
+    gap = largest_prior_gap(market, seed=seed) if prior_gap is None else float(prior_gap)
     constants = theorem_constants(
         n_arms=market.n_arms,
         n_features=market.n_features,
-        sigma=_sigma(market),
+        sigma=sigma,
         phi0=market.covariates.phi0 if phi0 is None else phi0,
         epsilon=epsilon,
-        tau=tau,
-        rho=rho,
+        tau=first.tau,
+        rho=first.rho,
+        tau_star=star.tau,
+        prior_gap=gap,
         plus_one=plus_one,
     )
-    fits = constants.expected_cold_start <= horizon
-    too_long = (
-        f"The cold start takes {constants.expected_cold_start:,.0f} rounds, of {horizon:,} there are: "
-        "the run ends before it does."
-    )
-    rho_hat, rho_mcse = _limiting_rho(
-        market, tau=tau, n_worlds=as_count(n_worlds, name="n_worlds", least=50), seed=seed
-    )
     rate = 1.0 / constants.inverse_rate
+    length = cold_start_rounds(market, n_per_arm=constants.n_per_arm, exploration_rate=rate, seed=seed)
     return Plan(
         kind="theorem",
         epsilon=float(epsilon),
@@ -168,98 +176,40 @@ def theorem_plan(
         exploration_rate_mcse=0.0,
         inverse_rate=constants.inverse_rate,
         inverse_rate_mcse=0.0,
-        tau=float(tau),
-        tau_mcse=0.0,
-        rho=float(rho),
-        rho_mcse=0.0,
-        expected_cold_start=constants.expected_cold_start,
-        expected_cold_start_mcse=0.0,
-        feasible=fits,
-        reason="" if fits else too_long,
+        tau=first.tau,
+        tau_mcse=first.tau_mcse,
+        rho=first.rho,
+        rho_mcse=first.rho_mcse,
+        expected_cold_start=length.mean,
+        expected_cold_start_mcse=length.mcse,
+        feasible=length.mean <= horizon,
+        reason="" if length.mean <= horizon else _too_long(length, horizon),
         nearest_epsilon=None,
         arms=market.arms,
         features=market.features,
         prior_mean=market.prior.mean.values,
         platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
         first_epoch=constants.first_epoch,
+        guarantee_probability=first.rho * star.rho,
         belief=market.prior.name,
         seed=seed,
         version=__version__,
-        notes=_contradiction(rho, rho_hat, rho_mcse, tau=tau, n_arms=market.n_arms),
+        notes=(
+            _speaks(first, star, gap=gap, is_measured=prior_gap is None),
+            *_contradictions(gaps, first, star, n_arms=market.n_arms),
+            *_in_time(length, horizon),
+        ),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegretBound:
-    """Theorem 2's bound with its parts.
-
-    Attributes
-    ----------
-    cold_start : rounds of the cold start, each of which may cost 1
-    learning, learning_corrected : 151 sigma sqrt(K d T), and with K outside the root
-    deviation : sqrt(8 (T - T_0) log(2/delta))
-    total, total_corrected : the bound in both forms, never above the horizon, which bounds regret by itself
-
-    Examples
-    --------
-    With ``bound`` as in ``regret_bound``:
-
-    >>> round(bound.cold_start), round(bound.learning), round(bound.deviation)
-    (26, 28650, 1718)
-    """
-
-    horizon: int
-    delta: float
-    cold_start: float
-    learning: float
-    learning_corrected: float
-    deviation: float
-    total: float
-    total_corrected: float
-
-
-def regret_bound(market: Market, plan: Plan, *, horizon: int, delta: float = 0.05) -> RegretBound:
-    """Theorem 2 for a plan, as the paper states it and as its argument gives it.
+def noise_sd(market: Market) -> float:
+    """The sigma that the theorems use.
 
     Raises
     ------
     RcbError
-        A horizon below 1, delta outside (0, 1), a noise that is unknown.
-
-    Applicability
-    -------------
-    Rewards in [0, 1] and prior variances that grow like t (Assumption 4). A bound that reaches the horizon says
-    nothing.
-
-    Examples
-    --------
-    With ``market`` and ``plan`` as in ``calibrate``:
-
-    >>> bound = rcb.regret_bound(market, plan, horizon=100_000)
-    >>> round(bound.total), round(bound.total_corrected)
-    (30394, 42261)
+        A noise that the belief leaves open.
     """
-    horizon = as_count(horizon, name="horizon", least=1)
-    if not (is_number(delta) and 0 < delta < 1):
-        raise RcbError(f"delta is a probability between 0 and 1, got {delta!r}.")
-    k, d = market.n_arms, market.n_features
-    learning = 151.0 * _sigma(market) * sqrt(k * d * horizon)
-    corrected = learning * sqrt(k)
-    cold_start = min(float(plan.expected_cold_start), float(horizon))
-    deviation = sqrt(8.0 * (horizon - cold_start) * log(2.0 / delta))
-    return RegretBound(
-        horizon=horizon,
-        delta=float(delta),
-        cold_start=cold_start,
-        learning=learning,
-        learning_corrected=corrected,
-        deviation=deviation,
-        total=min(cold_start + learning + deviation, float(horizon)),
-        total_corrected=min(cold_start + corrected + deviation, float(horizon)),
-    )
-
-
-def _sigma(market: Market) -> float:
     if not market.noise.is_gaussian:
         return _BOUNDED_SIGMA
     sigma = getattr(market.noise, "sigma", None)
@@ -268,38 +218,60 @@ def _sigma(market: Market) -> float:
     return float(sigma)
 
 
-def _limiting_rho(market: Market, *, tau: float, n_worlds: int, seed: int) -> tuple[float, float]:
-    """Pr(mu0_i - max over the other arms of mu_j >= tau), averaged over users, of the arm for which it is least.
-
-    The theorem's N is so large that posterior means of saturated arms are the truth. Where arms are coupled these tell
-    about the last one too, and nothing is said: NaN.
-    """
-    if not market.prior.arms_independent:
-        return np.nan, np.nan
-    rng = np.random.default_rng(seed)
-    worlds = draw_worlds(market.prior, n_worlds, rng=rng)
-    # Prior rewards that are not linear in beta are costly: a user a world will do.
-    n_users = _USERS_PER_WORLD if market.noise.is_gaussian else 1
-    flat = market.covariates.sample(n_worlds * n_users, seed=rng)
-    users = flat.reshape(n_worlds, n_users, -1)
-    rewards: FloatArray = market.noise.mean_reward(users @ worlds.beta.swapaxes(1, 2))
-    expected = expected_rewards(market.prior, market.noise, flat).reshape(n_worlds, n_users, -1)
-    shares = []
-    for arm in range(market.n_arms):
-        others = np.delete(rewards, arm, axis=2).max(axis=2)
-        shares.append((expected[:, :, arm] - others >= tau).mean(axis=1))
-    share = np.stack(shares, axis=1)
-    worst = int(share.mean(axis=0).argmin())
-    return float(share[:, worst].mean()), float(probability_error(share[:, worst : worst + 1])[0])
+def _first_assumption(gaps: LimitingGaps, *, tau: float | None, rho: float | None) -> TauRho:
+    if tau is not None and rho is not None:
+        return TauRho(tau=float(tau), rho=float(rho))
+    if gaps.chance is None:
+        raise RcbError(
+            "tau and rho are measured for independent arms, and these are coupled. Give both; estimate_gaps finds them "
+            "for a number of samples."
+        )
+    return measured(gaps.chance, tau=tau, rho=rho)
 
 
-def _contradiction(rho: float, rho_hat: float, rho_mcse: float, *, tau: float, n_arms: int) -> tuple[str, ...]:
-    if not rho > rho_hat + _Z * rho_mcse:
-        return ()
+def _too_long(length: ColdStartLength, horizon: int) -> str:
+    share, _ = length.share_within(horizon)
     return (
-        f"rho = {rho:g} contradicts the belief: once {n_arms - 1} arms are known the last one leads by {tau:g} with "
-        f"probability {figure(rho_hat, rho_mcse)} only. Theorem 1 does not hold with these constants.",
+        f"The cold start takes {figure(length.mean, length.mcse)} rounds, and there are {horizon:,}: "
+        f"{percent(share)} of {length.rounds.size} simulated ones end in time."
     )
+
+
+def _in_time(length: ColdStartLength, horizon: int) -> tuple[str, ...]:
+    """What is to be said where the cold start fits on average, but not always."""
+    share, mcse = length.share_within(horizon)
+    if length.mean > horizon or share == 1.0:
+        return ()
+    return (f"The cold start ends within the {horizon:,} rounds in {figure(100 * share, 100 * mcse)} % of runs.",)
+
+
+def _speaks(first: TauRho, star: TauRho, *, gap: float, is_measured: bool) -> str:
+    found = "largest prior gap of users" if is_measured else "prior gap"
+    return (
+        f"Theorem 1 speaks with probability rho rho* = {first.rho * star.rho:.3g}: tau = "
+        f"{figure(first.tau, first.tau_mcse)}, rho = {figure(first.rho, first.rho_mcse)}, tau* = "
+        f"{figure(star.tau, star.tau_mcse)}, rho* = {figure(star.rho, star.rho_mcse)}, {found} {gap:.3g}."
+    )
+
+
+def _contradictions(gaps: LimitingGaps, first: TauRho, star: TauRho, *, n_arms: int) -> tuple[str, ...]:
+    """Where a rho is beyond what the belief has at that tau."""
+    notes = []
+    if gaps.chance is not None:
+        rho_hat, mcse = chance_of(gaps.chance, first.tau)
+        if first.rho > rho_hat + _Z * mcse:
+            notes.append(
+                f"rho = {first.rho:g} contradicts the belief: once {n_arms - 1} arms are known the last one leads by "
+                f"{first.tau:g} with probability {figure(rho_hat, mcse)} only. "
+                "Theorem 1 does not hold with these constants."
+            )
+    rho_hat, mcse = chance_of(gaps.lead, star.tau)
+    if star.rho > rho_hat + _Z * mcse:
+        notes.append(
+            f"rho_star = {star.rho:g} contradicts the belief: the best arm leads the second by {star.tau:g} with "
+            f"probability {figure(rho_hat, mcse)} only. Theorem 1 does not hold with these constants."
+        )
+    return tuple(notes)
 
 
 def _samples(sigma: float, *, n_features: int, n_arms: int, phi0: float, slack: float, plus_one: bool) -> int:
@@ -310,8 +282,8 @@ def _samples(sigma: float, *, n_features: int, n_arms: int, phi0: float, slack: 
         return max(1, ceil(exact * (1.0 - 1e-14)))
     except (OverflowError, ZeroDivisionError):
         raise RcbError(
-            f"Theorem 1's N exceeds every number for sigma = {sigma:g}, phi0 = {phi0:g}, tau + epsilon = {slack:g}. "
-            "Rescale rewards and features, or plan by sampling instead."
+            f"Theorem 1's N exceeds every number for sigma = {sigma:g}, phi0 = {phi0:g}, "
+            f"tau_star + epsilon = {slack:g}. Rescale rewards and features, or plan by sampling instead."
         ) from None
 
 

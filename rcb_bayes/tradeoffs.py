@@ -106,7 +106,7 @@ def _theorem(market: Market, epsilons: list[float], plans: list[Plan]) -> dict[s
     """Theorem 1's figures with each plan's own tau and rho; nothing where the theorem does not apply."""
     try:
         found = [
-            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho, n_worlds=50)
+            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho)
             for epsilon, plan in zip(epsilons, plans[:: len(plans) // len(epsilons)], strict=True)
         ]
     except RcbError:

@@ -98,7 +98,10 @@ def run(
         gammas.append(gamma)
         kernel = [ipgs([float(x @ fitted[a][0]) for a in range(k)], gamma) for x in panel]
         fresh: list[list] = [[] for _ in range(k)]
-        end = t + length if clock == "relative" else 2 ** int(np.floor(np.log2(t)) + 1)
+        if clock == "relative":
+            end = t + length
+        else:  # the end of the first epoch (2^(m-1), 2^m] that begins at t or after it
+            end = 2 ** (int(np.ceil(np.log2(t))) + 1)
         for step in range(t, min(end, len(users))):
             x = users[step]
             arm = choose(ipgs([float(x @ fitted[a][0]) for a in range(k)], gamma), uniforms[step, 1])

@@ -387,7 +387,15 @@ def test_a_tilde_left_by_the_shell_is_the_home_folder(
 def test_demo_prints_the_figures(rcb: Run) -> None:
     outcome = rcb("demo")
     assert (outcome.code, outcome.err) == (0, "")
-    for figure in ("Setting 4", "5 arms, 5 features", "arm_4", "N = 175,782", "L = 17.0", "12,105,323", "50,000"):
+    for figure in (
+        "Setting 4",
+        "5 arms, 5 features",
+        "arm_4",
+        "N = 175,782",
+        "L = 17.0",
+        "cold start 9,312,967 ± 24,647",
+        "50,000",
+    ):
         assert figure in outcome.out
 
 

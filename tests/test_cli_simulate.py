@@ -19,8 +19,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.plan import Plan
 from rcb_bayes.prior import load_prior
+from rcb_bayes.regret import regret_bound
 from rcb_bayes.simulation import simulate
-from rcb_bayes.theorem import regret_bound
 from tests.command_line import Run, runner
 
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")

@@ -17,7 +17,7 @@ def test_it_is_as_given(market: Market) -> None:
     plan = fixed_plan(market, n_per_arm=7, exploration_rate=0.25, epsilon=0.1, notion="proof")
     assert (plan.kind, plan.n_per_arm, plan.exploration_rate, plan.inverse_rate) == ("fixed", 7, 0.25, 4.0)
     assert plan.feasible
-    assert plan.expected_cold_start == 7 * (1 + 2 * 4)
+    assert 3 * 7 < plan.expected_cold_start < 7 * (1 + 2 * 4)  # several arms fill at once
     np.testing.assert_array_equal(plan.rate(np.eye(2), saturated=["arm_0"]), 0.25)
     np.testing.assert_array_equal(plan.rate(np.eye(2), saturated=[]), 1.0)
 
@@ -32,8 +32,16 @@ def test_the_cold_start_takes_as_long_as_it_says(market: Market) -> None:
     plan = fixed_plan(market, n_per_arm=20, exploration_rate=0.3)
     runs = simulate(market, plan, horizon=600, n_worlds=60)
     length = runs["cold_start_length"].values
-    # Arms tie for nobody here, so that phases may overlap: never longer than counted one by one.
-    assert length.mean() <= plan.expected_cold_start + 4 * length.std(ddof=1) / np.sqrt(60)
+    error = np.hypot(length.std(ddof=1) / np.sqrt(60), plan.expected_cold_start_mcse)
+    assert abs(length.mean() - plan.expected_cold_start) < 4 * error
+    one_by_one = 20 * (1 + 2 / 0.3)  # the planted error: phases that do not overlap
+    assert abs(length.mean() - one_by_one) > 8 * error
+
+
+def test_the_length_has_a_seed(market: Market) -> None:
+    first, again, other = (fixed_plan(market, n_per_arm=7, seed=seed) for seed in (1, 1, 2))
+    assert first.expected_cold_start == again.expected_cold_start != other.expected_cold_start
+    assert (first.seed, other.seed) == (1, 2)
 
 
 @pytest.mark.slow
@@ -56,6 +64,7 @@ def test_an_audit_tells_a_rate_that_users_follow_from_one_they_do_not(market: Ma
         ({"n_per_arm": 0}, "n_per_arm"),
         ({"epsilon": -0.1}, "epsilon"),
         ({"notion": "strong"}, "notion"),
+        ({"seed": -1}, "seed"),
     ],
 )
 def test_bad_settings(market: Market, values: dict, message: str) -> None:

@@ -75,6 +75,21 @@ def test_a_live_loop_is_a_block_run(personalised: bool):
     assert live.stage == "exploit"
 
 
+def test_under_the_global_clock_a_live_loop_is_a_block_run_too():
+    horizon, options = 700, rcb.Exploiting(clock="global")
+    block = simulate(market(), plan(), horizon=horizon, n_worlds=1, options=options, seed=2).isel(world=0)
+    length = block["cold_start_length"].item()
+    assert length & (length - 1)  # the cold start ends inside an epoch
+    live = Recommender(market(), plan(), seed=world_seed(2), options=options)
+    arms = loop(live, World(market(), world_seed(2)), 0, horizon)
+    assert arms == [market().arms[k] for k in block["recommended"].values]
+    # Whole epochs only: the first one ends two powers of two beyond the cold start, and each doubles from there.
+    found = live._rcb.exploitation
+    assert found is not None
+    assert found.ends == 1024
+    assert found.epoch == 10 - (length.bit_length() + 1)
+
+
 def test_many_at_a_time_are_the_same_users_one_by_one():
     users = rcb.Sphere(2).sample(40, seed=1)
     together = agent().recommend_many(users)

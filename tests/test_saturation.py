@@ -1,6 +1,7 @@
 """Promotion by prior means, ties at random, and the saturated sets that cold starts pass."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from rcb_bayes.covariates import Covariates, Empirical, Sphere
 from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.prior import Prior
-from rcb_bayes.saturation import saturated_sets
+from rcb_bayes.saturation import cold_start_rounds, saturated_sets
 
 ONE = Empirical([[1.0]])
 
@@ -126,3 +127,104 @@ def test_the_same_seed_gives_the_same_sets() -> None:
     one, two, three = (saturated_sets(market, n_per_arm=5, seed=seed) for seed in (1, 1, 2))
     assert list(one.items()) == list(two.items())
     assert one != three
+
+
+# --- how long a cold start takes -------------------------------------------------------------------------------------
+
+N, RATE = 30, 0.1
+
+
+def rounds_taken(
+    mean: np.ndarray, draw_users: Callable[[np.random.Generator, int], np.ndarray], *, n_runs: int, seed: int
+) -> np.ndarray:
+    """Algorithm 1 round by round with nothing but counters: who comes, which arm is promoted, does it count."""
+    rng = np.random.default_rng(seed)
+    counts = np.zeros((n_runs, len(mean)), dtype=int)
+    length = np.zeros(n_runs, dtype=int)
+    runs = np.arange(n_runs)
+    while (going := (counts < N).any(axis=1)).any():
+        length[going] += 1
+        liking = draw_users(rng, n_runs) @ mean.T
+        liking[counts >= N] = -np.inf
+        # The most liked open arm; of several that are liked alike, one at random.
+        ties = liking >= liking.max(axis=1, keepdims=True) - 1e-9
+        promoted = (rng.random(liking.shape) * ties).argmax(axis=1)
+        first_phase = (counts < N).all(axis=1)
+        counted = going & (first_phase | (rng.random(n_runs) < RATE))
+        counts[runs[counted], promoted[counted]] += 1
+    return length
+
+
+def on_the_sphere(rng: np.random.Generator, n: int) -> np.ndarray:
+    x = rng.standard_normal((n, 3))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+TYPES = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.6, 0.0, 0.8]])
+SHARES = np.array([0.7, 0.2, 0.1])
+
+
+def of_a_table(rng: np.random.Generator, n: int) -> np.ndarray:
+    return TYPES[rng.choice(3, size=n, p=SHARES)]
+
+
+ALIKE = np.zeros((3, 3))
+APART = np.array([[0.5, 0.1, 0.0], [0.0, 0.3, 0.2], [-0.2, 0.0, 0.1]])
+
+
+@pytest.mark.parametrize(
+    ("mean", "draw_users", "covariates"),
+    [
+        (ALIKE, on_the_sphere, Sphere(3)),
+        (APART, on_the_sphere, Sphere(3)),
+        (APART, of_a_table, Empirical(TYPES, weights=SHARES)),
+    ],
+    ids=["arms that tie", "arms apart", "a weighted table"],
+)
+def test_a_cold_start_takes_as_long_as_round_by_round(
+    mean: np.ndarray, draw_users: Callable[..., np.ndarray], covariates: Covariates
+) -> None:
+    plain = rounds_taken(mean, draw_users, n_runs=1000, seed=5)
+    found = cold_start_rounds(market_of(mean, covariates), n_per_arm=N, exploration_rate=RATE, seed=6)
+    error = np.hypot(plain.std(ddof=1) / np.sqrt(len(plain)), found.mcse)
+    assert abs(found.mean - plain.mean()) < 4 * error
+    assert found.rounds.std() == pytest.approx(plain.std(), rel=0.25)
+    one_by_one = N * (1 + (len(mean) - 1) / RATE)  # the planted error: phases that do not overlap
+    assert abs(one_by_one - plain.mean()) > 10 * error
+    middle = int(np.median(plain))
+    share, share_mcse = found.share_within(middle)
+    assert abs(share - (plain <= middle).mean()) < 4 * np.hypot(0.5 / np.sqrt(1000), share_mcse)
+
+
+def test_the_error_of_a_length_covers_the_panel() -> None:
+    market = market_of(APART, Sphere(3))
+    found = [cold_start_rounds(market, n_per_arm=10_000, exploration_rate=0.05, seed=seed) for seed in range(20)]
+    spread = np.std([one.mean for one in found], ddof=1)
+    said = np.sqrt(np.mean([one.mcse**2 for one in found]))
+    assert 0.5 < spread / said < 1.7  # 19 degrees of freedom against 180
+    of_paths_alone = np.mean([one.rounds.std(axis=1, ddof=1).mean() for one in found]) / np.sqrt(400)
+    assert spread > 1.7 * of_paths_alone  # the planted error
+
+
+def test_one_kind_of_user_takes_the_phases_one_by_one() -> None:
+    market = market_of([[0.9], [0.5], [0.1]])
+    found = cold_start_rounds(market, n_per_arm=50, exploration_rate=0.2)
+    assert abs(found.mean - 50 * (1 + 2 / 0.2)) < 4 * found.mcse
+    assert found.mcse == pytest.approx(np.sqrt(100 * 0.8) / 0.2 / np.sqrt(400), rel=0.2)  # negative binomial
+
+
+def test_any_number_of_arms_and_samples_has_a_length() -> None:
+    many = market_of(np.zeros((80, 1)))
+    # At the rate 1 every round brings a sample.
+    assert cold_start_rounds(many, n_per_arm=5, exploration_rate=1.0).mean == 400
+    huge = 10**40
+    found = cold_start_rounds(market_of([[0.9], [0.1]]), n_per_arm=huge, exploration_rate=1e-9)
+    assert found.mean == pytest.approx(huge * 1e9, rel=1e-3)
+
+
+def test_a_seed_fixes_the_length() -> None:
+    market = market_of(APART, Sphere(3))
+    first, again, other = (
+        cold_start_rounds(market, n_per_arm=9, exploration_rate=0.3, seed=seed).mean for seed in (1, 1, 2)
+    )
+    assert first == again != other

@@ -8,7 +8,7 @@ from rcb_bayes.baselines.learner import chosen, shared_oracle
 from rcb_bayes.cold_start import ColdStart
 from rcb_bayes.decisions import PROMOTED, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.fixed import fixed_plan
+from rcb_bayes.fixed import given_plan
 from rcb_bayes.history import History
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray, suggestion
@@ -79,7 +79,7 @@ def collecting(market: Market, *, n_per_arm: int, collect: str, inverse_rate: fl
     if collect == "in turn":
         return InTurn(market, n_per_arm=n_per_arm)
     return ColdStart(
-        market, fixed_plan(market, n_per_arm=n_per_arm, exploration_rate=1.0 / inverse_rate), shared_oracle(market)
+        market, given_plan(market, n_per_arm=n_per_arm, exploration_rate=1.0 / inverse_rate), shared_oracle(market)
     )
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from rcb_bayes.baselines.learner import shared_oracle
 from rcb_bayes.decisions import Decisions
 from rcb_bayes.exploit import Exploitation, Exploiting
-from rcb_bayes.fixed import fixed_plan
+from rcb_bayes.fixed import given_plan
 from rcb_bayes.history import History
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import Oracle
@@ -57,7 +57,7 @@ class Falcon:
         self.market = market
         used: Oracle = oracle or shared_oracle(market)
         self.history = History(market.n_arms, market.n_features)
-        plan = fixed_plan(market, n_per_arm=n_per_arm, exploration_rate=1.0)
+        plan = given_plan(market, n_per_arm=n_per_arm, exploration_rate=1.0)
         nothing = History(market.n_arms, market.n_features, keep_rows=used.needs_rows)
         self.exploitation = Exploitation(market, plan, used, nothing, begins=0, options=options or Exploiting())
         self.rounds = 0

@@ -44,7 +44,7 @@ def command(seed: SeedOption = 1, json_file: JsonOption = None, out: PageOption 
     result = {
         "willing": _willing(market, seed=seed),
         "checks": [check.to_dict() for check in checks],
-        **_theorem_plan(market),
+        **_theorem_plan(market, seed=seed),
         "sampled": plan_figures(plan),
         "verdict": page.verdict,
         "page": str(out),
@@ -76,25 +76,23 @@ def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:
     return {arm: {"share": float(s), "mcse": float(e)} for arm, s, e in zip(market.arms, share, mcse, strict=True)}
 
 
-def _theorem_plan(market: "Market") -> dict[str, float]:
-    from rcb_bayes.theorem import theorem_constants
+def _theorem_plan(market: "Market", *, seed: int) -> dict[str, float]:
+    """The paper's plan with the paper's constants."""
+    from rcb_bayes.theorem import theorem_plan
 
-    phi0 = market.covariates.phi0
-    plan = theorem_constants(
-        n_arms=market.n_arms,
-        n_features=market.n_features,
-        sigma=_SIGMA,
-        phi0=phi0,
+    plan = theorem_plan(
+        market,
         epsilon=_EPSILON,
         tau=_TAU,
         rho=_RHO,
+        tau_star=_TAU,
+        prior_gap=1.0,
+        horizon=_HORIZON,
+        n_worlds=_N_WORLDS,
+        seed=seed,
     )
-    return {
-        "phi0": phi0,
-        "n_per_arm": plan.n_per_arm,
-        "inverse_rate": plan.inverse_rate,
-        "expected_cold_start": plan.expected_cold_start,
-    }
+    names = ("n_per_arm", "inverse_rate", "expected_cold_start", "expected_cold_start_mcse")
+    return {"phi0": market.covariates.phi0} | {name: getattr(plan, name) for name in names}
 
 
 def _sampled_plan(market: "Market", *, seed: int) -> "Plan":
@@ -139,13 +137,14 @@ def _print_report(page: "Report", out: Path) -> None:
 
 
 def _print_plan(result: dict[str, Any]) -> None:
-    length = result["expected_cold_start"]
+    length, mcse = result["expected_cold_start"], result["expected_cold_start_mcse"]
     typer.echo(f"\nThe paper's plan (Theorem 1), to the letter, with its tau = {_TAU} and rho = {_RHO}:")
     typer.echo(
         f"  N = {result['n_per_arm']:,} samples per arm, one exploration in L = {result['inverse_rate']:.1f} rounds"
     )
     typer.echo(
-        f"  expected cold start {length:,.0f} rounds, where the paper's horizon is {_HORIZON:,}:\n  "
+        f"  expected cold start {figure(length, mcse)} rounds (simulated),\n"
+        f"  where the paper's horizon is {_HORIZON:,}: "
         + ("the run ends before it does." if length > _HORIZON else "it fits.")
     )
 

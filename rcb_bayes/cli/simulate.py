@@ -220,7 +220,7 @@ def _some_rounds(horizon: int) -> list[int]:
 
 
 def _bounds(market: "Market", plan: "Plan", *, horizon: int) -> dict[str, float | None]:
-    from rcb_bayes.theorem import regret_bound
+    from rcb_bayes.regret import regret_bound
 
     try:
         bound = regret_bound(market, plan, horizon=horizon)

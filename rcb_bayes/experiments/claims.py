@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 KINDS = ("theorem", "fixed", "uniform", "personalised")
 _PER_GROUP = 6  # bins of a record that are judged together
 _CUBIC = (2.5, 3.5)
+_Z = 1.96
 _ALIKE = 0.1  # of the mean regret
 
 
@@ -133,12 +134,19 @@ def cubic_in_arms(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     claims = [_claim("cost grows like K cubed (regret)", kind, decide(slope, low=low, high=high), text, slope)]
     lengths = np.array([float(run["expected_cold_start"]) for run in runs])
     if np.isfinite(lengths).all():
-        exact = float(arms @ np.log(lengths))
-        planned = Interval(estimate=exact, error=0.0, lower=exact, upper=exact)
-        text = f"the planned cold start grows like K to the {exact:.2f}"
+        errors = np.array([float(run["expected_cold_start_mcse"]) for run in runs])
+        planned = _of_estimates(arms, lengths, errors)
+        text = f"the planned cold start grows like K to the {with_error(planned.estimate, planned.error)}"
         verdict = decide(planned, low=low, high=high)
         claims.append(_claim("cost grows like K cubed (cold start)", kind, verdict, text, planned))
     return claims
+
+
+def _of_estimates(weights: FloatArray, values: FloatArray, errors: FloatArray) -> Interval:
+    """A contrast of the logs of estimates with errors of their own."""
+    estimate = float(weights @ np.log(values))
+    error = float(np.sqrt(weights**2 @ (errors / values) ** 2))
+    return Interval(estimate=estimate, error=error, lower=estimate - _Z * error, upper=estimate + _Z * error)
 
 
 def mild_in_features(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:

@@ -41,9 +41,8 @@ class Run:
     kind : "theorem", "fixed", "uniform", "personalised", "tuned", or "baseline"
     plan : a plan, a function (market, seed) -> policy, or None where there is nothing to run
     note : what is to be said about it
-    options : of the exploitation stage
+    options : of the exploitation stage, in its runs and in its audit
     audited : the market whose users judge it; the one it is run in unless given
-    is_audited : whether it is audited at all
     audit_rounds : how many rounds of a policy are audited, which takes longer than a plan
     seconds : of processor time that making the plan took
     """
@@ -54,7 +53,6 @@ class Run:
     note: str = ""
     options: Exploiting | None = None
     audited: Market | None = None
-    is_audited: bool = True
     audit_rounds: int | None = None
     seconds: float = 0.0
 
@@ -139,8 +137,6 @@ def _audited(
     only_first: bool,
     notes: list[str],
 ) -> dict[str, Any]:
-    if not run.is_audited:
-        return {}
     if only_first and run.audited is None:
         notes.append("no arm is saturated before the horizon: everybody gets what she expects most of")
         held = {f"{name}_{notion}": 0.0 for notion in NOTIONS for name in _FIGURES}
@@ -159,7 +155,7 @@ def _audited(
             n_users=effort.audit_users,
             epsilon=epsilon,
             notion="user",
-            options=None if run.options is None else Exploiting(spread_multiple=run.options.spread_multiple),
+            options=run.options,
             seed=seed + 1,
         )
     except RcbError as error:

@@ -9,7 +9,8 @@ from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.prior import load_prior
 
 SIGMA = 0.05
-TAU, RHO = 0.01, 0.95  # as the paper takes them to be; the theorem's plan says where they contradict the belief
+# As the paper takes them to be; the theorem's plan says where they contradict the belief.
+TAU, RHO, TAU_STAR, PRIOR_GAP = 0.01, 0.95, 0.01, 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

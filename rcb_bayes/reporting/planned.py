@@ -51,9 +51,10 @@ def _theorem(report: "Report") -> Markup | None:
     beside = report.theorem
     if beside is None or report.plan.kind == "theorem":
         return None
+    length = figure(beside.expected_cold_start, beside.expected_cold_start_mcse)
     return prose(
         f"For comparison, Theorem 1 with the tau and rho found here asks for N = {beside.n_per_arm:,} samples of "
-        f"each arm and a cold start of {beside.expected_cold_start:,.0f} rounds, at one rate for all users."
+        f"each arm and a cold start of {length} rounds, at one rate for all users."
     )
 
 

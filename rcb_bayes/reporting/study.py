@@ -307,7 +307,7 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
     if plan.kind == "theorem":
         return plan
     try:
-        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon, n_worlds=50)
+        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon)
     except RcbError:
         return None
 

@@ -224,7 +224,16 @@ def _reference(cohort: Cohort, asked: Settings, market: Market) -> Part:
     epsilon, variance = asked.epsilons[0], asked.variances[-1]
     papers = physician_market(cohort, variance=variance, sigma=PAPER_SIGMA)
     theorems = [
-        theorem_plan(papers, epsilon=epsilon, tau=PAPER_TAU, phi0=phi0, horizon=len(cohort), n_worlds=200)
+        theorem_plan(
+            papers,
+            epsilon=epsilon,
+            tau=PAPER_TAU,
+            tau_star=PAPER_TAU,
+            prior_gap=1.0,
+            phi0=phi0,
+            horizon=len(cohort),
+            n_worlds=200,
+        )
         for phi0 in (1.0, papers.covariates.phi0)
         if phi0 > 0
     ]

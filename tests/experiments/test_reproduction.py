@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rcb_bayes.experiments import Request, reproduction
+from rcb_bayes.experiments import Request, measures, reproduction
 from rcb_bayes.experiments.cells import run_cell
 from rcb_bayes.experiments.reproduction import run_cells
 from rcb_bayes.experiments.settings import SETTINGS, Cell, Effort
@@ -22,19 +22,33 @@ def test_a_cell_has_all_plans_in_the_same_worlds():
     assert found["run"].values.tolist() == ["theorem", "fixed, N = 5", "sampled, uniform", "sampled, personalised"]
     assert found["t"].values[-1] == 200
     assert (np.diff(found["regret"].values, axis=2) >= 0).all()
-    assert "of 200 there are" in found["note"].sel(run="theorem").item()
+    assert "and there are 200" in found["note"].sel(run="theorem").item()
     assert (found["verdict_proof"].values != "").all()
 
 
-def test_inflated_runs_are_audited_once_without_inflation():
+def test_inflated_runs_are_audited_as_they_were_run(monkeypatch: pytest.MonkeyPatch):
+    run_with, audited_with = [], []
+
+    def spied(name: str, seen: list):
+        original = getattr(measures, name)
+
+        def called(*given, **options):
+            seen.append(options["options"].inflation)
+            return original(*given, **options)
+
+        monkeypatch.setattr(measures, name, called)
+
+    spied("simulate", run_with)
+    spied("audit", audited_with)
     found = run_cell(FOURTH, effort=TINY, seed=1)
     kinds = found["kind"].values.tolist()
     assert kinds == ["theorem"] * 2 + ["fixed"] * 2 + ["uniform"] * 2 + ["personalised"] * 2
     fixed = found.isel(run=[2, 3])
     assert fixed["inflation"].values.tolist() == ["linear", "log"]
-    assert fixed["verdict_user"].values[0] != ""
-    assert fixed["verdict_user"].values[1] == ""
-    assert "without inflation" in fixed["note"].values[0]
+    assert (fixed["verdict_user"].values != "").all()
+    assert {"linear", "log"} == set(audited_with)
+    assert audited_with == run_with[-len(audited_with) :]  # the theorem's plan may see no arm saturated
+    assert not any("without inflation" in note for note in found["note"].values)
 
 
 @pytest.mark.slow

@@ -27,7 +27,9 @@ def test_bad_epsilons_are_refused_before_anything_runs(few: Cohort, values: Sequ
 
 def test_theorem_1_asks_for_36124_samples_of_each_dose(few: Cohort) -> None:
     market = physician_market(few, sigma=PAPER_SIGMA)
-    plan = theorem_plan(market, epsilon=0.025, tau=0.005, phi0=1.0, horizon=5528, n_worlds=50)
+    plan = theorem_plan(
+        market, epsilon=0.025, tau=0.005, tau_star=0.005, prior_gap=1.0, phi0=1.0, horizon=5528, n_worlds=50
+    )
     assert plan.n_per_arm == 36_124
     assert not plan.feasible
 
