@@ -10,6 +10,8 @@ A mean over S weighted draws is vouched for when
   and each has between a quarter and three quarters of the weight;
 - the expected rewards of users, where they are asked for, have an error of at most .025 and halves within .1.
 
+Chains are held to the same error, and to the same gap between any two of them.
+
 The weights' own effective size says nothing about a coefficient whose large values have the large weights, and no
 figure about weights tells of a part of the posterior that the draws of one half have missed.
 """
@@ -77,7 +79,12 @@ def khat_limit(n_draws: int) -> float:
 
 def needed_size(n_coefficients: int) -> float:
     """The effective size of every coefficient that keeps the largest of n errors below .15 posterior sd."""
-    return max(MIN_EFFECTIVE_SIZE, 2.0 * np.log(2.0 * n_coefficients) / LARGEST_ERROR**2)
+    return max(MIN_EFFECTIVE_SIZE, (largest_error(1.0, n_coefficients) / LARGEST_ERROR) ** 2)
+
+
+def largest_error(effective_size: float, n_coefficients: int) -> float:
+    """About the largest of n independent errors of means of that effective size, in posterior sd."""
+    return float(np.sqrt(2.0 * np.log(2.0 * n_coefficients) / effective_size))
 
 
 def check_means(log_weight: FloatArray, weight: FloatArray, centred: FloatArray) -> Checked:

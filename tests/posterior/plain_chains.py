@@ -1,7 +1,8 @@
-"""Posteriors under 0/1 rewards by many plain chains, which share nothing with the engines.
+"""Posteriors of Student-t beliefs by many plain chains, which share nothing with the engines.
 
-A coefficient is Student-t: normal with a precision that is gamma. Chains start from the belief. A sweep draws the
-precisions given the coefficients, moves all coefficients along an ellipse (Murray, Adams and MacKay 2010), then moves
+A coefficient is Student-t: normal with a precision that is gamma. Chains start from the belief. Under normal rewards a
+sweep draws the precisions given the coefficients and the coefficients given the precisions. Under 0/1 rewards it draws
+the precisions, moves all coefficients along an ellipse (Murray, Adams and MacKay 2010), then moves
 each coefficient, and all of them together, by Metropolis steps of the belief's own density: stretched, shifted, or drawn
 anew from the belief, which jumps between modes. The chains of a problem are independent, so that the spread of their
 means is the error of the answer.
@@ -86,6 +87,39 @@ def sampled_moments(
         error=means.std(axis=1, ddof=1) / np.sqrt(n_chains),
         reward=rewards.mean(axis=1),
         reward_error=rewards.std(axis=1, ddof=1) / np.sqrt(n_chains),
+    )
+
+
+def gibbs_moments(
+    belief: Student, gram: FloatArray, moment: FloatArray, *, n_chains: int = 16, n_sweeps: int = 1000, seed: int = 0
+) -> ChainMoments:
+    """Moments of B problems under normal rewards, with X'X (B, d, d) and X'y (B, d) over the noise's variance.
+
+    Means and variances are averaged over the sweeps given the precisions.
+    """
+    rng = np.random.default_rng(seed)
+    n_problems, d = moment.shape
+    b = belief.draw((n_problems, n_chains, d), rng)
+    total, square = np.zeros(b.shape), np.zeros(b.shape)
+    burn = n_sweeps // 4
+    for sweep in range(n_sweeps):
+        precision = gram[:, None] + np.eye(d) / belief.spread(b, rng)[..., None] ** 2
+        covariance = np.linalg.inv(precision)
+        mean = (covariance @ moment[:, None, :, None])[..., 0]
+        root = np.linalg.cholesky(covariance)
+        b = mean + (root @ rng.standard_normal(b.shape)[..., None])[..., 0]
+        if sweep >= burn:
+            total += mean
+            square += mean**2 + np.diagonal(covariance, axis1=-2, axis2=-1)
+    means = total / (n_sweeps - burn)
+    centre = means.mean(axis=1)
+    nothing = np.zeros((n_problems, 0))
+    return ChainMoments(
+        mean=centre,
+        sd=np.sqrt(square.mean(axis=1) / (n_sweeps - burn) - centre**2),
+        error=means.std(axis=1, ddof=1) / np.sqrt(n_chains),
+        reward=nothing,
+        reward_error=nothing,
     )
 
 
