@@ -30,13 +30,12 @@ from rcb_bayes.posterior.proposal import (
     scale_surrogate,
     surrogate_posterior,
 )
+from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import GaussianLaw
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
 
-KHAT_LIMIT = 0.7
-MIN_EFFECTIVE_SIZE = 200.0
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden

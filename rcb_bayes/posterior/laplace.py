@@ -1,43 +1,56 @@
 r"""Posteriors under Bernoulli rewards: Laplace's approximation, corrected by importance sampling.
 
-For each group of arms and each Gaussian component of the belief (its closed form, or a Gaussian surrogate) Newton's
-method finds the mode of :math:`\log N(b; m, V) + \sum_i \log \mathrm{logistic}(\pm x_i'b)`; multivariate Student-t
-draws around the modes, with the curvature there, are then weighted by the true belief and likelihood. Every component
-keeps its share of the draws, so that no mode is lost, and half of the draws have tails of two degrees of freedom:
-outcomes that are all alike bound the coefficients on one side only, and on the other the belief's own tail remains.
-The mean reward of a user is the average of logistic(x'b) over the posterior, not logistic of the mean.
+Proposals are made in coordinates u in which the belief is about normal: the coefficients themselves for Gaussian
+beliefs, their mixtures and beliefs with lumps, else the normal scores of ``rcb_bayes.posterior.coordinates``. For each
+group of arms and each Gaussian component of the belief there, Newton's method finds the mode of
+:math:`\log N(u; m, V) + \sum_i \log \mathrm{logistic}(\pm x_i'b(u))`; Student-t draws around the modes, with the
+curvature there, and from the belief's own components are weighted by the true belief and likelihood. Every component
+keeps its share of the draws, so that no mode is lost.
+
+Outcomes that are all alike bound the coefficients on one side only, and on the other the belief's own tail remains, for
+which the mode is a poor centre. So what is not vouched for (``rcb_bayes.posterior.vouching``) is drawn again, with more
+draws, around the weighted moments of the draws before. The mean reward of a user is the average of logistic(x'b) over
+the posterior, not logistic of the mean.
 """
 
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from rcb_bayes.errors import BeliefError
+from rcb_bayes.posterior.coordinates import NormalScores, normal_scores
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows
-from rcb_bayes.posterior.importance import KHAT_LIMIT, MIN_EFFECTIVE_SIZE, N_REPLICATES, normalised, resample
+from rcb_bayes.posterior.importance import N_REPLICATES, normalised, resample
+from rcb_bayes.posterior.logit import CHUNK_VALUES, log_likelihood, logistic, modes, signed_design
 from rcb_bayes.posterior.lumps import find_lumps
-from rcb_bayes.posterior.pareto import pareto_khat
-from rcb_bayes.posterior.proposal import lifted, moment_surrogate, scale_surrogate
+from rcb_bayes.posterior.proposal import moment_surrogate, scale_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
+from rcb_bayes.posterior.student import StudentMixture
+from rcb_bayes.posterior.vouching import Checked, check_means, check_rewards
 from rcb_bayes.prior import Prior
 from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.progress import track
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_LADDER = (512, 2048, 8192)
-_DEGREES = np.array([8.0, 2.0])  # of freedom, half of the draws each
-_NEWTON_STEPS = 40
-_CHUNK_VALUES = 2_000_000  # numbers held at a time
+_LADDER = (512, 2048, 8192, 16384)
+_CHUNK_VALUES = CHUNK_VALUES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """One group's rows for M data sets: signed designs ``z`` (M, n, p), zero where a row is not of this group."""
+class _Draws:
+    """Draws of M data sets: coefficients ``values`` (M, S, K d), each group's ``log_weight`` (M, S, G), and per group
+    the coordinates ``u`` (M, S, p) and the component densities ``log_q`` (C, M, S) of its proposal."""
 
-    block: Block
-    index: list[int]
-    z: FloatArray
+    values: FloatArray
+    log_weight: FloatArray
+    u: list[FloatArray]
+    log_q: list[FloatArray]
+
+    @property
+    def n_draws(self) -> int:
+        return self.values.shape[1]
 
 
 class LaplaceEngine:
@@ -63,19 +76,12 @@ class LaplaceEngine:
         n_users = 0 if users is None else users.shape[-2]
         found = _Estimates.empty(data.n_sets, self.prior, n_users=n_users, covariance=covariance)
         turn = data.fingerprints() % N_REPLICATES
-        open_sets = np.arange(data.n_sets)
-        for n_draws in _LADDER:
-            size = self.prior.n_arms * self.prior.n_features
-            step = max(1, _CHUNK_VALUES // (n_draws * size))
-            members = [open_sets[turn[open_sets] == replicate] for replicate in range(N_REPLICATES)]
-            chunks = [(r, own[k : k + step]) for r, own in enumerate(members) for k in range(0, len(own), step)]
-            for replicate, chunk in track(chunks, description=f"Laplace proposals, {n_draws} draws"):
-                part, own = data.take(chunk), users_of(users, chunk)
-                draws, log_weight = self._weighted_draws(part, n_draws=n_draws, replicate=replicate)
-                self._average(draws, log_weight, chunk, found, unseen=part.n == 0, users=own)
-            open_sets = np.flatnonzero(~found.vouched)
-            if not len(open_sets):
-                break
+        members = [np.flatnonzero(turn == replicate) for replicate in range(N_REPLICATES)]
+        step = self._step(_LADDER[0])
+        chunks = [(r, own[k : k + step]) for r, own in enumerate(members) for k in range(0, len(own), step)]
+        for replicate, chunk in track(chunks, description="Laplace proposals"):
+            proposals = self._laplace(data.take(chunk))
+            self._climb(data, chunk, proposals, found, rung=0, replicate=replicate, users=users)
         return PosteriorBatch(
             mean=found.mean.reshape(data.n_sets, self.prior.n_arms, self.prior.n_features),
             covariance=found.covariance,
@@ -85,6 +91,7 @@ class LaplaceEngine:
                 "khat": found.khat,
                 "effective_size": found.effective_size,
                 "effective_share": found.effective_share,
+                "gap": found.gap,
             },
             reason=self.reason,
             reward=found.reward if users is not None else None,
@@ -94,37 +101,96 @@ class LaplaceEngine:
         """Posterior draws by resampling the weighted ones, (M, n, K, d)."""
         data = as_rows(data)
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
-        first, *more = [n_draws for n_draws in _LADDER if n_draws >= 4 * n] or [_LADDER[-1]]
-        found = _Estimates.empty(1, self.prior, n_users=0, covariance=False)
+        enough = [n_draws for n_draws in _LADDER if n_draws >= 4 * n] or [_LADDER[-1]]
         for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
             one = data.take(slice(m, m + 1))
-            draws, log_weight = self._weighted_draws(one, n_draws=first, replicate=int(turn))
-            for n_draws in more:
-                self._average(draws, log_weight, np.zeros(1, dtype=int), found, unseen=one.n == 0, users=None)
-                if found.vouched[0]:
+            draws = None
+            for draws in self._attempts(one, replicate=int(turn)):
+                if draws.n_draws >= enough[0] and self._is_vouched(one, draws):
                     break
-                draws, log_weight = self._weighted_draws(one, n_draws=n_draws, replicate=int(turn))
-            out[m] = resample(draws[0], log_weight[0], law=self._surrogate, n=n, rng=rng)
+            assert draws is not None  # the ladder has rungs
+            out[m] = resample(draws.values[0], draws.log_weight[0], law=self._surrogate, n=n, rng=rng)
         return out
 
-    def _weighted_draws(self, data: Rows, *, n_draws: int, replicate: int) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, S, K d) and the log weights of each group (M, S, G)."""
-        n_sets, size = data.n_sets, self.prior.n_arms * self.prior.n_features
-        draws = np.empty((n_sets, n_draws, size))
-        log_weight = np.empty((n_sets, n_draws, len(self._surrogate.blocks)))
-        for g, block in enumerate(self._surrogate.blocks):
-            group = _Group(block, self._surrogate.flat_index(block), _signed_design(data, block.arms))
-            values, log_q = self._propose(group, n_draws=n_draws, replicate=replicate)
-            draws[:, :, group.index] = values
-            log_weight[:, :, g] = _log_likelihood(values, group.z) - log_q
-        shaped = draws.reshape(-1, self.prior.n_arms, self.prior.n_features)
-        log_prior = self.prior.group_log_density(shaped).reshape(log_weight.shape)
-        return draws, np.where(np.isfinite(log_prior), log_weight + log_prior, -np.inf)
+    def _attempts(self, data: Rows, *, replicate: int) -> Iterator[_Draws]:
+        """The draws of every rung, each from proposals fitted to those of the rung before."""
+        proposals = self._laplace(data)
+        for n_draws in _LADDER:
+            draws = self._weighted_draws(data, proposals, n_draws=n_draws, replicate=replicate)
+            yield draws
+            proposals = _fitted(proposals, draws)
+
+    def _is_vouched(self, one: Rows, draws: _Draws) -> bool:
+        found = _Estimates.empty(1, self.prior, n_users=0, covariance=False)
+        self._average(draws, np.zeros(1, dtype=int), found, unseen=one.n == 0, users=None)
+        return bool(found.vouched[0])
+
+    def _climb(
+        self,
+        data: Rows,
+        chunk: np.ndarray,
+        proposals: list[StudentMixture],
+        found: "_Estimates",
+        *,
+        rung: int,
+        replicate: int,
+        users: FloatArray | None,
+    ) -> None:
+        """Answer for the data sets at ``chunk``, and send those that are not vouched for up the ladder."""
+        part = data.take(chunk)
+        draws = self._weighted_draws(part, proposals, n_draws=_LADDER[rung], replicate=replicate)
+        self._average(draws, chunk, found, unseen=part.n == 0, users=users_of(users, chunk))
+        still = np.flatnonzero(~found.vouched[chunk])
+        if not len(still) or rung + 1 == len(_LADDER):
+            return
+        proposals = [proposal.take(still) for proposal in _fitted(proposals, draws)]
+        del draws
+        step = self._step(_LADDER[rung + 1])
+        for start in range(0, len(still), step):
+            rows = slice(start, start + step)
+            few = [proposal.take(rows) for proposal in proposals]
+            self._climb(data, chunk[still[rows]], few, found, rung=rung + 1, replicate=replicate, users=users)
+
+    def _step(self, n_draws: int) -> int:
+        """Data sets to answer at a time."""
+        return max(1, _CHUNK_VALUES // (n_draws * self.prior.n_arms * self.prior.n_features))
+
+    def _laplace(self, data: Rows) -> list[StudentMixture]:
+        """Each group's proposals around the modes."""
+        out = []
+        for block, scores in zip(self._blocks, self._scores, strict=True):
+            centre, root = modes(block, signed_design(data, block.arms), scores)
+            out.append(StudentMixture.around(centre, root, block))
+        return out
+
+    def _weighted_draws(
+        self, data: Rows, proposals: list[StudentMixture], *, n_draws: int, replicate: int
+    ) -> _Draws:
+        """Draws and the log weights of each group."""
+        d = self.prior.n_features
+        values = np.empty((data.n_sets, n_draws, self.prior.n_arms * d))
+        log_weight = np.empty((data.n_sets, n_draws, len(proposals)))
+        coordinates, densities = [], []
+        for g, (proposal, scores) in enumerate(zip(proposals, self._scores, strict=True)):
+            arms = self._blocks[g].arms
+            u = proposal.draw(n_draws, seed=(self._seed, replicate, n_draws, arms[0]))
+            log_q = proposal.log_densities(u)
+            own = u
+            log_weight[:, :, g] = -np.logaddexp.reduce(log_q, axis=0) if len(log_q) > 1 else -log_q[0]
+            if scores is not None:
+                own, slopes = scores.values_and_slopes(u)
+                log_weight[:, :, g] += np.log(slopes).sum(axis=2)
+            values[:, :, self._surrogate.flat_index(self._surrogate.blocks[g])] = own
+            log_weight[:, :, g] += log_likelihood(own, signed_design(data, arms))
+            coordinates.append(u)
+            densities.append(log_q)
+        log_prior = self.prior.group_log_density(values.reshape(-1, self.prior.n_arms, d)).reshape(log_weight.shape)
+        log_weight = np.where(np.isfinite(log_prior), log_weight + log_prior, -np.inf)
+        return _Draws(values, log_weight, coordinates, densities)
 
     def _average(
         self,
-        draws: FloatArray,
-        log_weight: FloatArray,
+        draws: _Draws,
         chunk: np.ndarray,
         found: "_Estimates",
         *,
@@ -132,29 +198,50 @@ class LaplaceEngine:
         users: FloatArray | None,
     ) -> None:
         """Average one chunk of data sets and write the results to their places; ``unseen`` (M, K) arms have no row."""
-        n_draws, d = draws.shape[1], self.prior.n_features
-        khat = np.empty((len(chunk), len(self._surrogate.blocks)))
-        effective = np.empty_like(khat)
+        worst = None
         for g, block in enumerate(self._surrogate.blocks):
             index = self._surrogate.flat_index(block)
-            group = np.ascontiguousarray(log_weight[:, :, g])
-            khat[:, g] = pareto_khat(group)
-            weight = normalised(group)
-            effective[:, g] = 1.0 / (weight**2).sum(axis=1)
-            part = draws[:, :, index]
+            log_weight = np.ascontiguousarray(draws.log_weight[:, :, g])
+            weight = normalised(log_weight)
+            part = draws.values[:, :, index]
             mean = (weight[:, None, :] @ part)[:, 0]
             found.mean[np.ix_(chunk, index)] = mean
+            centred = part - mean[:, None]
             if found.covariance is not None:
-                centred = part - mean[:, None]
                 found.covariance[np.ix_(chunk, index, index)] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
+            known = unseen[:, list(block.arms)].all(axis=1)
+            checked = check_means(log_weight, weight, centred).of_known_means(known)
             if users is not None:
-                for k, arm in enumerate(block.arms):
-                    eta = part[:, :, k * d : (k + 1) * d] @ users.swapaxes(-1, -2)  # (M, S, U)
-                    found.reward[chunk, :, arm] = np.einsum("ms,msu->mu", weight, _logistic(eta))
-            self._fill_unseen(chunk[unseen[:, list(block.arms)].all(axis=1)], index, found)
-        found.khat[chunk] = np.where(np.isnan(khat).any(axis=1), np.nan, khat.max(axis=1))
-        found.effective_size[chunk] = effective.min(axis=1)
-        found.effective_share[chunk] = effective.min(axis=1) / n_draws
+                checked = self._reward(weight, part, block, chunk, found, checked, users=users)
+            self._fill_unseen(chunk[known], index, found)
+            worst = checked if worst is None else worst.worse(checked)
+        assert worst is not None  # a belief has arms
+        found.put(worst, chunk, n_draws=draws.n_draws)
+
+    def _reward(
+        self,
+        weight: FloatArray,
+        part: FloatArray,
+        block: Block,
+        chunk: np.ndarray,
+        found: "_Estimates",
+        checked: Checked,
+        *,
+        users: FloatArray,
+    ) -> Checked:
+        """Mean rewards of users by the arms of a group, and what their draws show."""
+        d = self.prior.n_features
+        for k, arm in enumerate(block.arms):
+            reward = logistic(part[:, :, k * d : (k + 1) * d] @ users.swapaxes(-1, -2))  # (M, S, U)
+            mean = (weight[:, None] @ reward)[:, 0]
+            found.reward[chunk, :, arm] = mean
+            error, gap = check_rewards(weight, reward, mean)
+            checked = replace(
+                checked,
+                reward_error=np.maximum(checked.reward_error, error),
+                reward_gap=np.maximum(checked.reward_gap, gap),
+            )
+        return checked
 
     def _fill_unseen(self, rows: np.ndarray, index: list[int], found: "_Estimates") -> None:
         """A group without any sample keeps its prior moments."""
@@ -164,25 +251,6 @@ class LaplaceEngine:
         if found.covariance is not None:
             covariance = self.prior.covariance.values.reshape(found.covariance.shape[1:])
             found.covariance[np.ix_(rows, index, index)] = covariance[np.ix_(index, index)]
-
-    def _propose(self, group: _Group, *, n_draws: int, replicate: int) -> tuple[FloatArray, FloatArray]:
-        """Student-t draws around each component's mode, (M, S, p), and their log density (M, S), constants dropped."""
-        block = group.block
-        p = block.means.shape[1]
-        modes, roots = _modes(group)  # (M, C, p), (M, C, p, p)
-        seed = (self._seed, replicate, n_draws, block.arms[0])
-        component, base = _student_base(n_draws, p, n_components=block.n_components, seed=seed)
-        values = np.empty((len(modes), n_draws, p))
-        for c in range(block.n_components):
-            rows = component == c
-            values[:, rows] = modes[:, c, None] + base[rows] @ roots[:, c].swapaxes(-1, -2)
-        log_q = np.full(values.shape[:2], -np.inf)
-        inverse = np.linalg.inv(roots)
-        for c in range(block.n_components):
-            scaled = (values - modes[:, c, None]) @ inverse[:, c].swapaxes(-1, -2)
-            log_det = np.log(np.diagonal(roots[:, c], axis1=-2, axis2=-1)).sum(axis=-1)
-            log_q = np.logaddexp(log_q, _student_log_density((scaled**2).sum(axis=-1), p) - log_det[:, None])
-        return values, log_q
 
     @cached_property
     def _surrogate(self) -> GaussianLaw:
@@ -196,6 +264,22 @@ class LaplaceEngine:
         blocks = tuple(_with_lumps(plain, whole, start=part.n_components) for plain, whole, part in pairs)
         return GaussianLaw(n_arms=gaussian.n_arms, n_features=gaussian.n_features, blocks=blocks)
 
+    @cached_property
+    def _scores(self) -> list[NormalScores | None]:
+        """Each group's normal scores; None where proposals are made for the coefficients themselves."""
+        blocks = self._surrogate.blocks
+        plain = [self.prior.law is not None or block.n_components > 1 for block in blocks]
+        if all(plain):
+            return [None] * len(blocks)
+        found = normal_scores(self.prior, blocks)
+        return [None if is_plain else scores for is_plain, scores in zip(plain, found, strict=True)]
+
+    @cached_property
+    def _blocks(self) -> list[Block]:
+        """Each group's Gaussian components, in the coordinates of its proposals."""
+        pairs = zip(self._surrogate.blocks, self._scores, strict=True)
+        return [block if scores is None else _standard(block, scores) for block, scores in pairs]
+
 
 @dataclass(slots=True, eq=False)
 class _Estimates:
@@ -207,6 +291,8 @@ class _Estimates:
     khat: FloatArray
     effective_size: FloatArray
     effective_share: FloatArray
+    gap: FloatArray
+    vouched: BoolArray
 
     @classmethod
     def empty(cls, n_sets: int, prior: Prior, *, n_users: int, covariance: bool) -> "_Estimates":
@@ -218,11 +304,29 @@ class _Estimates:
             khat=np.full(n_sets, np.nan),
             effective_size=np.zeros(n_sets),
             effective_share=np.zeros(n_sets),
+            gap=np.full(n_sets, np.nan),
+            vouched=np.zeros(n_sets, dtype=bool),
         )
 
-    @property
-    def vouched(self) -> np.ndarray:
-        return (self.khat < KHAT_LIMIT) & (self.effective_size >= MIN_EFFECTIVE_SIZE)
+    def put(self, checked: Checked, chunk: np.ndarray, *, n_draws: int) -> None:
+        """Write what the draws of some data sets show to its place."""
+        self.khat[chunk] = checked.khat
+        self.effective_size[chunk] = checked.effective_size
+        self.effective_share[chunk] = checked.effective_size / n_draws
+        self.gap[chunk] = checked.gap
+        self.vouched[chunk] = checked.vouched(n_draws=n_draws, n_coefficients=self.mean.shape[1])
+
+
+def _fitted(proposals: list[StudentMixture], draws: _Draws) -> list[StudentMixture]:
+    """Each group's proposals, fitted to its weighted draws."""
+    parts = enumerate(zip(proposals, draws.u, draws.log_q, strict=True))
+    return [proposal.fitted(u, draws.log_weight[:, :, g], log_q) for g, (proposal, u, log_q) in parts]
+
+
+def _standard(block: Block, scores: NormalScores) -> Block:
+    """The belief in its normal scores: standard normal, and correlated as they are."""
+    p = len(scores.centre)
+    return Block(arms=block.arms, weights=np.ones(1), means=np.zeros((1, p)), covariances=scores.correlation[None])
 
 
 def _with_lumps(plain: Block, full: Block, *, start: int) -> Block:
@@ -234,109 +338,3 @@ def _with_lumps(plain: Block, full: Block, *, start: int) -> Block:
         means=np.concatenate([plain.means, full.means[start:]]),
         covariances=np.concatenate([plain.covariances, full.covariances[start:]]),
     )
-
-
-def _signed_design(data: Rows, arms: tuple[int, ...]) -> FloatArray:
-    """The group's rows times the sign of their outcome, in the columns of their arm: (M, n of the group, p)."""
-    d = data.x.shape[2]
-    used = np.isin(data.arm, arms)
-    first = np.argsort(~used, axis=1, kind="stable")[:, : int(used.sum(axis=1).max(initial=0))]  # the group's rows
-    arm = np.take_along_axis(data.arm, first, axis=1)
-    sign = 2.0 * np.take_along_axis(data.reward, first, axis=1) - 1.0
-    signed = np.take_along_axis(data.x, first[..., None], axis=1) * sign[..., None]
-    out = np.zeros((*first.shape, len(arms) * d))
-    for k, label in enumerate(arms):
-        out[..., k * d : (k + 1) * d] = np.where((arm == label)[..., None], signed, 0.0)
-    return out
-
-
-def _log_likelihood(values: FloatArray, z: FloatArray) -> FloatArray:
-    """Sum over rows of log logistic(z'b), (M, S); rows of padding would add the constant log 2, and add nothing."""
-    used = (z != 0).any(axis=2)  # (M, n)
-    out = np.zeros(values.shape[:2])
-    step = max(1, _CHUNK_VALUES // max(out.size, 1))
-    for start in range(0, z.shape[1], step):
-        rows = slice(start, start + step)
-        eta = values @ z[:, rows].swapaxes(-1, -2)  # (M, S, rows)
-        out -= (_softplus(-eta) @ used[:, rows, None].astype(float))[..., 0]
-    return out
-
-
-def _modes(group: _Group) -> tuple[FloatArray, FloatArray]:
-    """Modes (M, C, p) of log posterior under each component, and roots of the inverse curvature there."""
-    block, z = group.block, group.z
-    modes, roots = [], []
-    for mean, covariance in zip(block.means, block.covariances, strict=True):
-        precision = np.linalg.inv(lifted(covariance))
-        mode = _newton(z, mean, precision)
-        curvature = _curvature(z, mode, precision)
-        modes.append(mode)
-        roots.append(np.linalg.cholesky(lifted(np.linalg.inv(curvature))))
-    return np.stack(modes, axis=1), np.stack(roots, axis=1)
-
-
-def _newton(z: FloatArray, mean: FloatArray, precision: FloatArray) -> FloatArray:
-    """Newton's method for all data sets at once; a step that does not climb is halved."""
-    b = np.broadcast_to(mean, (len(z), len(mean))).copy()
-    value = _objective(z, b, mean, precision)
-    for _ in range(_NEWTON_STEPS):
-        miss = _logistic(-(z @ b[..., None])[..., 0])  # (M, n)
-        gradient = (miss[:, None, :] @ z)[:, 0] - (b - mean) @ precision
-        step = np.linalg.solve(_curvature(z, b, precision), gradient[..., None])[..., 0]
-        length = np.ones((len(z), 1))
-        new = _objective(z, b + step, mean, precision)
-        for _ in range(8):
-            worse = new < value - 1e-12
-            if not worse.any():
-                break
-            length[worse] *= 0.5
-            new = _objective(z, b + length * step, mean, precision)
-        b, value = b + length * step, new
-        if (np.abs(gradient * step).sum(axis=1) < 1e-10).all():
-            break
-    return b
-
-
-def _objective(z: FloatArray, b: FloatArray, mean: FloatArray, precision: FloatArray) -> FloatArray:
-    centred = b - mean
-    fit = _softplus(-(z @ b[..., None])[..., 0]).sum(axis=1)
-    return -fit - 0.5 * np.einsum("mi,ij,mj->m", centred, precision, centred)
-
-
-def _curvature(z: FloatArray, b: FloatArray, precision: FloatArray) -> FloatArray:
-    share = _logistic((z @ b[..., None])[..., 0])
-    return (z * (share * (1.0 - share))[..., None]).swapaxes(-1, -2) @ z + precision
-
-
-@cache
-def _student_base(n_draws: int, p: int, *, n_components: int, seed: tuple[int, ...]) -> tuple[np.ndarray, FloatArray]:
-    """Scrambled Sobol points as component labels (S,) and Student-t draws with identity scale (S, p)."""
-    from scipy.special import ndtri
-    from scipy.stats import chi2, qmc
-
-    points = np.clip(qmc.Sobol(p + 2, rng=np.random.default_rng(seed)).random(n_draws), 1e-12, 1 - 1e-12)
-    # The label has a coordinate of its own: labels by turns would give each component a biased half of the points.
-    component, kind = np.divmod((points[:, 0] * n_components * len(_DEGREES)).astype(int), len(_DEGREES))
-    degrees = _DEGREES[kind]
-    scale = np.sqrt(degrees / chi2.ppf(points[:, 1], degrees))
-    return component, ndtri(points[:, 2:]) * scale[:, None]
-
-
-def _student_log_density(square: FloatArray, p: int) -> FloatArray:
-    """Log density of the equal mixture of Student-t's at a squared radius, up to what does not depend on it."""
-    from scipy.special import gammaln
-
-    terms = [
-        gammaln(0.5 * (nu + p)) - gammaln(0.5 * nu) - 0.5 * p * np.log(nu) - 0.5 * (nu + p) * np.log1p(square / nu)
-        for nu in _DEGREES
-    ]
-    return np.logaddexp.reduce(terms, axis=0)
-
-
-def _logistic(eta: FloatArray) -> FloatArray:
-    return 0.5 * (1.0 + np.tanh(0.5 * eta))
-
-
-def _softplus(eta: FloatArray) -> FloatArray:
-    """log(1 + exp(eta)), without overflow and faster than logaddexp."""
-    return np.maximum(eta, 0.0) + np.log1p(np.exp(-np.abs(eta)))

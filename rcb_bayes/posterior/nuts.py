@@ -15,10 +15,12 @@ from rcb_bayes.errors import BeliefError, RcbError
 from rcb_bayes.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
+from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
 from rcb_bayes.prior import Prior
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
 
+DIAGNOSTICS = ("rhat", "ess_bulk", "divergences", "mean_error", "gap")
 _PREFIX = "rcb_data_"
 _PADDING = 64
 _LONGER, _LONGEST = 2, 4  # times the draws, where a run is not vouched for
@@ -29,7 +31,8 @@ _NEARLY = 1.02  # r-hat of chains that have but met with bad luck
 class NutsSettings:
     """Chains, draws and warm-up of every run; a run that is not vouched for is repeated with four times the draws.
 
-    Where nothing but an r-hat of at most 1.02 is against it, twice the draws are tried first.
+    Where nothing but an r-hat of at most 1.02, chains apart, or an error that twice the draws would bring below its
+    limit is against it, these are tried first.
 
     With half as many draws every other run of fifteen coefficients has an r-hat above 1.01 by chance alone, and a
     repeated run costs more than the draws saved. A longer warm-up did not lower the share of runs to repeat (Student-t,
@@ -45,8 +48,8 @@ class NutsSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chains:
-    """One run: ``draws`` of beta (chain, draw, K, d), the diagnostics ``rhat``, ``ess_bulk``, ``divergences``, and
-    how many times the usual number of draws it took."""
+    """One run: ``draws`` of beta (chain, draw, K, d), its diagnostics, and how many times the usual number of draws it
+    took."""
 
     draws: FloatArray
     diagnostics: dict[str, float]
@@ -81,11 +84,11 @@ class NutsEngine:
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
-        """Posterior moments of every data set, with r-hat, bulk effective size and divergences."""
+        """Posterior moments of every data set, with the diagnostics of ``diagnose``."""
         size = self.prior.n_arms * self.prior.n_features
         mean = np.empty((data.n_sets, self.prior.n_arms, self.prior.n_features))
         joint = np.empty((data.n_sets, size, size)) if covariance else None
-        diagnostics = {name: np.full(data.n_sets, np.nan) for name in ("rhat", "ess_bulk", "divergences")}
+        diagnostics = {name: np.full(data.n_sets, np.nan) for name in DIAGNOSTICS}
         vouched = np.zeros(data.n_sets, dtype=bool)
         reward = None if users is None else np.empty((data.n_sets, users.shape[-2], self.prior.n_arms))
         for m in track(range(data.n_sets), description="NUTS, one data set after another"):
@@ -143,7 +146,9 @@ class NutsEngine:
         """How many times the draws to try after a run with ``factor`` times them; 0 where it is good, or the last."""
         if not self._settings.retry or is_good(diagnostics) or factor == _LONGEST:
             return 0
-        nearly = is_good(diagnostics | {"rhat": 1.0}) and diagnostics["rhat"] <= _NEARLY
+        lucky = diagnostics | {"rhat": 1.0, "mean_error": 0.0, "gap": 0.0}
+        few = diagnostics["mean_error"] <= np.sqrt(_LONGER) * LARGEST_ERROR  # twice the draws would do
+        nearly = is_good(lucky) and diagnostics["rhat"] <= _NEARLY and few
         return _LONGER if nearly and factor < _LONGER else _LONGEST
 
     def _read(self, raw: Any, *, factor: int = 1) -> Chains:
@@ -264,15 +269,40 @@ def _padded(data: Rows) -> dict[str, np.ndarray]:
 
 
 def diagnose(draws: FloatArray, divergences: int) -> dict[str, float]:
-    """Worst r-hat and smallest bulk effective size of one run (chain, draw, K, d), beside its divergences."""
+    """What is known about one run (chain, draw, K, d).
+
+    ``rhat`` and ``ess_bulk`` are the worst coefficient's, ranked. Ranks do not see how far out a tail reaches, and means
+    do: ``mean_error`` is about the largest Monte Carlo error of the P means, and ``gap`` the largest distance of a
+    chain's mean from another's, both in posterior standard deviations.
+    """
     columns = np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)  # (K d, chain, draw)
     varying: FloatArray = columns[np.ptp(columns, axis=(1, 2)) > 0]  # a known coefficient does not move
+    found = dict.fromkeys(DIAGNOSTICS, np.nan) | {"divergences": float(divergences)}
     if not np.isfinite(columns).all():
-        return {"rhat": np.nan, "ess_bulk": np.nan, "divergences": float(divergences)}
+        return found
     if not len(varying):
-        return {"rhat": 1.0, "ess_bulk": float(draws.shape[0] * draws.shape[1]), "divergences": float(divergences)}
+        n_draws = float(draws.shape[0] * draws.shape[1])
+        return found | {"rhat": 1.0, "ess_bulk": n_draws, "mean_error": 0.0, "gap": 0.0}
     rhat, size = rhat_and_bulk_size(varying)
-    return {"rhat": float(rhat.max()), "ess_bulk": float(size.min()), "divergences": float(divergences)}
+    error, gap = error_and_gap(varying)
+    return found | {"rhat": float(rhat.max()), "ess_bulk": float(size.min()), "mean_error": error, "gap": gap}
+
+
+def error_and_gap(draws: FloatArray) -> tuple[float, float]:
+    """About the largest error of the means of draws (P, chain, draw), and the largest gap between chains, both in
+    posterior standard deviations."""
+    from arviz_stats.base import array_stats
+
+    sizes: Any = array_stats.ess(_halves(draws), chain_axis=-2, draw_axis=-1, method="identity")
+    means = draws.mean(axis=2)
+    gap = np.ptp(means, axis=1) / draws.std(axis=(1, 2))
+    return largest_error(float(np.min(sizes)), len(draws)), float(gap.max())
+
+
+def _halves(draws: FloatArray) -> FloatArray:
+    """Chains (P, chain, draw) cut in two, (P, 2 chain, draw // 2)."""
+    half = draws.shape[2] // 2
+    return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], axis=1)
 
 
 def rhat_and_bulk_size(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -283,8 +313,7 @@ def rhat_and_bulk_size(draws: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     from arviz_stats.base import array_stats
 
-    half = draws.shape[2] // 2
-    halves = np.concatenate([draws[:, :, :half], draws[:, :, -half:]], axis=1)  # (P, 2 chain, draw // 2)
+    halves = _halves(draws)
     scores = _normal_scores(halves)
     folded = _normal_scores(np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True)))
     rhat = np.maximum(_scale_reduction(scores), _scale_reduction(folded))
@@ -321,4 +350,10 @@ def _of_tree(tree: Any) -> tuple[FloatArray, int]:
 
 def is_good(found: dict[str, float]) -> bool:
     """Whether a run's diagnostics are good."""
-    return found["rhat"] <= RHAT_LIMIT and found["ess_bulk"] >= MIN_BULK_ESS and found["divergences"] == 0
+    return (
+        found["rhat"] <= RHAT_LIMIT
+        and found["ess_bulk"] >= MIN_BULK_ESS
+        and found["divergences"] == 0
+        and found["mean_error"] <= LARGEST_ERROR
+        and found["gap"] <= LARGEST_GAP
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP
 from rcb_bayes.schema import ARM, FEATURE, BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class PosteriorBatch:
     vouched : whether the diagnostics of each data set are good, (M,)
     engine : the engine that answered for each data set, (M,)
     diagnostics : per data set (M,), NaN where a diagnostic does not belong to the engine: ``khat``,
-        ``effective_size``, ``effective_share`` (importance sampling); ``rhat``, ``ess_bulk``, ``divergences`` (NUTS)
+        ``effective_size``, ``effective_share`` (importance sampling); ``rhat``, ``ess_bulk``, ``divergences``,
+        ``mean_error`` (NUTS); ``gap``, between halves of the draws or between chains, in posterior sd (laplace, NUTS)
     n_sent : how many data sets the first engine did not vouch for and sent on
     reason : which engine was chosen, and why
     reward : E[mean reward of user u by arm k | S], (M, U, K), or None where no users were given
@@ -128,10 +130,13 @@ def warn_if_not_vouched(batch: PosteriorBatch) -> PosteriorBatch:
 def _symptoms(batch: PosteriorBatch) -> str:
     bad = ~batch.vouched
     found = []
-    for name, label in (("rhat", "r-hat up to"), ("khat", "k-hat up to")):
+    for name, label in (("rhat", "r-hat up to"), ("khat", "k-hat up to"), ("gap", "halves of the draws apart by")):
         values = batch.diagnostics.get(name)
+        if name == "gap" and values is not None and not (values[bad] > LARGEST_GAP).any():
+            continue
         if values is not None and np.isfinite(values[bad]).any():
-            found.append(f"{label} {np.nanmax(values[bad]):.2f}")
+            unit = " sd" if name == "gap" else ""
+            found.append(f"{label} {np.nanmax(values[bad]):.2f}{unit}")
     for name, label in (("ess_bulk", "effective size down to"), ("effective_size", "effective size down to")):
         values = batch.diagnostics.get(name)
         if values is not None and np.isfinite(values[bad]).any():
@@ -148,4 +153,6 @@ def _looks_good(batch: PosteriorBatch) -> BoolArray:
     """Whether chains have nothing against them but the belief, (M,)."""
     rhat, size = (batch.diagnostics.get(name, np.full(batch.n_sets, np.nan)) for name in ("rhat", "ess_bulk"))
     divergences = batch.diagnostics.get("divergences", np.zeros(batch.n_sets))
-    return (rhat <= RHAT_LIMIT) & (size >= MIN_BULK_ESS) & ~(divergences > 0)
+    error, gap = (batch.diagnostics.get(name, np.zeros(batch.n_sets)) for name in ("mean_error", "gap"))
+    apart = (error > LARGEST_ERROR) | (gap > LARGEST_GAP)
+    return (rhat <= RHAT_LIMIT) & (size >= MIN_BULK_ESS) & ~(divergences > 0) & ~apart

@@ -156,7 +156,8 @@ def logit_quadrature(
     a typical distance from them.
     """
     d = rows.x.shape[2]
-    line, line_weights = _line(knots, scale, n_nodes=8 if d == 1 else 4)
+    reach, n_steps, n_nodes = (6000.0, 40, 8) if d == 1 else (60.0, 24, 4)
+    line, line_weights = _line(knots, scale * np.geomspace(0.02, reach, n_steps), n_nodes=n_nodes)
     if d == 1:
         values, weights = line[:, None], line_weights
     else:
@@ -177,9 +178,8 @@ def logit_quadrature(
         yield LogitMoments(mean=mean, covariance=(share[:, None] * centred).T @ centred, reward=share @ rewards)
 
 
-def _line(knots: Sequence[float], scale: float, *, n_nodes: int) -> tuple[FloatArray, FloatArray]:
-    """A composite Gauss-Legendre rule, dense at the knots and out to sixty scales from them."""
-    steps = scale * np.geomspace(0.02, 60.0, 24)
+def _line(knots: Sequence[float], steps: FloatArray, *, n_nodes: int) -> tuple[FloatArray, FloatArray]:
+    """A composite Gauss-Legendre rule on intervals that end at ``steps`` from the knots."""
     around = np.concatenate([-steps[::-1], [0.0], steps])
     edges = np.unique(np.concatenate([knot + around for knot in knots]))
     points, shares = np.polynomial.legendre.leggauss(n_nodes)

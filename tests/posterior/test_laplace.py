@@ -11,8 +11,10 @@ from rcb_bayes.noise import BernoulliLogit
 from rcb_bayes.posterior import PosteriorBatch, Rows, make_engine
 from rcb_bayes.posterior import laplace as laplace_module
 from rcb_bayes.posterior.laplace import LaplaceEngine
+from rcb_bayes.posterior.logit import modes, signed_design
 from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings
 from rcb_bayes.posterior.proposal import moment_surrogate
+from rcb_bayes.posterior.student import student_base
 from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from tests.posterior import twins
@@ -110,14 +112,9 @@ def test_the_mode_is_not_the_mean(engines):
     engine = engine_of("lognormal", 1, engines)
     rows = bernoulli_rows(engine.prior, 30, n_sets=16, seed=30)
     batch, reference = engine.fit(rows), exact(BELIEFS["lognormal"], rows)
-    modes = np.stack(
-        [
-            laplace_module._modes(laplace_module._Group(block, [k], laplace_module._signed_design(rows, block.arms)))[0]
-            for k, block in enumerate(engine._surrogate.blocks)
-        ],
-        axis=1,
-    )[:, :, 0]
-    assert largest_z(batch.mean, batch, reference) < LIMIT < largest_z(modes, batch, reference)
+    blocks = engine._surrogate.blocks
+    peaks = np.stack([modes(block, signed_design(rows, block.arms), None)[0] for block in blocks], axis=1)[:, :, 0]
+    assert largest_z(batch.mean, batch, reference) < LIMIT < largest_z(peaks, batch, reference)
 
 
 def test_the_reward_of_the_mean_is_not_the_mean_reward(engines):
@@ -133,7 +130,7 @@ def test_the_reward_of_the_mean_is_not_the_mean_reward(engines):
 def test_no_camp_is_lost(engines):
     """Components in turn along one Sobol sequence gave every camp a biased part of its draws: .8 sd, unnoticed."""
     engine = engine_of("mixture", 1, engines)
-    component, base = laplace_module._student_base(4096, 1, n_components=2, seed=(0, 1))
+    component, _, base = student_base(4096, 1, n_components=2, seed=(0, 1))
     for c in range(2):
         own = base[component == c, 0]
         assert len(own) == pytest.approx(2048, abs=2)
@@ -167,7 +164,9 @@ def test_a_spike_is_not_missed(width: float):
         batch, reference = engine.fit(rows), exact(spike, rows)
         assert batch.vouched.mean() > 0.8
         assert largest_z(batch.mean, batch, reference) < LIMIT
-    engine.__dict__["_surrogate"] = moment_surrogate(engine.prior)  # as if it had no spike
+    # As if it had no spike, neither among its components nor in its coordinates.
+    surrogate = moment_surrogate(engine.prior)
+    engine.__dict__.update({"_surrogate": surrogate, "_scores": [None, None], "_blocks": list(surrogate.blocks)})
     batch = engine.fit(rows)
     assert not batch.vouched.all() or largest_z(batch.mean, batch, reference) > LIMIT
 
@@ -177,8 +176,8 @@ def test_a_spike_is_not_missed(width: float):
 def test_separable_data(name: str, n: int, engines):
     """Outcomes that are all alike bound the coefficient on one side only: the belief's tail is the posterior's.
 
-    Forty alike outcomes of users who should not be sure of any are next to impossible under the belief, and may go to
-    NUTS, but nothing wrong is vouched for.
+    Forty alike outcomes of users who should not be sure of any are next to impossible under the belief. They put the
+    coefficient hundreds of scales away from it, where normal scores follow.
     """
     engine = engine_of(name, 1, engines)
     scales = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 30.0])[:, None, None]
@@ -186,7 +185,7 @@ def test_separable_data(name: str, n: int, engines):
     rows = Rows(x=x, arm=np.zeros((6, n), dtype=int), reward=np.ones((6, n)), n_arms=2)
     batch = engine.fit(rows)
     assert np.isfinite(batch.mean).all()
-    assert batch.vouched[3 if n == 40 else 0 :].all()
+    assert batch.vouched.all()
     assert largest_z(batch.mean, batch, exact(BELIEFS[name], rows)) < LIMIT
 
 

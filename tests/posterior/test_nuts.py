@@ -249,7 +249,7 @@ def test_a_divergence_is_enough():
     ],
 )
 def test_how_many_draws_to_try_next(rhat: float, size: float, divergences: float, factor: int, expected: int):
-    found = {"rhat": rhat, "ess_bulk": size, "divergences": divergences}
+    found = {"rhat": rhat, "ess_bulk": size, "divergences": divergences, "mean_error": 0.1, "gap": 0.1}
     assert NutsEngine(PRIOR, GaussianNoise(SIGMA))._next_factor(found, factor) == expected
     patient = NutsEngine(PRIOR, GaussianNoise(SIGMA), settings=NutsSettings(retry=False))
     assert patient._next_factor(found, factor) == 0
