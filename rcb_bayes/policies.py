@@ -91,12 +91,13 @@ class Rcb:
         return self.exploitation.decide(x[:n], features[:, :n], uniforms[:n])
 
     def recommend_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations for users none of whose rewards is known: all at the present stage, up to the epoch's end."""
-        return (
-            self.cold.decide_now(x, features, uniforms)
-            if self.exploitation is None
-            else self.decide(x, features, uniforms)
-        )
+        """Recommendations for users none of whose rewards is known: all at the present stage, up to the epoch's end.
+
+        Of a cold start an arm's first N count, whenever their rewards come.
+        """
+        if self.exploitation is None:
+            return self.cold.claim(self.cold.decide_now(x, features, uniforms))
+        return self.decide(x, features, uniforms)
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Count what is to be counted; end the cold start or the epoch where it is over."""
@@ -110,10 +111,8 @@ class Rcb:
             self.cold.absorb(x[kept], arm, reward[kept])
         self.move_on()
 
-    def absorb_one(self, x: FloatArray, arm: int, reward: float, *, counted: bool) -> None:
-        """One reward, whenever it comes: it counts for the stage or epoch in which it does."""
-        if not counted:
-            return
+    def absorb_one(self, x: FloatArray, arm: int, reward: float) -> None:
+        """One reward that counts, whenever it comes: for the epoch in which it does, or an arm's samples."""
         self.counts[arm] += 1
         if self.exploitation is not None:
             self.exploitation.now.add_one(x, arm, reward)

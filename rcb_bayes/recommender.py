@@ -1,14 +1,26 @@
 """The live recommender: the paper's algorithm, one user at a time or many, with rewards as they come.
 
 Its random numbers are those of a simulated world with the same seed, so that a live loop and a block simulation give
-the same trajectory. Rewards may come late, out of order or never; a new epoch begins when the next user asks.
+the same trajectory. A new epoch begins when the next user asks.
+
+Rewards may come late and out of order. In the cold start an arm's samples are its first N counted recommendations, not
+the first N rewards to come in, and its stage lasts until all of them are in: whatever the delays, S is what it would be
+without them. Three things are left to the platform.
+
+- A reward that never comes has to be given up, by ``give_up`` or after ``patience`` rounds; the next recommendation
+  takes its place. The guarantee then needs that rewards are missing independently of their value, given the user and
+  the arm; where it depends on the user, the plan's users are to be those who answer.
+- An epoch of exploitation feeds what is in by its end. Without ``patience`` the guarantee needs lateness that does not
+  depend on the reward. With it every reward is looked at so many rounds after its recommendation, no sooner and no
+  later: if all come within that time, neither what is fed nor how long a stage lasts tells anything about rewards.
+- ``unobserved`` reports the share not observed, by stage and arm: look at it.
 """
 
 import json
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,9 +35,12 @@ from rcb_bayes.market import Market
 from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Oracle, Predictor
 from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Rcb
-from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.simulation import PAGE, choice_uniforms
-from rcb_bayes.tickets import Pending, Tickets
+from rcb_bayes.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Pending, Tally, Tickets
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMAT = 1
 
@@ -66,6 +81,14 @@ class Recommendations:
         return len(self.arm)
 
 
+class _Early(NamedTuple):
+    """A reward that came before it is looked at, and the arm that was taken."""
+
+    pending: Pending
+    arm: int
+    reward: float
+
+
 class Recommender:
     """RCB in a live loop.
 
@@ -73,12 +96,19 @@ class Recommender:
     ----------
     oracle : of the exploitation stage; the posterior mean under the platform's belief unless given
     options : of the exploitation stage (clock, feed, spread, inflation)
+    patience : rounds after which every reward is looked at, and given up if it has not come, to be fixed before the
+        first user; None waits for each as long as it takes, and looks at it when it comes
     seed : of the recommender's own choices
 
     Raises
     ------
     RcbError
         A plan for another market, or one that is not feasible.
+
+    Applicability
+    -------------
+    Rewards in any order and with any delay in the cold start. What may be missing, and what exploitation needs, stands
+    at the head of this module: missing independently of the reward, given the user and the arm.
 
     Examples
     --------
@@ -101,6 +131,7 @@ class Recommender:
         *,
         oracle: Oracle | None = None,
         options: Exploiting | None = None,
+        patience: int | None = None,
         seed: int | np.random.SeedSequence = 0,
     ) -> None:
         if plan.kind == "sampled" and not plan.feasible:
@@ -115,6 +146,11 @@ class Recommender:
         self._uniforms = np.empty((0, 2))
         self._choices: list[float] = []
         self._pending = Tickets()
+        self._patience = None if patience is None else as_count(patience, name="patience")
+        self._looked = 0  # tickets before this one had their time
+        self._early: dict[int, _Early] = {}
+        self._given_up: dict[int, tuple[int, int]] = {}  # stage and arm, by ticket
+        self._tally = Tally(market.n_arms)
 
     @property
     def options(self) -> Exploiting:
@@ -148,6 +184,29 @@ class Recommender:
         """Recommendations whose reward has not come."""
         return len(self._pending)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a stage of the cold start lasts only because rewards that count are out."""
+        return self._rcb.exploitation is None and self._rcb.cold.is_waiting
+
+    @property
+    def unobserved(self) -> "pd.DataFrame":
+        """Rewards that were not observed, by stage and arm: not yet, given up, or come too late to be looked at.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> tickets = [agent.recommend([0.9, 0.1]).ticket for _ in range(4)]
+        >>> agent.observe(0.5, ticket=tickets[0])
+        >>> agent.give_up(tickets[1])
+        >>> agent.unobserved[["stage", "arm", "n_recommended", "n_given_up", "share_unobserved"]]
+                  stage  arm  n_recommended  n_given_up  share_unobserved
+        0  most popular  old              4           1              0.75
+        """
+        return self._tally.table(self.market.arms)
+
     def recommend(self, x: ArrayLike) -> Recommendation:
         """A recommendation for one user, x (d,).
 
@@ -168,6 +227,8 @@ class Recommender:
         'first samples: old is what users like her expect most of'
         """
         user = self._as_users(x, ndim=1)
+        if self._patience is not None:
+            self._look()
         self._rcb.move_on()
         exploitation = self._rcb.exploitation
         rows = None if exploitation is None else exploitation.rows
@@ -180,13 +241,16 @@ class Recommender:
         chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._uniform(ticket))
-        self._pending.issue(ticket, Pending(user, arm, True, False))
+        self._pending.issue(ticket, Pending(user, arm, True, EXPLOIT))
+        self._tally.note(RECOMMENDED, EXPLOIT, arm)
         self._rcb.rounds = ticket + 1
         return self._record(ticket, arm, EXPLOIT, chances, scores)
 
     def recommend_many(self, x: ArrayLike) -> Recommendations:
         """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
         users = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
+        if self._patience is not None:
+            self._look()
         parts: list[Decisions] = []
         first = self._rcb.rounds
         start = 0
@@ -211,7 +275,8 @@ class Recommender:
         """The reward of a recommendation, the latest unless a ticket is given.
 
         ``taken`` is the arm that the user took, where it is not the one recommended: in the cold start such a sample is
-        not counted, later the reward is that of the arm taken.
+        not counted and the next takes its place, later the reward is that of the arm taken. A reward that was given
+        up is noted in ``unobserved`` when it comes, and not used.
 
         Raises
         ------
@@ -231,14 +296,50 @@ class Recommender:
         """
         which = self._rcb.rounds - 1 if ticket is None else ticket
         pending = self._pending.get(which)
-        if pending is None:
+        late = self._given_up.get(which) if pending is None and isinstance(which, int | np.integer) else None
+        if pending is None and late is None:
             raise DataError(self._unknown(which))
         value = self._as_reward(reward)
+        if pending is None or late is not None:
+            self._tally.note(TOO_LATE, *self._given_up.pop(int(which)))
+            return
         arm = pending.arm if taken is None else self._as_arm(taken)
         self._pending.hand_in(which)
-        self._rcb.absorb_one(
-            pending.x, arm, value, counted=pending.counted and (arm == pending.arm or not pending.in_cold_start)
-        )
+        self._tally.note(OBSERVED, pending.stage, pending.arm)
+        found = _Early(pending, arm, value)
+        if self._patience is None:
+            self._take_in(found)
+        else:
+            self._early[int(which)] = found
+
+    def give_up(self, ticket: int) -> None:
+        """The reward of a recommendation will not come: in the cold start the next one takes its place.
+
+        Decide by what is known without the reward, such as its age: what is given up because rewards are bad, or bad
+        ones because they are slow, makes what is left too good.
+
+        Raises
+        ------
+        DataError
+            A ticket that was not issued, or whose reward has come already; nothing has changed then.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> agent.give_up(agent.recommend([0.9, 0.1]).ticket)
+        >>> agent.n_pending
+        0
+        """
+        pending = self._pending.get(ticket)
+        if pending is None:
+            raise DataError(self._unknown(ticket))
+        self._pending.hand_in(ticket)
+        self._given_up[int(ticket)] = (pending.stage, pending.arm)
+        self._tally.note(GIVEN_UP, pending.stage, pending.arm)
+        if pending.counted and pending.in_cold_start:
+            self._rcb.cold.release(pending.arm)
 
     def observe_many(self, rewards: ArrayLike, *, tickets: ArrayLike) -> None:
         """Rewards of many recommendations; all are checked before any is taken in."""
@@ -249,16 +350,21 @@ class Recommender:
         if len(np.unique(numbers)) != len(numbers):
             raise DataError("A ticket comes twice among these. Hand in each reward once.")
         there = self._pending.are_out(numbers)
+        if self._given_up:
+            there |= np.array([number in self._given_up for number in numbers.tolist()], dtype=bool)
         if not there.all():
             raise DataError(self._unknown(numbers[int(np.argmin(there))].item()))
         if not self.market.noise.is_gaussian:
             for value in values:
                 self._as_reward(float(value))
-        if self._rcb.exploitation is None:  # any of them may end a stage
+        # In a cold start any of them may end a stage.
+        if self._rcb.exploitation is None or self._patience is not None or self._given_up:
             for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
                 self.observe(value, ticket=number)
             return
-        self._rcb.absorb_many(*self._pending.hand_in_many(numbers), values)
+        x, arm, counted, stage = self._pending.hand_in_many(numbers)
+        self._tally.note_many(OBSERVED, stage, arm)
+        self._rcb.absorb_many(x, arm, counted, values)
 
     def recommend_proba(self, x: ArrayLike) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
@@ -337,6 +443,21 @@ class Recommender:
                 [ticket, encoded(part.x), part.arm, part.counted, part.in_cold_start]
                 for ticket, part in self._pending.items()
             ],
+            "late": self._late_state(),
+        }
+
+    def _late_state(self) -> dict[str, Any]:
+        """What is kept about rewards that are late, early or given up."""
+        return {
+            "patience": self._patience,
+            "looked": self._looked,
+            "stages": [part.stage for _, part in self._pending.items()],
+            "early": [
+                [ticket, encoded(own.pending.x), *own.pending[1:], own.arm, own.reward]
+                for ticket, own in self._early.items()
+            ],
+            "given_up": [[ticket, *where] for ticket, where in self._given_up.items()],
+            "tally": self._tally.counts.tolist(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -348,8 +469,21 @@ class Recommender:
         rcb.cold.predictor = self._decoded_predictor(state["cold"]["predictor"])
         if state["exploitation"] is not None:
             rcb.exploitation = self._decoded_exploitation(state["exploitation"])
-        for ticket, x, arm, counted, cold in state["pending"]:
-            self._pending.issue(int(ticket), Pending(decoded(x), int(arm), bool(counted), bool(cold)))
+        self._restore_late(state)
+
+    def _restore_late(self, state: dict[str, Any]) -> None:
+        late = state["late"]
+        self._patience = None if late["patience"] is None else as_count(late["patience"], name="patience")
+        self._looked = int(late["looked"])
+        self._given_up = {int(ticket): (int(stage), int(arm)) for ticket, stage, arm in late["given_up"]}
+        self._tally.counts[:] = np.array(late["tally"], dtype=np.int64)
+        for (ticket, x, arm, counted, _), stage in zip(state["pending"], late["stages"], strict=True):
+            self._pending.issue(int(ticket), Pending(decoded(x), int(arm), bool(counted), int(stage)))
+        for ticket, x, arm, counted, stage, taken, reward in late["early"]:
+            pending = Pending(decoded(x), int(arm), bool(counted), int(stage))
+            self._early[int(ticket)] = _Early(pending, int(taken), float(reward))
+        for pending in [part for _, part in self._pending.items()] + [own.pending for own in self._early.values()]:
+            self._rcb.cold.waiting[pending.arm] += pending.counted and pending.in_cold_start
 
     def _decoded_predictor(self, values: dict[str, Any] | None) -> Predictor | None:
         if values is None:
@@ -400,10 +534,31 @@ class Recommender:
     def _issue(self, users: FloatArray, decisions: Decisions) -> int:
         """Tickets for recommendations; returns the first."""
         first = self._rcb.rounds
-        cold = self._rcb.exploitation is None
-        self._pending.issue_many(first, users, decisions.arm, decisions.counted, in_cold_start=cold)
+        self._pending.issue_many(first, users, decisions.arm, decisions.counted, decisions.stage)
+        self._tally.note_many(RECOMMENDED, decisions.stage, decisions.arm)
         self._rcb.rounds += len(decisions)
         return first
+
+    def _look(self) -> None:
+        """Take in, or give up, the rewards that have had their rounds."""
+        assert self._patience is not None  # as whoever asks knows
+        while self._looked < self._rcb.rounds - self._patience:
+            found = self._early.pop(self._looked, None)
+            if found is not None:
+                self._take_in(found)
+            elif self._pending.get(self._looked) is not None:
+                self.give_up(self._looked)
+            self._looked += 1
+
+    def _take_in(self, found: _Early) -> None:
+        """A reward, at the time that it is looked at."""
+        pending, arm, reward = found
+        if not pending.counted:
+            return
+        if pending.in_cold_start and arm != pending.arm:
+            self._rcb.cold.release(pending.arm)
+        else:
+            self._rcb.absorb_one(pending.x, arm, reward)
 
     def _record(self, ticket: int, arm: int, stage: int, chances: list[float], scores: list[float]) -> Recommendation:
         labels = self.market.arms
@@ -451,7 +606,7 @@ class Recommender:
 
     def _unknown(self, ticket: object) -> str:
         if isinstance(ticket, int) and 0 <= ticket < self._rcb.rounds:
-            return f"The reward of ticket {ticket} has come already. Hand in each reward once."
+            return f"The reward of ticket {ticket} has come already, or was given up. Hand in each reward once."
         return f"There is no ticket {ticket!r}. Use the ticket of a recommendation."
 
 
