@@ -5,8 +5,8 @@ logged but never counted, so that stages tell nothing about rewards.
 
 Where rewards come late, an arm's samples are its first N counted *recommendations*, whenever their rewards come: those
 observed first would be a choice among rewards. Once an arm has its N recommendations and some reward is out, the stage
-goes on as it is for users, and no sample of any arm counts until that reward is in. So users, arms and rewards in S, and
-the order in which arms are saturated, are those of a run without delays; only rounds are added.
+goes on as it is for users, and no sample of any arm counts until that reward is in. So S, and the order in which arms
+are saturated, have the law of a run without delays; only rounds are added.
 """
 
 from dataclasses import replace

@@ -31,6 +31,7 @@ from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.exploit import Exploitation, Exploiting
 from rcb_bayes.history import History
 from rcb_bayes.kernel import ipgs_one, pick_one
+from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Oracle, Predictor
 from rcb_bayes.plan import Plan
@@ -207,13 +208,14 @@ class Recommender:
         """
         return self._tally.table(self.market.arms)
 
-    def recommend(self, x: ArrayLike) -> Recommendation:
-        """A recommendation for one user, x (d,).
+    def recommend(self, x: Users) -> Recommendation:
+        """A recommendation for one user, x (d,): numbers in the order of the features, or by name.
 
         Raises
         ------
         DataError
-            A user of the wrong width, or with values that are not finite; nothing has changed then.
+            A user of the wrong width, with features that are missing or not known, or values that are not finite;
+            nothing has changed then.
 
         Examples
         --------
@@ -246,7 +248,7 @@ class Recommender:
         self._rcb.rounds = ticket + 1
         return self._record(ticket, arm, EXPLOIT, chances, scores)
 
-    def recommend_many(self, x: ArrayLike) -> Recommendations:
+    def recommend_many(self, x: Users) -> Recommendations:
         """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
         users = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
         if self._patience is not None:
@@ -366,7 +368,7 @@ class Recommender:
         self._tally.note_many(OBSERVED, stage, arm)
         self._rcb.absorb_many(x, arm, counted, values)
 
-    def recommend_proba(self, x: ArrayLike) -> FloatArray:
+    def recommend_proba(self, x: Users) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
         return self._rcb.recommend_proba(self._as_users(x, ndim=2))
 
@@ -583,13 +585,11 @@ class Recommender:
         best = self.market.arms[scores.index(top)]
         return f"{best} is expected to be better by {top - scores[arm]:.3g}: sampled in proportion to that"
 
-    def _as_users(self, x: ArrayLike, *, ndim: int) -> FloatArray:
+    def _as_users(self, x: Users, *, ndim: int) -> FloatArray:
         if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.shape == self._shape and isfinite(x.sum()):
             return x.copy()
-        users = as_finite_array(x, name="x", ndim=ndim)
-        if users.shape[-1] != self.market.n_features:
-            raise DataError(f"x must have {self.market.n_features} features, got {users.shape[-1]}.")
-        return users
+        market = self.market
+        return as_users(x, features=market.features, name="x", ndim=ndim, also=market.covariates.features)
 
     def _as_reward(self, reward: float) -> float:
         if not is_number(reward):

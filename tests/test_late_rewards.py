@@ -74,7 +74,7 @@ def test_the_check_notices_when_bad_rewards_are_left_out():
 @pytest.mark.parametrize("patience", [None, 60])
 def test_a_plain_loop_with_bad_rewards_sixty_rounds_later(patience: int | None):
     chances, worths, rounds = [], [], []
-    for seed in range(1500):
+    for seed in range(800):
         rng = np.random.default_rng([seed, 2])
         agent = Recommender(market(), plan(), patience=patience, seed=seed)
         worth, t = GAP + SPREAD * rng.standard_normal(), 0
@@ -94,7 +94,7 @@ def test_a_plain_loop_with_bad_rewards_sixty_rounds_later(patience: int | None):
         rounds.append(t)
     estimate, error = margin_of(chances, worths)
     assert estimate > -EPSILON - 3 * error
-    assert error < 0.025
+    assert error < 0.03
     if patience is not None:  # however the rewards were
         assert set(rounds) == {N + 60 + 1}
 
