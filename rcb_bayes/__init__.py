@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from rcb_bayes.posterior import fit_posterior as fit_posterior
     from rcb_bayes.posterior import make_engine as make_engine
     from rcb_bayes.posterior import posterior_means as posterior_means
+    from rcb_bayes.posterior import posterior_model as posterior_model
     from rcb_bayes.posterior import summary_means as summary_means
     from rcb_bayes.prior import Prior as Prior
     from rcb_bayes.prior import gallery as gallery
@@ -166,6 +167,7 @@ _HOMES = {
     "plot_samples": "plots",
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
+    "posterior_model": "posterior",
     "regret_bound": "theorem",
     "report": "reporting",
     "run_warfarin": "warfarin",

@@ -18,7 +18,7 @@ from rcb_bayes.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
 from rcb_bayes.history import History
 from rcb_bayes.kernel import linear_scores, pick
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import LinearPredictor, PosteriorOracle, Predictor
+from rcb_bayes.oracle import LinearPredictor, PosteriorOracle, Predictor, is_vouched
 from rcb_bayes.panel import expected_rewards
 from rcb_bayes.plan import Plan
 from rcb_bayes.saturation import as_code
@@ -45,6 +45,7 @@ class ColdStart:
         self.saturated: tuple[int, ...] = ()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
         self.predictor: Predictor | None = None
+        self.n_fits = self.n_not_vouched = 0
 
     @property
     def is_over(self) -> bool:
@@ -102,6 +103,8 @@ class ColdStart:
         if full != self.saturated:
             self.saturated = full
             self.predictor = None if self.is_over else self._fitted()
+            self.n_fits += self.predictor is not None
+            self.n_not_vouched += not is_vouched(self.predictor)
 
     def _fitted(self) -> Predictor:
         """Expectations from the samples of saturated arms; arms they say nothing about keep their prior mean."""
@@ -113,7 +116,7 @@ class ColdStart:
         for group in prior.groups:
             if not as_code(group) & as_code(self.saturated):
                 means[list(group)] = prior.mean.values[list(group)]
-        return LinearPredictor(means)
+        return LinearPredictor(means, vouched=found.vouched)
 
     def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations for all of these users at the present stage."""

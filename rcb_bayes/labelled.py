@@ -85,7 +85,7 @@ def _of_array(x: Any, features: Sequence[str], also: Sequence[str] | None, name:
 def _order(labels: list, features: Sequence[str], also: Sequence[str] | None, name: str) -> list[int]:
     """Where each feature stands among the labels."""
     given = [str(label) for label in labels]
-    for known in (features, also or ()):
+    for known in (features, also or features):
         if len(given) == len(known) and set(given) == set(known):
             return [given.index(label) for label in known]
     missing = [label for label in features if label not in given]

@@ -158,7 +158,7 @@ class Plan:
     choices : the numbers of samples N was chosen from; none where it was given
     share_explored, share_free : users who are explored at some stage, and those who need no subsidy at any; of stages
         that one cold start in twenty passes
-    made_for : belief, users and rewards in words
+    made_for, made_of : belief, users and rewards in words, and their fingerprints (``Market.fingerprint``)
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
     known : users whose expectations are known, where rewards are not linear in beta
@@ -218,6 +218,7 @@ class Plan:
     first_epoch: int | None = None
     belief: str = ""
     made_for: str = ""
+    made_of: dict[str, str] = field(default_factory=dict)
     engine: str = ""
     n_worlds: int = 0
     audit_worlds: int = 0
@@ -381,7 +382,8 @@ class Plan:
     @classmethod
     def _from_values(cls, values: dict[str, Any]) -> Self:
         stages, guards, choices, known = (values.pop(name) for name in ("stages", "guards", "choices", "known"))
-        plan = cls(**{name: decoded(value) for name, value in values.items()})
+        made_of = {str(part): str(value) for part, value in values.pop("made_of").items()}
+        plan = cls(made_of=made_of, **{name: decoded(value) for name, value in values.items()})
         parts = {
             "stages": tuple(plan._decoded_stage(stage) for stage in stages),
             "guards": tuple(plan._decoded_guard(rule) for rule in guards),

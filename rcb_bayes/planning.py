@@ -63,6 +63,7 @@ def as_plan(forward: Forward) -> Plan:
         share_explored=panel.mean(explored.astype(float))[0] if settings.personalised else float(rate > 0),
         share_free=panel.mean(free.astype(float))[0],
         made_for=market.describe(),
+        made_of=market.fingerprint(),
         belief=market.prior.name,
         engine=forward.simulator.engine.reason,
         n_worlds=settings.n_worlds,

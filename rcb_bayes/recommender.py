@@ -17,6 +17,7 @@ without them. Three things are left to the platform.
 """
 
 import json
+import warnings
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -28,20 +29,31 @@ from numpy.typing import ArrayLike
 from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
 from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploitation, Exploiting
+from rcb_bayes.exploit import Exploitation, Exploiting, inflation_factor
 from rcb_bayes.history import History
 from rcb_bayes.kernel import ipgs_one, pick_one
 from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Oracle, Predictor
+from rcb_bayes.oracle import (
+    DrawsPredictor,
+    LinearPredictor,
+    Oracle,
+    PosteriorOracle,
+    Predictor,
+    inflated,
+    is_vouched,
+    prior_tree,
+)
 from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Rcb
+from rcb_bayes.policies import Rcb, check_plan, plan_differs
+from rcb_bayes.posterior.results import DiagnosticWarning
 from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.simulation import PAGE, choice_uniforms
 from rcb_bayes.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Pending, Tally, Tickets
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 FORMAT = 1
 
@@ -135,8 +147,10 @@ class Recommender:
         patience: int | None = None,
         seed: int | np.random.SeedSequence = 0,
     ) -> None:
+        check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:
             raise RcbError(f"This plan cannot be run: {plan.reason}")
+        _warn_of_other_users(market, plan)
         self.market = market
         self.plan = plan
         self._rcb = Rcb(market, plan, oracle=oracle, options=options)
@@ -152,6 +166,8 @@ class Recommender:
         self._early: dict[int, _Early] = {}
         self._given_up: dict[int, tuple[int, int]] = {}  # stage and arm, by ticket
         self._tally = Tally(market.n_arms)
+        self._checked: Predictor | None = None
+        self._has_warned = False
 
     @property
     def options(self) -> Exploiting:
@@ -179,6 +195,11 @@ class Recommender:
     def n_samples(self) -> dict[str, int]:
         """Samples that count, by arm."""
         return dict(zip(self.market.arms, self._rcb.counts.tolist(), strict=True))
+
+    @property
+    def vouched(self) -> bool:
+        """Whether the engine vouches for the posterior that is acted on; True where there is none."""
+        return is_vouched(self._rcb.predictor)
 
     @property
     def n_pending(self) -> int:
@@ -233,6 +254,8 @@ class Recommender:
             self._look()
         self._rcb.move_on()
         exploitation = self._rcb.exploitation
+        if self._rcb.predictor is not self._checked:
+            self._check_vouched()
         rows = None if exploitation is None else exploitation.rows
         if exploitation is None or rows is None:
             decisions = self._decide(user[None])
@@ -258,6 +281,7 @@ class Recommender:
         start = 0
         while start < len(users):
             self._rcb.move_on()
+            self._check_vouched()
             decisions = self._decide(users[start:])
             self._issue(users[start : start + len(decisions)], decisions)
             parts.append(decisions)
@@ -371,6 +395,62 @@ class Recommender:
     def recommend_proba(self, x: Users) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
         return self._rcb.recommend_proba(self._as_users(x, ndim=2))
+
+    def posterior(self) -> "xr.DataTree":
+        """The posterior that is acted on now, as ArviZ knows it; the prior where no arm has its samples yet.
+
+        Groups ``posterior`` (beta with dims chain, draw, arm, feature), ``sample_stats`` and ``observed_data``; attrs
+        ``engine``, ``vouched``, ``n_samples`` and ``seed``. With Gaussian rewards ``az.summary`` of it has the means
+        that arms are compared by.
+
+        Raises
+        ------
+        RcbError
+            An oracle that has no posterior.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> tree = agent.posterior()
+        >>> dict(tree["posterior"]["beta"].sizes), tree.attrs["n_samples"]
+        ({'chain': 2, 'draw': 1000, 'arm': 2, 'feature': 2}, 0)
+        """
+        exploitation, cold = self._rcb.exploitation, self._rcb.cold
+        if exploitation is None:
+            return prior_tree(cold.oracle) if cold.predictor is None else self._cold_tree(cold.predictor)
+        oracle = exploitation.oracle
+        if not isinstance(oracle, PosteriorOracle) or exploitation.predictor is None:
+            raise RcbError(f"A {type(oracle).__name__} has no posterior to show. Use a PosteriorOracle.")
+        factor = inflation_factor(self.options.inflation, self._epoch_start() - exploitation.began)
+        used = oracle if factor == 1.0 else inflated(oracle, factor)
+        return used.tree(exploitation.fed, range(self.market.n_arms), exploitation.predictor)
+
+    def _cold_tree(self, predictor: Predictor) -> "xr.DataTree":
+        cold = self._rcb.cold
+        return cold.oracle.tree(cold.history, cold.saturated, predictor)
+
+    def _epoch_start(self) -> int:
+        """The round at which the present epoch began."""
+        exploitation = self._rcb.exploitation
+        assert exploitation is not None  # as whoever asks knows
+        if self.options.clock == "global":
+            return max(exploitation.began, exploitation.ends // 2)
+        return exploitation.ends - (self.market.n_arms * self.plan.n_per_arm << exploitation.epoch)
+
+    def _check_vouched(self) -> None:
+        """Say once that a posterior is acted on that no engine vouches for."""
+        self._checked = self._rcb.predictor
+        if self._has_warned or self.vouched:
+            return
+        self._has_warned = True
+        warnings.warn(
+            "The recommender acts on a posterior that its engine does not vouch for (agent.vouched). Look at "
+            "agent.posterior(), and give the belief lighter tails or a non-centred form.",
+            DiagnosticWarning,
+            stacklevel=3,
+        )
 
     # --- saving ---
 
@@ -491,9 +571,9 @@ class Recommender:
         if values is None:
             return None
         if "draws" in values:
-            return DrawsPredictor(decoded(values["draws"]), self.market.noise)
+            return DrawsPredictor(decoded(values["draws"]), self.market.noise, values.get("vouched", True))
         covariances = None if values["covariances"] is None else decoded(values["covariances"])
-        return LinearPredictor(decoded(values["means"]), covariances)
+        return LinearPredictor(decoded(values["means"]), covariances, values.get("vouched", True))
 
     def _decoded_exploitation(self, values: dict[str, Any]) -> Exploitation:
         rcb = self._rcb
@@ -610,6 +690,17 @@ class Recommender:
         return f"There is no ticket {ticket!r}. Use the ticket of a recommendation."
 
 
+def _warn_of_other_users(market: Market, plan: Plan) -> None:
+    names = {"belief": "the users' belief", "users": "the population"}
+    other = " and ".join(names[part] for part in plan_differs(market, plan, parts=tuple(names)))
+    if other:
+        warnings.warn(
+            f"The plan was made for others: {other} of this market differ. What it promises users may not hold; "
+            "audit it here, or calibrate a plan for this market.",
+            stacklevel=3,
+        )
+
+
 def _read(path: str | Path) -> dict[str, Any]:
     try:
         state = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -634,9 +725,9 @@ def _decoded_arrays(values: dict[str, Any]) -> dict[str, np.ndarray]:
 def _encoded_predictor(predictor: Predictor | None) -> dict[str, Any] | None:
     if isinstance(predictor, LinearPredictor):
         covariances = None if predictor.covariances is None else encoded(predictor.covariances)
-        return {"means": encoded(predictor.means), "covariances": covariances}
+        return {"means": encoded(predictor.means), "covariances": covariances, "vouched": predictor.vouched}
     if isinstance(predictor, DrawsPredictor):
-        return {"draws": encoded(predictor.draws)}
+        return {"draws": encoded(predictor.draws), "vouched": predictor.vouched}
     return None  # fitted anew from the data when it is loaded
 
 

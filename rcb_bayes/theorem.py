@@ -183,6 +183,7 @@ def theorem_plan(
         platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
         first_epoch=constants.first_epoch,
         belief=market.prior.name,
+        made_of=market.fingerprint(),
         seed=seed,
         version=__version__,
         notes=_contradiction(rho, rho_hat, rho_mcse, tau=tau, n_arms=market.n_arms),

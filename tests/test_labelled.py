@@ -1,4 +1,4 @@
-"""Users by name: any kind of labelled values, in any order, is the same user; unknown and missing labels are refused."""
+"""Users by name: any kind of labelled values in any order is the same user; other labels are refused."""
 
 from functools import cache
 from typing import Any

@@ -23,9 +23,9 @@ from rcb_bayes.labelled import Users
 from rcb_bayes.labelled import as_users as rows_of
 from rcb_bayes.margins import MIN_WORLDS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle
+from rcb_bayes.oracle import Oracle, PosteriorOracle
 from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Rcb, check_plan
+from rcb_bayes.policies import Rcb, check_arms, plan_differs
 from rcb_bayes.recommender import Recommender
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.simulation import PolicyMaker
@@ -154,8 +154,9 @@ def _once(
                 "Use inflation='none'."
             )
         run = plan
+        used = oracle or PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries take time
         crowd, views, rare = policy_views(
-            market, lambda own, seed: Rcb(own, run, oracle=oracle, options=options), asked, horizon=horizon
+            market, lambda own, seed: Rcb(own, run, oracle=used, options=options), asked, horizon=horizon
         )
     else:
         crowd, views, rare = policy_views(market, plan, asked, horizon=horizon)
@@ -212,7 +213,7 @@ def as_users(market: Market, users: Users) -> FloatArray:
 
 
 def _check(market: Market, plan: Plan, options: Exploiting) -> None:
-    check_plan(market, plan)
+    check_arms(market, plan)
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
 
@@ -221,6 +222,10 @@ def _other_market(market: Market, plan: Plan) -> tuple[str, ...]:
     """What the plan was made for, where that is not what it is audited for."""
     here = market.describe().splitlines()
     other = [" ".join(line.split()) for line in plan.made_for.splitlines() if line not in here]
+    if not other:  # alike in words
+        names = {"belief": "another belief of users", "platform": "another belief of the platform"}
+        names |= {"users": "another population", "noise": "other noise"}
+        other = [names[part] for part in plan_differs(market, plan)]
     return (f"the plan was made for another market: {'; '.join(other)}",) if other else ()
 
 
