@@ -33,6 +33,7 @@ from rcb_bayes.exploit import Exploitation, Exploiting, inflation_factor
 from rcb_bayes.history import History
 from rcb_bayes.kernel import ipgs_one, pick_one
 from rcb_bayes.labelled import Users, as_users
+from rcb_bayes.logbook import Logbook
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import (
     DrawsPredictor,
@@ -111,6 +112,7 @@ class Recommender:
     options : of the exploitation stage (clock, feed, spread, inflation)
     patience : rounds after which every reward is looked at, and given up if it has not come, to be fixed before the
         first user; None waits for each as long as it takes, and looks at it when it comes
+    keep_log : a number of rounds to keep in ``log``, or a CSV file to write all of them to; None keeps none
     seed : of the recommender's own choices
 
     Raises
@@ -145,6 +147,7 @@ class Recommender:
         oracle: Oracle | None = None,
         options: Exploiting | None = None,
         patience: int | None = None,
+        keep_log: int | str | Path | None = None,
         seed: int | np.random.SeedSequence = 0,
     ) -> None:
         check_plan(market, plan)
@@ -166,6 +169,7 @@ class Recommender:
         self._early: dict[int, _Early] = {}
         self._given_up: dict[int, tuple[int, int]] = {}  # stage and arm, by ticket
         self._tally = Tally(market.n_arms)
+        self._log = None if keep_log is None else Logbook(keep_log, features=market.features, arms=market.arms)
         self._checked: Predictor | None = None
         self._has_warned = False
 
@@ -229,6 +233,33 @@ class Recommender:
         """
         return self._tally.table(self.market.arms)
 
+    @property
+    def log(self) -> "pd.DataFrame":
+        """A row for each round that is kept.
+
+        Columns: ``ticket``, the features, ``arm``, ``stage``, ``propensity``, ``p_<arm>``, ``taken`` (the arm that the
+        user took), ``reward``, ``counted`` (it has entered the data) and ``known_from`` (the ticket before which that
+        was settled). ``audit_log`` and ``check_log`` read it, or the file.
+
+        Raises
+        ------
+        RcbError
+            A recommender that keeps no log.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, keep_log=1000, seed=1)
+        >>> agent.observe(0.5, ticket=agent.recommend([0.9, 0.1]).ticket)
+        >>> agent.log[["ticket", "arm", "stage", "p_new", "reward", "counted"]]
+           ticket  arm         stage  p_new  reward  counted
+        0       0  old  most popular    0.0     0.5        1
+        """
+        if self._log is None:
+            raise RcbError("This recommender keeps no log. Make it with keep_log=10_000, or keep_log='log.csv'.")
+        return self._log.table()
+
     def recommend(self, x: Users) -> Recommendation:
         """A recommendation for one user, x (d,): numbers in the order of the features, or by name.
 
@@ -268,6 +299,8 @@ class Recommender:
         arm = pick_one(chances, self._uniform(ticket))
         self._pending.issue(ticket, Pending(user, arm, True, EXPLOIT))
         self._tally.note(RECOMMENDED, EXPLOIT, arm)
+        if self._log is not None:
+            self._log.note(ticket, user, arm, EXPLOIT, chances)
         self._rcb.rounds = ticket + 1
         return self._record(ticket, arm, EXPLOIT, chances, scores)
 
@@ -334,7 +367,7 @@ class Recommender:
         self._tally.note(OBSERVED, pending.stage, pending.arm)
         found = _Early(pending, arm, value)
         if self._patience is None:
-            self._take_in(found)
+            self._take_in(int(which), found)
         else:
             self._early[int(which)] = found
 
@@ -364,6 +397,7 @@ class Recommender:
         self._pending.hand_in(ticket)
         self._given_up[int(ticket)] = (pending.stage, pending.arm)
         self._tally.note(GIVEN_UP, pending.stage, pending.arm)
+        self._settled(int(ticket), np.nan, pending.arm, counted=False)
         if pending.counted and pending.in_cold_start:
             self._rcb.cold.release(pending.arm)
 
@@ -390,6 +424,9 @@ class Recommender:
             return
         x, arm, counted, stage = self._pending.hand_in_many(numbers)
         self._tally.note_many(OBSERVED, stage, arm)
+        if self._log is not None:
+            for number, value, own, kept in zip(numbers.tolist(), values.tolist(), arm.tolist(), counted, strict=True):
+                self._settled(number, value, own, counted=bool(kept))
         self._rcb.absorb_many(x, arm, counted, values)
 
     def recommend_proba(self, x: Users) -> FloatArray:
@@ -526,6 +563,7 @@ class Recommender:
                 for ticket, part in self._pending.items()
             ],
             "late": self._late_state(),
+            "log": None if self._log is None else self._log.state(),
         }
 
     def _late_state(self) -> dict[str, Any]:
@@ -552,6 +590,10 @@ class Recommender:
         if state["exploitation"] is not None:
             rcb.exploitation = self._decoded_exploitation(state["exploitation"])
         self._restore_late(state)
+        kept = state["log"]
+        if kept is not None:
+            self._log = Logbook(kept["keep"], features=self.market.features, arms=self.market.arms)
+            self._log.restore(kept)
 
     def _restore_late(self, state: dict[str, Any]) -> None:
         late = state["late"]
@@ -618,6 +660,8 @@ class Recommender:
         first = self._rcb.rounds
         self._pending.issue_many(first, users, decisions.arm, decisions.counted, decisions.stage)
         self._tally.note_many(RECOMMENDED, decisions.stage, decisions.arm)
+        if self._log is not None:
+            self._log.note_many(first, users, decisions)
         self._rcb.rounds += len(decisions)
         return first
 
@@ -627,20 +671,26 @@ class Recommender:
         while self._looked < self._rcb.rounds - self._patience:
             found = self._early.pop(self._looked, None)
             if found is not None:
-                self._take_in(found)
+                self._take_in(self._looked, found)
             elif self._pending.get(self._looked) is not None:
                 self.give_up(self._looked)
             self._looked += 1
 
-    def _take_in(self, found: _Early) -> None:
+    def _take_in(self, ticket: int, found: _Early) -> None:
         """A reward, at the time that it is looked at."""
         pending, arm, reward = found
+        is_own = arm == pending.arm or not pending.in_cold_start
+        self._settled(ticket, reward, arm, counted=pending.counted and is_own)
         if not pending.counted:
             return
-        if pending.in_cold_start and arm != pending.arm:
-            self._rcb.cold.release(pending.arm)
-        else:
+        if is_own:
             self._rcb.absorb_one(pending.x, arm, reward)
+        else:
+            self._rcb.cold.release(pending.arm)
+
+    def _settled(self, ticket: int, reward: float, arm: int, *, counted: bool) -> None:
+        if self._log is not None:
+            self._log.settle(ticket, reward=reward, arm=arm, counted=counted, known_from=self._rcb.rounds)
 
     def _record(self, ticket: int, arm: int, stage: int, chances: list[float], scores: list[float]) -> Recommendation:
         labels = self.market.arms
