@@ -58,7 +58,7 @@ def served_in_one_go(seed: int, *, give_up_bad: bool) -> tuple[float, float]:
             if rewards[k] < GAP and give_up_bad:
                 agent.give_up(int(told.ticket[k]))
             else:
-                agent.observe(rewards[k], ticket=int(told.ticket[k]))
+                agent.observe(float(rewards[k]), ticket=int(told.ticket[k]))
     return once_old_is_known(agent), worth
 
 
@@ -108,8 +108,8 @@ def test_a_plain_loop_with_bad_rewards_sixty_rounds_later(patience: int | None):
 # --- what counts -----------------------------------------------------------------------------------------------------
 
 
-def small(**options: int) -> Recommender:
-    return Recommender(market(), plan(4), seed=1, **options)
+def small(patience: int | None = None) -> Recommender:
+    return Recommender(market(), plan(4), patience=patience, seed=1)
 
 
 def test_an_arm_has_the_rewards_of_its_first_recommendations():
@@ -212,7 +212,7 @@ def test_an_epoch_feeds_what_has_had_its_time():
 
 @pytest.mark.parametrize("patience", [None, 7])
 def test_a_saved_agent_waits_for_the_same_rewards(patience: int | None, tmp_path: Path):
-    agent = small() if patience is None else small(patience=patience)
+    agent = small(patience=patience)
     tickets = agent.recommend_many(np.ones((6, 1))).ticket.tolist()
     agent.observe_many([0.2, 0.3], tickets=[1, 5])
     agent.give_up(3)

@@ -70,6 +70,16 @@ class _Round(NamedTuple):
     counts: bool = True
 
 
+class _Count(NamedTuple):
+    """How often something came up at a stage, and how often it should have."""
+
+    stage: str
+    what: str
+    observed: int
+    expected: float
+    p_value: float
+
+
 def check_log(
     market: Market,
     log: "pd.DataFrame | str | Path",
@@ -105,6 +115,8 @@ def check_log(
     >>> rcb.check_log(market, agent.log, plan).followed
     True
     """
+    import pandas as pd
+
     if not (is_number(level) and 0 < level < 1):
         raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
     check_plan(market, plan)
@@ -119,16 +131,20 @@ def check_log(
     deviations = _of_stages(told, stages, has_stages="stage" in table.columns)
     deviations += _of_counted(told, rows)
     deviations += _of_propensities(market, told, rows)
-    counts = _counts(market, told, rows, stages, level=level)
-    for row in counts[counts["deviates"]].itertuples():
-        deviations.append(
-            f"{row.stage}: {row.what} came up {row.observed:,} times where {row.expected:.1f} are expected "
-            f"(p = {row.p_value:.1g})"
-        )
+    counts = _counts(market, told, rows, stages)
+    limit = level / max(len(counts), 1)
+    deviations += [
+        f"{own.stage}: {own.what} came up {own.observed:,} times where {own.expected:.1f} are expected "
+        f"(p = {own.p_value:.1g})"
+        for own in counts
+        if own.p_value < limit
+    ]
     return LogCheck(
         followed=not deviations,
         deviations=tuple(deviations),
-        counts=counts,
+        counts=pd.DataFrame(counts, columns=list(_Count._fields)).assign(
+            deviates=[own.p_value < limit for own in counts]
+        ),
         n_rounds=len(rows.arm),
         n_propensities=len(rows.arm) if rows.has_propensities else 0,
         level=float(level),
@@ -259,9 +275,8 @@ def _of_propensities(market: Market, told: list[_Round], rows: Log) -> list[str]
     ]
 
 
-def _counts(market: Market, told: list[_Round], rows: Log, stages: np.ndarray, *, level: float) -> "pd.DataFrame":
-    import pandas as pd
-
+def _counts(market: Market, told: list[_Round], rows: Log, stages: np.ndarray) -> list[_Count]:
+    """Of each stage how often every arm came up, and how many rounds explored."""
     names = np.array([own.name for own in told])
     chances = np.stack([own.chances for own in told])
     rates = np.array([own.rate for own in told])
@@ -269,19 +284,15 @@ def _counts(market: Market, told: list[_Round], rows: Log, stages: np.ndarray, *
     for name in dict.fromkeys(names.tolist()):
         here = names == name
         for k, arm in enumerate(market.arms):
-            found.append((name, arm, int((rows.arm[here] == k).sum()), chances[here, k]))
+            found.append(_count(name, arm, rows.arm[here] == k, chances[here, k]))
         if np.isfinite(rates[here]).all() and (stages[here] >= 0).all():
-            found.append((name, "exploration", int((stages[here] == PROMOTED).sum()), rates[here]))
-    table = pd.DataFrame(
-        {
-            "stage": [name for name, *_ in found],
-            "what": [what for _, what, *_ in found],
-            "observed": [count for *_, count, _ in found],
-            "expected": [float(chance.sum()) for *_, chance in found],
-            "p_value": [tail_of_count(count, chance) for *_, count, chance in found],
-        }
-    )
-    return table.assign(deviates=table["p_value"] < level / max(len(table), 1))
+            found.append(_count(name, "exploration", stages[here] == PROMOTED, rates[here]))
+    return found
+
+
+def _count(stage: str, what: str, came_up: np.ndarray, chances: FloatArray) -> _Count:
+    observed = int(came_up.sum())
+    return _Count(stage, what, observed, float(chances.sum()), tail_of_count(observed, chances))
 
 
 def tail_of_count(count: int, chances: FloatArray) -> float:

@@ -67,15 +67,15 @@ def test_a_faithful_log_is_not_accused():
     found = checked(log())
     assert found.followed, found.summary()
     assert found.n_propensities == 800
-    assert set(found.counts["what"]) == {*market().arms, "exploration"}
-    assert found.counts.groupby("stage")["observed"].sum().min() > 0
+    assert set(found.counts["what"].tolist()) == {*market().arms, "exploration"}
+    assert found.counts["observed"].to_numpy().sum() > 800
     assert "nothing speaks against the plan" in found.summary()
 
 
 @pytest.mark.parametrize("delay", [1, 9])
 def test_late_and_missing_rewards_are_no_deviation(delay: int):
     table = log(delay=delay)
-    assert (table["counted"] == 0).sum() > 100
+    assert (table["counted"].to_numpy() == 0).sum() > 100
     assert checked(table).followed, checked(table).summary()
 
 
@@ -89,9 +89,9 @@ def test_other_columns_will_do():
 def test_faithful_logs_are_accused_no_more_often_than_said():
     accused = sum(
         not checked(without_propensities(log(seed, 350, n_per_arm=12)), plan(n_per_arm=12)).followed
-        for seed in range(60)
+        for seed in range(40)
     )
-    assert accused <= binom.ppf(0.999, 60, 0.05)
+    assert accused <= binom.ppf(0.999, 40, 0.05)
 
 
 # --- deviations ------------------------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ def test_a_higher_rate_is_found_in_the_counts():
 
 def test_a_stage_that_was_skipped_is_found():
     table = log()
-    rest = table["stage"].isin(["promoted", "organic"])
-    kept = table[~rest].assign(ticket=range(int((~rest).sum())), known_from=lambda own: own["ticket"] + 1)
-    found = checked(kept)
+    left = np.flatnonzero(~np.isin(table["stage"].to_numpy(), ["promoted", "organic"]))
+    tickets = np.arange(len(left))
+    found = checked(table.iloc[left].assign(ticket=tickets, known_from=tickets + 1))
     assert any(text.startswith("stages: ") and "'exploit' where the plan is at" in text for text in found.deviations)
 
 
@@ -130,9 +130,11 @@ def test_organic_rounds_that_are_counted_are_found():
 
 
 def test_an_arm_that_is_favoured_in_exploitation_is_found():
-    table = without_propensities(log()).copy()
-    later = table.index[table["stage"] == "exploit"][:300]
-    table.loc[later, ["arm", "taken"]] = "arm_2"
+    table = without_propensities(log())
+    later = np.flatnonzero(table["stage"].to_numpy() == "exploit")[:300]
+    arm = table["arm"].to_numpy(dtype=object).copy()
+    arm[later] = "arm_2"
+    table = table.assign(arm=arm, taken=arm)
     assert any("arm_2 came up" in text for text in checked(table).deviations)
 
 

@@ -101,6 +101,7 @@ def test_the_share_of_faithful_runs_that_look_as_bad():
     assert told["lowest"] == pytest.approx(float(found.margins["estimate"].min()))
 
 
+@pytest.mark.slow
 def test_faithful_logs_look_like_faithful_runs():
     """Shares of faithful logs are uniform; those of a log that goes by the worst arm are small."""
     from scipy.stats import kstest

@@ -203,8 +203,10 @@ def run_many() -> None:
     import resource
 
     market = gaussian_market()
-    sizes = {"horizon": HORIZON, "n_worlds": N_WORLDS, "every": EVERY, "seed": 1}
-    took = seconds(lambda: rcb.simulate(market, plan_for(), oracle=direct(market), **sizes))
+    oracle = direct(market)
+    took = seconds(
+        lambda: rcb.simulate(market, plan_for(), horizon=HORIZON, n_worlds=N_WORLDS, oracle=oracle, every=EVERY, seed=1)
+    )
     print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
