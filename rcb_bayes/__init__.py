@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from rcb_bayes.assumptions import Check as Check
     from rcb_bayes.assumptions import check_assumptions as check_assumptions
     from rcb_bayes.auditing import Audit as Audit
+    from rcb_bayes.auditing import LogCheck as LogCheck
     from rcb_bayes.auditing import MixedAudit as MixedAudit
     from rcb_bayes.auditing import UserType as UserType
     from rcb_bayes.auditing import audit as audit
     from rcb_bayes.auditing import audit_log as audit_log
     from rcb_bayes.auditing import audit_types as audit_types
+    from rcb_bayes.auditing import check_log as check_log
     from rcb_bayes.baselines import AlwaysArm as AlwaysArm
     from rcb_bayes.baselines import EpsilonGreedy as EpsilonGreedy
     from rcb_bayes.baselines import ExploreThenCommit as ExploreThenCommit
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from rcb_bayes.posterior import fit_posterior as fit_posterior
     from rcb_bayes.posterior import make_engine as make_engine
     from rcb_bayes.posterior import posterior_means as posterior_means
+    from rcb_bayes.posterior import posterior_model as posterior_model
     from rcb_bayes.posterior import summary_means as summary_means
     from rcb_bayes.prior import Prior as Prior
     from rcb_bayes.prior import gallery as gallery
@@ -99,6 +102,7 @@ if sys.version_info < (3, 12):  # noqa: UP036 (a checkout can be imported by any
 _HOMES = {
     "AlwaysArm": "baselines",
     "Audit": "auditing",
+    "LogCheck": "auditing",
     "MixedAudit": "auditing",
     "UserType": "auditing",
     "Ball": "covariates",
@@ -145,6 +149,7 @@ _HOMES = {
     "audit_types": "auditing",
     "calibrate": "calibration",
     "check_assumptions": "assumptions",
+    "check_log": "auditing",
     "compare_plans": "comparison",
     "estimate_gaps": "gaps",
     "estimate_separation": "gaps",
@@ -170,6 +175,7 @@ _HOMES = {
     "plot_samples": "plots",
     "plot_tradeoff": "plots",
     "posterior_means": "posterior",
+    "posterior_model": "posterior",
     "regret_bound": "regret",
     "report": "reporting",
     "run_warfarin": "warfarin",

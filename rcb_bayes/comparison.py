@@ -16,6 +16,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.margins import NOTIONS
 from rcb_bayes.market import Market
+from rcb_bayes.oracle import PosteriorOracle
 from rcb_bayes.plan import Plan
 from rcb_bayes.progress import track
 from rcb_bayes.schema import as_count
@@ -121,7 +122,10 @@ def _run(
 ) -> dict[str, Any]:
     start = time.perf_counter()
     every = max(1, horizon // _MOST_POINTS)
-    runs = simulate(market, plan, horizon=horizon, n_worlds=n_worlds, options=options, every=every, seed=seed)
+    oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # many worlds: summaries take time
+    runs = simulate(
+        market, plan, horizon=horizon, n_worlds=n_worlds, oracle=oracle, options=options, every=every, seed=seed
+    )
     lengths = runs["cold_start_length"].values.astype(float)
     return {
         "regrets": runs["regret"].sum("t").values,

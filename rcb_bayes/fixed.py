@@ -93,6 +93,7 @@ def given_plan(
         prior_mean=market.prior.mean.values,
         platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
         belief=market.prior.name,
+        made_of=market.fingerprint(),
         version=__version__,
         notes=("N and the rate are as given: whether users follow is for an audit to say.",),
     )

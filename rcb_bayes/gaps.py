@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.market import Market
 from rcb_bayes.progress import track
 from rcb_bayes.schema import ARM, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
@@ -40,7 +41,7 @@ def estimate_gaps(
     n_per_arm: int,
     n_worlds: int = 4000,
     taus: ArrayLike | None = None,
-    users: ArrayLike | None = None,
+    users: Users | None = None,
     rivals: Rivals = "saturated",
     engine: str = "auto",
     seed: int = 0,
@@ -93,7 +94,7 @@ def estimate_separation(
     n_per_arm: int,
     n_worlds: int = 4000,
     taus: ArrayLike | None = None,
-    users: ArrayLike | None = None,
+    users: Users | None = None,
     engine: str = "auto",
     seed: int = 0,
 ) -> "xr.Dataset":
@@ -181,7 +182,7 @@ def gaps_at(
     saturated: Sequence[str],
     *,
     taus: ArrayLike | None = None,
-    users: ArrayLike | None = None,
+    users: Users | None = None,
     rivals: Rivals = "saturated",
 ) -> "xr.Dataset":
     """``estimate_gaps`` at one of several stages that share their simulations."""
@@ -346,13 +347,10 @@ def _default_taus(gaps: FloatArray) -> FloatArray:
     return np.geomspace(max(low, 1e-3 * high), high, _N_TAUS)
 
 
-def _as_users(market: Market, users: ArrayLike | None) -> FloatArray | None:
+def _as_users(market: Market, users: Users | None) -> FloatArray | None:
     if users is None:
         return None
-    panel = as_finite_array(users, name="users", ndim=(1, 2))
-    panel = panel[None] if panel.ndim == 1 else panel
-    if panel.shape[1] != market.n_features:
-        raise DataError(f"users must have {market.n_features} features, got {panel.shape[1]}.")
+    panel = np.atleast_2d(as_users(users, features=market.features, name="users", also=market.covariates.features))
     if not len(panel):
         raise DataError("users is empty: give one row per user, or None to average over the population.")
     return panel

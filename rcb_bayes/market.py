@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rcb_bayes.covariates import Covariates
 from rcb_bayes.errors import MarketError
+from rcb_bayes.fingerprint import PARTS, of_belief, of_noise, of_users
 from rcb_bayes.noise import GaussianNoise, Noise
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import ARM, FEATURE, default_labels
@@ -94,6 +95,28 @@ class Market:
     def is_misspecified(self) -> bool:
         """Whether the platform or nature differ from what users believe."""
         return self.platform_prior is not self.prior or self.nature is not self.prior
+
+    def fingerprint(self, *, parts: Sequence[str] = PARTS) -> dict[str, str]:
+        """What tells the market from others, by part: ``belief``, ``platform``, ``users`` and ``noise``.
+
+        The same in any process. A plan keeps that of the market it was made for; nature is no part of it.
+
+        Examples
+        --------
+        With ``market`` as in ``calibrate``:
+
+        >>> list(market.fingerprint())
+        ['belief', 'platform', 'users', 'noise']
+        >>> market.fingerprint()["belief"] == market.fingerprint()["platform"]
+        True
+        """
+        found = {
+            "belief": lambda: of_belief(self.prior),
+            "platform": lambda: of_belief(self.platform_prior),
+            "users": lambda: of_users(self.covariates),
+            "noise": lambda: of_noise(self.noise),
+        }
+        return {part: found[part]() for part in parts}
 
     def describe(self) -> str:
         """The market in a few lines."""

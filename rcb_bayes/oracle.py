@@ -1,13 +1,18 @@
 """Offline oracles: what is to be expected of every arm, given a history.
 
-The default is the posterior mean of a PyMC belief, read from its ArviZ summary. Ridge regression and any scikit-learn
-regressor serve as well: the algorithm asks for predictions only.
+The default is the posterior mean of a PyMC belief, read from its ArviZ summary, whatever the engine: that is the
+recommender's way, and the simulation's. A closed form takes less time than its summary, so that large simulations go
+round it, with ``read="engine"``; the means are the same. With 0/1 rewards what is expected is no function of the mean
+of beta, and is averaged over posterior draws. Ridge regression and any scikit-learn regressor serve as well: the
+algorithm asks for predictions only.
+
+A posterior knows whether its engine vouches for it, and so does what is predicted from it (``vouched``).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
@@ -18,11 +23,15 @@ from rcb_bayes.noise import GaussianNoise, Noise
 from rcb_bayes.posterior import Engine, make_engine, summary_means
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.stretched import known_sigma, stretched_sums
-from rcb_bayes.posterior.tree import posterior_tree
+from rcb_bayes.posterior.tree import moved, posterior_tree, read_means, tree_of_draws
 from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray, is_number
 
-_DRAWS = 256
+if TYPE_CHECKING:
+    import xarray as xr
+
+Read = Literal["summary", "engine"]
+_DRAWS, _PRIOR_DRAWS = 256, 2000
 _CHUNK_VALUES = 4_000_000
 
 
@@ -36,6 +45,11 @@ class Predictor(Protocol):
     def variances(self, features: FloatArray) -> FloatArray | None:
         """Posterior variance of every arm's mean reward, (K, n); None where the oracle has no posterior."""
         ...
+
+
+def is_vouched(predictor: Predictor | None) -> bool:
+    """Whether the engine vouches for the posterior behind it; where there is none, there is nothing to vouch for."""
+    return bool(getattr(predictor, "vouched", True))
 
 
 class Oracle(Protocol):
@@ -57,6 +71,7 @@ class LinearPredictor:
 
     means: FloatArray
     covariances: FloatArray | None = None
+    vouched: bool = True
 
     def scores(self, features: FloatArray) -> FloatArray:
         """x'm of every arm, (K, n)."""
@@ -75,6 +90,7 @@ class DrawsPredictor:
 
     draws: FloatArray
     noise: Noise
+    vouched: bool = True
 
     def scores(self, features: FloatArray) -> FloatArray:
         """E[mean reward | S], (K, n)."""
@@ -104,8 +120,7 @@ class PosteriorOracle:
     Parameters
     ----------
     engine : see ``make_engine``
-    read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine;
-        "auto" reads the summary but for closed forms, whose summary repeats them
+    read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine
 
     Raises
     ------
@@ -126,12 +141,12 @@ class PosteriorOracle:
     prior: Prior
     noise: Noise
     engine: str = "auto"
-    read: Literal["auto", "summary", "engine"] = "auto"
+    read: Read = "summary"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.read not in ("auto", "summary", "engine"):
-            raise RcbError(f"read must be 'auto', 'summary' or 'engine', got {self.read!r}.")
+        if self.read not in ("summary", "engine"):
+            raise RcbError(f"read must be 'summary' or 'engine', got {self.read!r}.")
 
     @property
     def needs_rows(self) -> bool:
@@ -151,26 +166,45 @@ class PosteriorOracle:
         """The same from the samples of some arms alone."""
         if self.noise.is_gaussian:
             return self.fit_sums(history.sums().of_arms(arms))
-        draws = self.made.draw(history.as_rows(arms), _DRAWS, rng=np.random.default_rng(self.seed))[0]
-        return DrawsPredictor(draws, self.noise)
+        rows = history.as_rows(arms)
+        draws = self.made.draw(rows, _DRAWS, rng=np.random.default_rng(self.seed))[0]
+        return DrawsPredictor(draws, self.noise, vouched=bool(self.made.fit(rows).vouched[0]))
 
     def fit_sums(self, sums: Sums) -> "LinearPredictor":
         """The same from sums, with Gaussian rewards."""
         data = sums.as_statistics()
         if isinstance(self.made, NutsEngine):  # sampled once: the summary and the covariances are of the same draws
-            tree = posterior_tree(self.made, data, seed=self.seed)
+            tree = posterior_tree(self.made, data, seed=self.seed, quiet=True)
             draws = np.asarray(tree["posterior"]["beta"]).reshape(-1, self.prior.n_arms, self.prior.n_features)
             own = [np.atleast_2d(np.cov(draws[:, arm], rowvar=False)) for arm in range(self.prior.n_arms)]
-            return LinearPredictor(summary_means(tree).values, np.stack(own))
+            return LinearPredictor(summary_means(tree).values, np.stack(own), vouched=bool(tree.attrs["vouched"]))
         batch = self.made.fit(data, covariance=True)
         assert batch.covariance is not None  # asked for
         k, d = self.prior.n_arms, self.prior.n_features
         tiles = batch.covariance[0].reshape(k, d, k, d)
         covariances = np.stack([tiles[arm, :, arm] for arm in range(k)])
-        means = batch.mean[0]
-        if self.read == "summary" or (self.read == "auto" and self.made.name != "exact"):
-            means = summary_means(posterior_tree(self.made, data, seed=self.seed)).values
-        return LinearPredictor(means, covariances)
+        means = batch.mean[0] if self.read == "engine" else read_means(self.made, data, batch, seed=self.seed)
+        return LinearPredictor(means, covariances, vouched=bool(batch.vouched[0]))
+
+    def tree(self, history: History, arms: Iterable[int], predictor: Predictor) -> "xr.DataTree":
+        """The posterior that a predictor was fitted from, with the samples of some arms, as a DataTree."""
+        chosen = list(arms)
+        data = history.sums().of_arms(chosen).as_statistics() if self.noise.is_gaussian else history.as_rows(chosen)
+        if isinstance(predictor, DrawsPredictor):
+            shown = {"vouched": predictor.vouched, "reason": self.made.reason, "seed": self.seed}
+            return tree_of_draws(self.prior, predictor.draws, data, **shown)
+        assert isinstance(predictor, LinearPredictor)  # there is no other kind of posterior
+        return moved(posterior_tree(self.made, data, seed=self.seed, quiet=True), mean=predictor.means)
+
+
+def prior_tree(oracle: PosteriorOracle) -> "xr.DataTree":
+    """What is believed before any data, as a DataTree of draws about the belief's own mean."""
+    prior = oracle.prior
+    draws = prior.draw_arrays(_PRIOR_DRAWS, rng=np.random.default_rng(oracle.seed))[0]
+    nothing = History(prior.n_arms, prior.n_features, keep_rows=oracle.needs_rows)
+    data = nothing.as_rows(()) if oracle.needs_rows else nothing.sums().as_statistics()
+    tree = tree_of_draws(prior, draws, data, vouched=True, reason="the prior: no data yet", seed=oracle.seed)
+    return moved(tree, mean=prior.mean.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,10 +224,20 @@ class _InflatedOracle:
         xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
         found = self.inner.fit_sums(Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n))
         covariances = None if found.covariances is None else s**2 * found.covariances
-        return LinearPredictor(mean + s * (found.means - mean), covariances)
+        return LinearPredictor(mean + s * (found.means - mean), covariances, vouched=found.vouched)
+
+    def tree(self, history: History, arms: Iterable[int], predictor: Predictor) -> "xr.DataTree":
+        """As of the posterior oracle."""
+        assert isinstance(predictor, LinearPredictor)  # Gaussian rewards
+        mean, s = self.inner.prior.mean.values, self.stretch
+        sums = history.sums().of_arms(arms)
+        xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
+        data = Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n).as_statistics()
+        tree = posterior_tree(self.inner.made, data, seed=self.inner.seed, quiet=True)
+        return moved(tree, mean=predictor.means, stretch=s)
 
 
-def inflated(oracle: Oracle, factor: float) -> Oracle:
+def inflated(oracle: Oracle, factor: float) -> _InflatedOracle:
     """The oracle with prior variances multiplied by a factor (Assumption 4).
 
     Raises

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rcb_bayes.choice import promotion_shares
 from rcb_bayes.encoding import decoded, encoded
-from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.errors import RcbError
 from rcb_bayes.guard import users_guard
+from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.margins import Notion
 from rcb_bayes.rates import LinearOutlook, UserRates, distinct_rows, explored_terms, find_rows, places_of, user_rates
-from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.wording import figure
 
 FORMAT = 1
@@ -162,7 +162,7 @@ class Plan:
     verdict : of an audit in fresh worlds, made where N was chosen; empty where none was made
     guarded_for : the words of the exploitation stage that the guards were computed for, such as "feed all"
     n_posteriors, n_not_vouched : behind the plan, and those of them that no engine vouches for
-    made_for : belief, users and rewards in words
+    made_for, made_of : belief, users and rewards in words, and their fingerprints (``Market.fingerprint``)
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
     first_epoch, guarantee_probability : of a theorem's plan, m_0, and rho rho*, with which the theorem speaks at all
@@ -224,6 +224,7 @@ class Plan:
     guarantee_probability: float = math.nan
     belief: str = ""
     made_for: str = ""
+    made_of: dict[str, str] = field(default_factory=dict)
     engine: str = ""
     n_worlds: int = 0
     audit_worlds: int = 0
@@ -236,7 +237,7 @@ class Plan:
     version: str = ""
     notes: tuple[str, ...] = field(default=())
 
-    def rate(self, x: ArrayLike, *, saturated: Sequence[str] | None = None) -> FloatArray:
+    def rate(self, x: Users, *, saturated: Sequence[str] | None = None) -> FloatArray:
         """Exploration rate of users x, (d,) -> a number, (U, d) -> (U,).
 
         ``saturated`` names the stage; without it the stages that cold starts pass are averaged. No arm, or all of them,
@@ -256,10 +257,8 @@ class Plan:
         >>> plan.rate([[0.2, 0.5], [0.9, 0.5]]).round(1)
         array([1. , 0.3])
         """
-        users = as_finite_array(x, name="x", ndim=(1, 2))
+        users = as_users(x, features=self.features, name="x")
         panel = np.atleast_2d(users)
-        if panel.shape[1] != len(self.features):
-            raise DataError(f"x must have {len(self.features)} features, got {panel.shape[1]}.")
         rates = self._average_rate(panel) if saturated is None else self._stage_rate(panel, self._as_arms(saturated))
         return rates if users.ndim == 2 else rates[0]
 
@@ -273,16 +272,14 @@ class Plan:
         """The smallest N tried at which no user needs a guard; None where there is none, or N was given."""
         return min((one.n_per_arm for one in self.choices if one.feasible and not one.needs_guard), default=None)
 
-    def guard(self, x: ArrayLike, epoch: int) -> FloatArray:
+    def guard(self, x: Users, epoch: int) -> FloatArray:
         """Factors on each arm's off-best probability in an epoch of exploitation, (d,) -> (K,), (U, d) -> (U, K).
 
         All are 1 where the plan has no guard. Epochs after those that were simulated have the last one's: the off-best
         probability only shrinks with time.
         """
-        users = as_finite_array(x, name="x", ndim=(1, 2))
+        users = as_users(x, features=self.features, name="x")
         panel = np.atleast_2d(users)
-        if panel.shape[1] != len(self.features):
-            raise DataError(f"x must have {len(self.features)} features, got {panel.shape[1]}.")
         out = np.ones((len(panel), len(self.arms)))
         if self.guards:
             rule = self.guards[min(epoch, len(self.guards) - 1)]
@@ -294,7 +291,7 @@ class Plan:
         shared = {"epsilon": self.epsilon, "notion": self.notion, "slack": rule.slack}
         return users_guard(rule.outlook, rule.gamma, rows, **shared)[places]
 
-    def explain(self, x: ArrayLike) -> str:
+    def explain(self, x: Users) -> str:
         """Why user x is explored as often as she is, stage by stage.
 
         Examples
@@ -305,7 +302,7 @@ class Plan:
         before any data she expects 0.2 of old, 0.14 of new
         old saturated (100 % of cold starts): she loses at most 0.1 by the promoted arm, and is explored at the rate 1
         """
-        user = as_finite_array(x, name="x", ndim=1)
+        user = as_users(x, features=self.features, name="x", ndim=1)
         self.rate(user)  # refused here if it is no user
         expected = self._expected(user[None])[0][0]
         lines = ["before any data she expects " + ", ".join(self._named(expected))]
@@ -399,7 +396,8 @@ class Plan:
     @classmethod
     def _from_values(cls, values: dict[str, Any]) -> Self:
         stages, guards, choices, known = (values.pop(name) for name in ("stages", "guards", "choices", "known"))
-        plan = cls(**{name: decoded(value) for name, value in values.items()})
+        made_of = {str(part): str(value) for part, value in values.pop("made_of").items()}
+        plan = cls(made_of=made_of, **{name: decoded(value) for name, value in values.items()})
         parts = {
             "stages": tuple(plan._decoded_stage(stage) for stage in stages),
             "guards": tuple(plan._decoded_guard(rule) for rule in guards),

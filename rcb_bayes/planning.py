@@ -78,6 +78,7 @@ def as_plan(forward: Forward) -> Plan:
         share_free=panel.mean(free)[0],
         ideal_rate=_ideal_rate(forward),
         made_for=market.describe(),
+        made_of=market.fingerprint(),
         belief=market.prior.name,
         engine=forward.simulator.engine.reason,
         n_worlds=settings.n_worlds,

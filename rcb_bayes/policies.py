@@ -12,8 +12,9 @@ from rcb_bayes.cold_start import ColdStart
 from rcb_bayes.decisions import Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploitation, Exploiting
+from rcb_bayes.fingerprint import PARTS, differ
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle, PosteriorOracle
+from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
 from rcb_bayes.plan import Plan
 from rcb_bayes.schema import FloatArray
 
@@ -43,7 +44,8 @@ class Rcb:
 
     Parameters
     ----------
-    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given
+    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given. A posterior oracle
+        with ``read="engine"`` keeps the cold start from reading ArviZ summaries, too
     options : of the exploitation stage
 
     Raises
@@ -64,16 +66,33 @@ class Rcb:
     def __init__(
         self, market: Market, plan: Plan, *, oracle: Oracle | None = None, options: Exploiting | None = None
     ) -> None:
-        check_plan(market, plan)
+        check_arms(market, plan)
         self.market = market
         self.plan = plan
         self.options = options or Exploiting()
-        posterior = PosteriorOracle(market.platform_prior, market.noise)
+        read: Read = getattr(oracle, "read", "summary")
+        posterior = PosteriorOracle(market.platform_prior, market.noise, read=read)
         self.oracle: Oracle = oracle or posterior
         self.cold = ColdStart(market, plan, posterior, keep_rows=self.oracle.needs_rows)
         self.exploitation: Exploitation | None = None
+        self._n_fits = self._n_not_vouched = 0
         self.rounds = 0
         self.counts = np.zeros(market.n_arms, dtype=np.int64)
+
+    @property
+    def predictor(self) -> Predictor | None:
+        """What is expected now; None where it is what users expect before any data."""
+        return self.cold.predictor if self.exploitation is None else self.exploitation.predictor
+
+    @property
+    def n_fits(self) -> int:
+        """Times that a posterior, or another learner, was fitted."""
+        return self.cold.n_fits + self._n_fits
+
+    @property
+    def n_not_vouched(self) -> int:
+        """Times that its engine did not vouch for the posterior."""
+        return self.cold.n_not_vouched + self._n_not_vouched
 
     def recommend_proba(self, x: FloatArray) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K)."""
@@ -91,12 +110,13 @@ class Rcb:
         return self.exploitation.decide(x[:n], features[:, :n], uniforms[:n])
 
     def recommend_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations for users none of whose rewards is known: all at the present stage, up to the epoch's end."""
-        return (
-            self.cold.decide_now(x, features, uniforms)
-            if self.exploitation is None
-            else self.decide(x, features, uniforms)
-        )
+        """Recommendations for users none of whose rewards is known: all at the present stage, up to the epoch's end.
+
+        Of a cold start an arm's first N count, whenever their rewards come.
+        """
+        if self.exploitation is None:
+            return self.cold.claim(self.cold.decide_now(x, features, uniforms))
+        return self.decide(x, features, uniforms)
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Count what is to be counted; end the cold start or the epoch where it is over."""
@@ -110,10 +130,8 @@ class Rcb:
             self.cold.absorb(x[kept], arm, reward[kept])
         self.move_on()
 
-    def absorb_one(self, x: FloatArray, arm: int, reward: float, *, counted: bool) -> None:
-        """One reward, whenever it comes: it counts for the stage or epoch in which it does."""
-        if not counted:
-            return
+    def absorb_one(self, x: FloatArray, arm: int, reward: float) -> None:
+        """One reward that counts, whenever it comes: for the epoch in which it does, or an arm's samples."""
         self.counts[arm] += 1
         if self.exploitation is not None:
             self.exploitation.now.add_one(x, arm, reward)
@@ -134,12 +152,42 @@ class Rcb:
                 self.exploitation = Exploitation(
                     self.market, self.plan, self.oracle, self.cold.history, begins=self.rounds, options=self.options
                 )
+                self._note_fit()
         elif self.rounds >= self.exploitation.ends:
             self.exploitation.next_epoch()
+            self._note_fit()
+
+    def _note_fit(self) -> None:
+        self._n_fits += 1
+        self._n_not_vouched += not is_vouched(self.predictor)
 
 
 def check_plan(market: Market, plan: Plan) -> None:
-    """Refuse a plan for another market: other arms, features, or a platform with other prior means."""
+    """Refuse to run a plan made for another market: other arms or features, another platform's belief, other noise.
+
+    Users are not looked at: what a plan promises them is the audit's question.
+    """
+    check_arms(market, plan)
+    names = {"platform": "the platform's belief", "noise": "the noise"}
+    other = [names[part] for part in plan_differs(market, plan, parts=tuple(names))]
+    if other:
+        verb = "are not those" if len(other) > 1 else "is not the one"
+        raise RcbError(
+            f"{' and '.join(other).capitalize()} {verb} that the plan was made for. Calibrate a plan for this market; "
+            "where users or nature alone differ, give platform_prior=, prior= and nature= apart."
+        )
+
+
+def plan_differs(market: Market, plan: Plan, *, parts: tuple[str, ...] = PARTS) -> tuple[str, ...]:
+    """Parts of the market (of ``Market.fingerprint``) that are known not to be what the plan was made for."""
+    if not any(plan.made_of.get(part) for part in parts):
+        return ()
+    here = market.fingerprint(parts=parts)
+    return tuple(part for part in parts if differ(plan.made_of.get(part, ""), here[part]))
+
+
+def check_arms(market: Market, plan: Plan) -> None:
+    """Refuse a plan that says nothing in this market: other arms, features, or a platform with other prior means."""
     if plan.arms != market.arms or plan.features != market.features:
         raise RcbError(
             f"The plan is for arms {', '.join(plan.arms)} and {len(plan.features)} features, the market has "

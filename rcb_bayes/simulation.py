@@ -20,7 +20,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.noise import GaussianNoise
 from rcb_bayes.oracle import Oracle
 from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Policy, Rcb
+from rcb_bayes.policies import Policy, Rcb, check_plan
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray, as_count
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 PAGE = 8192
+_FITS = ("n_fits", "n_not_vouched")
 PolicyMaker = Callable[[Market, int], Policy]
 """A policy for a world, from the market and a seed."""
 
@@ -100,7 +101,8 @@ def simulate(
     ----------
     plan : a plan, run by the paper's algorithm; or a function (market, seed) -> policy
     horizon : T, rounds of each world
-    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given
+    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given, read from its ArviZ
+        summary. ``PosteriorOracle(..., read="engine")`` goes round the summary, for many worlds
     options : of the exploitation stage (clock, feed, spread, inflation)
     every : keep every so many rounds: sums of regret over them, and the last of everything else
 
@@ -110,7 +112,8 @@ def simulate(
     ``regret`` (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
     ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world, arm),
     ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and ``gamma``
-    (world) of the last epoch.
+    (world) of the last epoch. The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that a plan's runs
+    acted on though no engine vouches for them.
 
     Raises
     ------
@@ -133,10 +136,11 @@ def simulate(
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)
     every = as_count(every, name="every", least=1)
     seed = as_count(seed, name="seed")
-    if isinstance(plan, Plan) and plan.kind == "sampled" and not plan.feasible:
-        raise RcbError(f"This plan cannot be run: {plan.reason}")
     if isinstance(plan, Plan):
-        warn_of_other_guard(plan, options or Exploiting(), own_oracle=oracle is not None)
+        check_plan(market, plan)
+        if plan.kind == "sampled" and not plan.feasible:
+            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        warn_of_other_guard(market, plan, oracle, options or Exploiting())
     worlds = [
         _run(market, plan, horizon=horizon, every=every, oracle=oracle, options=options, seed=child)
         for child in track(np.random.SeedSequence(seed).spawn(n_worlds), description="worlds")
@@ -189,9 +193,11 @@ def _ends(policy: Policy, length: int, market: Market) -> dict[str, np.ndarray]:
         n = np.full(market.n_arms, np.nan) if history is None else history.n
         length = getattr(policy, "cold_start_length", 0)
         gamma = getattr(policy, "gamma", np.nan)
-        return {"n_samples": n.copy(), "cold_start_length": np.array(length), "gamma": np.array(gamma)}
+        own = {"n_samples": n.copy(), "cold_start_length": np.array(length), "gamma": np.array(gamma)}
+        return own | {name: np.array(0) for name in _FITS}
     gamma = np.nan if policy.exploitation is None else policy.exploitation.gamma
-    return {"n_samples": policy.counts, "cold_start_length": np.array(length), "gamma": np.array(gamma)}
+    own = {"n_samples": policy.counts, "cold_start_length": np.array(length), "gamma": np.array(gamma)}
+    return own | {name: np.array(getattr(policy, name)) for name in _FITS}
 
 
 class _Record:
@@ -261,7 +267,9 @@ def _as_dataset(
 
     dims = {"n_samples": ("world", "arm"), "cold_start_length": ("world",), "gamma": ("world",)}
     variables = {
-        name: (dims.get(name, ("world", "t")), np.stack([world[name] for world in worlds])) for name in worlds[0]
+        name: (dims.get(name, ("world", "t")), np.stack([world[name] for world in worlds]))
+        for name in worlds[0]
+        if name not in _FITS
     }
     data = xr.Dataset(
         variables, coords={"arm": list(market.arms), "t": _kept(horizon, every), "world": np.arange(len(worlds))}
@@ -270,6 +278,7 @@ def _as_dataset(
     attrs: dict[str, Any] = {"seed": seed, "version": __version__, "horizon": horizon, "every": every}
     if isinstance(plan, Plan):
         attrs |= {"notion": plan.notion, "epsilon": plan.epsilon, "plan": plan.kind, "n_per_arm": plan.n_per_arm}
+        attrs |= {name: int(sum(world[name] for world in worlds)) for name in _FITS}
     data.attrs = attrs | {"belief": market.prior.name}
     return data
 

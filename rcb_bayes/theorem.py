@@ -192,6 +192,7 @@ def theorem_plan(
         first_epoch=constants.first_epoch,
         guarantee_probability=first.rho * star.rho,
         belief=market.prior.name,
+        made_of=market.fingerprint(),
         seed=seed,
         version=__version__,
         notes=(

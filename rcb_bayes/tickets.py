@@ -1,33 +1,48 @@
-"""Recommendations whose reward has not come: singly, or in blocks that cost nothing a user until one is asked for."""
+"""Recommendations whose reward has not come: singly, or in blocks that cost nothing a user until one is asked for.
+
+``Tally`` counts what was recommended and what came of it, by stage and arm.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rcb_bayes.decisions import EXPLOIT, STAGES
 from rcb_bayes.schema import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FATES = ("n_recommended", "n_observed", "n_given_up", "n_too_late")
+RECOMMENDED, OBSERVED, GIVEN_UP, TOO_LATE = range(len(_FATES))
 
 
 class Pending(NamedTuple):
-    """A user (d,), the arm recommended to her, whether the sample is to be counted, and where it was made."""
+    """A user (d,), the arm recommended to her, whether the sample is to be counted, and the stage (in ``STAGES``)."""
 
     x: FloatArray
     arm: int
     counted: bool
-    in_cold_start: bool
+    stage: int
+
+    @property
+    def in_cold_start(self) -> bool:
+        """Whether it was made before exploitation began."""
+        return self.stage != EXPLOIT
 
 
 @dataclass(slots=True, eq=False)
 class _Block:
-    """Tickets first, first + 1, ...: users (n, d), arms, counted, and which of them are still out, (n,) each."""
+    """Tickets first, first + 1, ...: users (n, d), arms, counted, stages, and which are still out, (n,) each."""
 
     first: int
     users: FloatArray
     arms: np.ndarray
     counted: BoolArray
-    in_cold_start: bool
+    stages: np.ndarray
     out: BoolArray
     n_out: int
 
@@ -47,11 +62,11 @@ class Tickets:
         self._single[ticket] = pending
 
     def issue_many(
-        self, first: int, users: FloatArray, arms: np.ndarray, counted: BoolArray, *, in_cold_start: bool
+        self, first: int, users: FloatArray, arms: np.ndarray, counted: BoolArray, stages: np.ndarray
     ) -> None:
         """Tickets first, first + 1, ... for users (n, d)."""
         n = len(users)
-        self._blocks.append(_Block(first, users, arms, counted, in_cold_start, np.ones(n, dtype=bool), n))
+        self._blocks.append(_Block(first, users, arms, counted, stages, np.ones(n, dtype=bool), n))
 
     def get(self, ticket: object) -> Pending | None:
         """What a ticket was issued for; None if it is not out."""
@@ -81,22 +96,24 @@ class Tickets:
             found[rows] |= block.out[places]
         return found
 
-    def hand_in_many(self, tickets: np.ndarray) -> tuple[FloatArray, np.ndarray, BoolArray]:
-        """Tickets that are out, each once, are no longer; their users (n, d), arms and whether counted, (n,)."""
+    def hand_in_many(self, tickets: np.ndarray) -> tuple[FloatArray, np.ndarray, BoolArray, np.ndarray]:
+        """Tickets that are out, each once, are no longer; their users (n, d), arms, whether counted, stages, (n,)."""
         first = self.get(tickets[0]) if len(tickets) else None
         width = 0 if first is None else len(first.x)
         n = len(tickets)
         x, arm, counted = np.empty((n, width)), np.empty(n, dtype=np.int64), np.empty(n, dtype=bool)
+        stage = np.empty(n, dtype=np.int64)
         for block, rows, places in self._in_blocks(tickets):
             x[rows], arm[rows], counted[rows] = block.users[places], block.arms[places], block.counted[places]
+            stage[rows] = block.stages[places]
             block.out[places] = False
             block.n_out -= len(places)
         for row, ticket in enumerate(tickets.tolist()):
             pending = self._single.pop(ticket, None)
             if pending is not None:
-                x[row], arm[row], counted[row] = pending.x, pending.arm, pending.counted
+                x[row], arm[row], counted[row], stage[row] = pending
         self._blocks = [block for block in self._blocks if block.n_out]
-        return x, arm, counted
+        return x, arm, counted, stage
 
     def _in_blocks(self, tickets: np.ndarray) -> Iterator[tuple[_Block, np.ndarray, np.ndarray]]:
         """Of every block the rows of the tickets it issued, and their places in it."""
@@ -123,4 +140,32 @@ class Tickets:
 
 
 def _of(block: _Block, place: int) -> Pending:
-    return Pending(block.users[place], int(block.arms[place]), bool(block.counted[place]), block.in_cold_start)
+    return Pending(block.users[place], int(block.arms[place]), bool(block.counted[place]), int(block.stages[place]))
+
+
+class Tally:
+    """How many recommendations were made, and what came of them, by stage and arm: ``counts`` (fate, stage, arm)."""
+
+    def __init__(self, n_arms: int) -> None:
+        self.counts = np.zeros((len(_FATES), len(STAGES), n_arms), dtype=np.int64)
+
+    def note(self, fate: int, stage: int, arm: int) -> None:
+        """One more."""
+        self.counts[fate, stage, arm] += 1
+
+    def note_many(self, fate: int, stages: np.ndarray, arms: np.ndarray) -> None:
+        """Stages and arms of some more, (n,) each."""
+        n_arms = self.counts.shape[2]
+        places = np.bincount(stages.astype(np.int64) * n_arms + arms, minlength=len(STAGES) * n_arms)
+        self.counts[fate] += places.reshape(len(STAGES), n_arms)
+
+    def table(self, arms: tuple[str, ...]) -> "pd.DataFrame":
+        """A row for each stage and arm that was recommended at it."""
+        import pandas as pd
+
+        made, seen, *_ = self.counts
+        stage, arm = np.nonzero(made)
+        columns: dict[str, list] = {"stage": [STAGES[k] for k in stage], "arm": [arms[k] for k in arm]}
+        columns |= {name: part[stage, arm].tolist() for name, part in zip(_FATES, self.counts, strict=True)}
+        columns["share_unobserved"] = (1.0 - seen[stage, arm] / made[stage, arm]).tolist()
+        return pd.DataFrame(columns)

@@ -464,7 +464,9 @@ def test_expected_regret_is_that_of_runs():
     prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
     plan = with_n_chosen()
-    runs = rcb.simulate(market, plan, horizon=1500, n_worlds=150, every=1500, seed=3)["regret"].sum("t")
+    oracle = rcb.PosteriorOracle(prior, market.noise, read="engine")
+    found = rcb.simulate(market, plan, horizon=1500, n_worlds=150, oracle=oracle, every=1500, seed=3)
+    runs = found["regret"].sum("t")
     chosen = next(one for one in plan.choices if one.n_per_arm == plan.n_per_arm)
     error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(150))
     assert abs(chosen.regret - runs.mean().item()) < 4.5 * error

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rcb_bayes import GaussianNoise, Market, Plan, Prior, Sphere, audit, fixed_plan, simulate
+from rcb_bayes import GaussianNoise, Market, Plan, PosteriorOracle, Prior, Sphere, audit, fixed_plan, simulate
 from rcb_bayes.errors import RcbError
 
 
@@ -30,7 +30,9 @@ def test_json_both_ways(market: Market) -> None:
 
 def test_the_cold_start_takes_as_long_as_it_says(market: Market) -> None:
     plan = fixed_plan(market, n_per_arm=20, exploration_rate=0.3)
-    runs = simulate(market, plan, horizon=600, n_worlds=60)
+    runs = simulate(
+        market, plan, horizon=600, n_worlds=60, oracle=PosteriorOracle(market.prior, market.noise, read="engine")
+    )
     length = runs["cold_start_length"].values
     error = np.hypot(length.std(ddof=1) / np.sqrt(60), plan.expected_cold_start_mcse)
     assert abs(length.mean() - plan.expected_cold_start) < 4 * error

@@ -238,8 +238,9 @@ def test_a_tuned_spread_costs_less():
     }
     assert made["posterior"].spread_multiple == 1.0
     assert made["tuned"].spread_multiple > 1.0
+    oracle = rcb.PosteriorOracle(prior, market.noise, read="engine")
     regret = {
-        spread: rcb.simulate(market, plan, horizon=1000, n_worlds=30, seed=2)["regret"].sum("t").values
+        spread: rcb.simulate(market, plan, horizon=1000, n_worlds=30, oracle=oracle, seed=2)["regret"].sum("t").values
         for spread, plan in made.items()
     }
     gain = regret["posterior"] - regret["tuned"]

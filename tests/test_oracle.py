@@ -63,7 +63,7 @@ def gaussian() -> Prior:
 # --- posterior means -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("read", ["auto", "summary", "engine"])
+@pytest.mark.parametrize("read", ["summary", "engine"])
 def test_a_gaussian_belief_has_the_conjugate_posterior(read: Any):
     data = history()
     found = linear(PosteriorOracle(gaussian(), NOISE, read=read).fit(data))

@@ -144,14 +144,16 @@ def test_rewards_may_come_late_and_out_of_order():
     assert live.saturated == ("usual",)
 
 
-def test_a_reward_that_never_comes_holds_nothing_up():
+def test_a_reward_that_never_comes_is_given_up():
     live = agent()
     for k in range(12):
         ticket = live.recommend([1.0, 0.0]).ticket
         if k % 3:
             live.observe(0.5, ticket=ticket)
+        else:
+            live.give_up(ticket)
     assert live.n_samples["usual"] == 8
-    assert live.n_pending == 4
+    assert live.n_pending == 0
 
 
 def test_another_arm_than_recommended_is_not_counted_in_the_cold_start():

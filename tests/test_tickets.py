@@ -9,12 +9,13 @@ def both() -> tuple[Tickets, Tickets]:
     """Twelve tickets, 5 to 16: issued one by one, and partly in two blocks."""
     rng = np.random.default_rng(1)
     users, arms, counted = rng.normal(size=(12, 3)), rng.integers(0, 4, 12), rng.random(12) < 0.5
+    stages = rng.integers(0, 4, 12)
     single, mixed = Tickets(), Tickets()
     for k in range(12):
-        single.issue(5 + k, Pending(users[k], int(arms[k]), bool(counted[k]), True))
-    mixed.issue_many(5, users[:6], arms[:6], counted[:6], in_cold_start=True)
-    mixed.issue(11, Pending(users[6], int(arms[6]), bool(counted[6]), True))
-    mixed.issue_many(12, users[7:], arms[7:], counted[7:], in_cold_start=True)
+        single.issue(5 + k, Pending(users[k], int(arms[k]), bool(counted[k]), int(stages[k])))
+    mixed.issue_many(5, users[:6], arms[:6], counted[:6], stages[:6])
+    mixed.issue(11, Pending(users[6], int(arms[6]), bool(counted[6]), int(stages[6])))
+    mixed.issue_many(12, users[7:], arms[7:], counted[7:], stages[7:])
     return single, mixed
 
 

@@ -3,8 +3,9 @@ r"""The audit of a log: what one run came to, under a stated belief.
 A log has each user once, and one history. Given that history the margin of a user x who is recommended arm i is what
 she would expect if she knew it, :math:`m_i(x) - m_j(x)`; it is averaged over the users of a window of rounds, weighted
 with the propensities where they were logged. That is the *realised* margin. The constraint is about the *ex-ante* one,
-over all histories that users hold possible: a fair mechanism has runs with negative realised margins, and a log alone
-cannot tell whether a mechanism is fair.
+over all histories that users hold possible: a fair mechanism has runs with negative realised margins. So a log gets no
+verdict. What can be told is what this run came to, with its bounds, and how many faithful runs of its plan, with the
+same users, come to as little (``faithful_runs``). Whether it followed its plan is another question: ``check_log``.
 """
 
 from dataclasses import dataclass
@@ -14,38 +15,54 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.auditing.faithful import faithful_runs
 from rcb_bayes.auditing.judging import (
+    VERDICTS,
     Evidence,
     clopper_pearson,
     empty_cells,
     entered,
     joined_evidence,
-    verdict_of,
 )
 from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.exploit import Exploiting
 from rcb_bayes.history import History
 from rcb_bayes.margins import MIN_WORLDS, Notion, as_notion, simultaneous_bands
 from rcb_bayes.market import Market
-from rcb_bayes.posterior import make_engine
-from rcb_bayes.schema import ARM, FloatArray, is_number
+from rcb_bayes.plan import Plan
+from rcb_bayes.policies import check_plan
+from rcb_bayes.posterior import Engine, make_engine
+from rcb_bayes.schema import ARM, FloatArray, as_count, is_number
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 _FIRST_WINDOW = 64
+UNDECIDED = VERDICTS.index("inconclusive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Log:
-    """x (T, d), arm positions, rewards, whether counted (T,); weights (T, K): propensities, or what was recommended."""
+class Log:
+    """A log as arrays.
+
+    Attributes
+    ----------
+    x : (T, d); ``arm``, ``taken`` : positions of what was recommended, and of what was taken, (T,)
+    reward : (T,), NaN where none came
+    weights : (T, K), propensities, or what was recommended
+    has_propensities : whether they are propensities
+    counted : whether the sample entered the data, (T,)
+    """
 
     x: FloatArray
     arm: np.ndarray
+    taken: np.ndarray
     reward: FloatArray
     weights: FloatArray
+    has_propensities: bool
     counted: np.ndarray
 
 
@@ -53,22 +70,34 @@ def audit_log(
     market: Market,
     log: "pd.DataFrame | str | Path",
     *,
+    plan: Plan | None = None,
     notion: str = "definition",
-    epsilon: float = 0.05,
+    epsilon: float | None = None,
     first_window: int = _FIRST_WINDOW,
     level: float = 0.05,
+    n_runs: int = 200,
+    options: Exploiting | None = None,
     seed: int = 1,
 ) -> Audit:
-    """Realised margins of a logged run.
+    """Realised margins of a logged run: what it came to, and how many faithful runs come to as little.
 
     Parameters
     ----------
     log : a table, or a comma-separated file, a row a round in their order: a column for each feature of the market;
         ``arm``, a label; ``reward``; and, if known, propensities: ``p_<arm>`` for every arm (sharper), or
         ``propensity`` of the arm recommended (checked only). ``counted`` (0 or 1), if there, says which samples
-        entered the platform's data
+        entered the platform's data; those that did not may lack their reward. ``taken``, if there, is the arm that the
+        user took. With ``ticket``, as in ``Recommender.log``, rows may be in any order
+    plan : what the platform says it follows. With it ``n_runs`` faithful runs are simulated, in worlds of the users'
+        belief, with the users of the log and rewards at once; ``options`` are those of exploitation
     notion : "definition" (conditional on the recommendation) or "proof" (joint with it), averaged over users
+    epsilon : the plan's, or .05, unless given
     first_window : rounds of the first window; later ones double. Expectations are those of a window's beginning
+
+    Returns
+    -------
+    Audit whose ``verdict`` is "realised": one run is no verdict on a mechanism. ``realised`` has the lowest margin, its
+    bounds, and the share of faithful runs with as low a one.
 
     Raises
     ------
@@ -79,7 +108,7 @@ def audit_log(
 
     Applicability
     -------------
-    Users who come independently. The verdict is about the realised margins, not about the mechanism.
+    Users who come independently.
 
     Examples
     --------
@@ -89,23 +118,38 @@ def audit_log(
     >>> users = market.covariates.sample(200, seed=1)
     >>> log = pd.DataFrame(users, columns=market.features).assign(arm="old", reward=users @ [0.5, 0.2])
     >>> found = rcb.audit_log(market, log)
-    >>> found.verdict, found.kind
-    ('pass', 'realised')
+    >>> found.verdict, round(found.realised["lowest"], 2)
+    ('realised', 0.15)
     """
     judged: Notion = as_notion(notion)
     if judged == "user":
         raise RcbError("A log has each user once, so margins are averaged over users. Use 'definition' or 'proof'.")
+    if epsilon is None:
+        epsilon = 0.05 if plan is None else plan.epsilon
     if not (is_number(epsilon) and epsilon >= 0):
         raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-    rows = _as_log(market, log)
+    n_runs = as_count(n_runs, name="n_runs", least=1)
+    if plan is not None:
+        check_plan(market, plan)
+    rows = as_log(market, read_log(log))
     edges = _edges(len(rows.arm), first_window)
-    leads = _expected(market, rows, edges)  # (T, K)
+    engine = make_engine(market.prior, market.noise)
+    leads = _expected(market, engine, rows, edges)  # (T, K)
     notions: tuple[Notion, ...] = ("proof", "definition")
     found: dict[Notion, Any] = {
         own: _margins(market, rows, leads, edges, own, float(epsilon), level=level, seed=seed) for own in notions
     }
+    for margins in found.values():
+        margins.attrs |= _lowest_cell(margins)
+    notes = ("one run cannot tell whether a mechanism is fair: give its plan, for how many faithful runs look as bad",)
+    if plan is not None:
+        notes = ()
+        runs = faithful_runs(market, plan, rows, n_runs=n_runs, options=options, seed=seed)
+        lows = [_lows(run, _expected(market, engine, run, edges), edges) for run in runs]
+        for own, low in _lows(rows, leads, edges).items():
+            found[own].attrs |= _share([run[own] for run in lows], low)
     return Audit(
-        verdict=verdict_of(found[judged]),
+        verdict="realised",
         notion=judged,
         epsilon=float(epsilon),
         by_notion=found,
@@ -117,14 +161,15 @@ def audit_log(
         seed=seed,
         belief=market.prior.name,
         kind="realised",
+        notes=notes,
     )
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _as_log(market: Market, log: "pd.DataFrame | str | Path") -> _Log:
-    table = _read(log)
+def as_log(market: Market, table: "pd.DataFrame") -> Log:
+    """A table as arrays, checked."""
     wanted = [*market.features, "arm", "reward"]
     missing = [name for name in wanted if name not in table.columns]
     if missing:
@@ -134,39 +179,51 @@ def _as_log(market: Market, log: "pd.DataFrame | str | Path") -> _Log:
         )
     if len(table) < MIN_WORLDS:
         raise DataError(f"The log has {len(table)} rounds, and {MIN_WORLDS} are the least that can be judged.")
-    labels = table["arm"].astype(str).to_numpy()
-    places = {name: k for k, name in enumerate(market.arms)}
-    unknown = sorted({name for name in labels.tolist() if name not in places})
-    if unknown:
-        raise DataError(f"The log has the arm '{unknown[0]}', the market {', '.join(market.arms)}.")
-    arm = np.array([places[name] for name in labels.tolist()])
-    counted = _numbers(table, "counted") if "counted" in table.columns else np.ones(len(table))
-    return _Log(
+    arm = _arms(table, "arm", market)
+    counted = (_numbers(table, "counted") if "counted" in table.columns else np.ones(len(table))) > 0
+    return Log(
         x=np.stack([_numbers(table, name) for name in market.features], axis=1),
         arm=arm,
-        reward=_numbers(table, "reward"),
+        taken=_arms(table, "taken", market) if "taken" in table.columns else arm,
+        reward=_numbers(table, "reward", where=counted),
         weights=_weights(table, market, arm),
-        counted=counted > 0,
+        has_propensities=f"p_{market.arms[0]}" in table.columns,
+        counted=counted,
     )
 
 
-def _read(log: "pd.DataFrame | str | Path") -> "pd.DataFrame":
+def read_log(log: "pd.DataFrame | str | Path") -> "pd.DataFrame":
+    """A log's table, rounds in their order."""
     import pandas as pd
 
     if isinstance(log, pd.DataFrame):
-        return log
-    try:
-        return pd.read_csv(log)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise DataError(f"Cannot read a log from {log}: {error}.") from None
+        table = log
+    else:
+        try:
+            table = pd.read_csv(log)
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise DataError(f"Cannot read a log from {log}: {error}.") from None
+    return table.sort_values("ticket", ignore_index=True) if "ticket" in table.columns else table
 
 
-def _numbers(table: "pd.DataFrame", name: str) -> FloatArray:
+def _arms(table: "pd.DataFrame", name: str, market: Market) -> np.ndarray:
+    """Positions of the arms of a column."""
+    labels = table[name].astype(str).to_numpy()
+    places = {label: k for k, label in enumerate(market.arms)}
+    unknown = sorted({label for label in labels.tolist() if label not in places})
+    if unknown:
+        raise DataError(f"The log has the arm '{unknown[0]}', the market {', '.join(market.arms)}.")
+    return np.array([places[label] for label in labels.tolist()])
+
+
+def _numbers(table: "pd.DataFrame", name: str, *, where: np.ndarray | None = None) -> FloatArray:
+    """A column of finite numbers, at least where they are needed."""
     import pandas as pd
 
     values = np.asarray(pd.to_numeric(table[name], errors="coerce"), dtype=float)
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
+    missing = ~np.isfinite(values) if where is None else ~np.isfinite(values) & where
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
         raise DataError(f"Column '{name}' of the log has no finite number in row {row + 1}: {table[name].iloc[row]!r}.")
     return values
 
@@ -214,22 +271,52 @@ def _edges(n: int, first: int) -> list[int]:
     return [*edges, n]
 
 
-def _expected(market: Market, rows: _Log, edges: list[int]) -> FloatArray:
+def _expected(market: Market, engine: Engine, rows: Log, edges: list[int]) -> FloatArray:
     """What users expect of every arm in the light of what came before their window, (T, K)."""
-    engine = make_engine(market.prior, market.noise)
     history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
     out = np.empty((len(rows.arm), market.n_arms))
     for start, stop in pairwise(edges):
         data = history.as_rows(range(market.n_arms)) if history.keeps_rows else history.sums()
         out[start:stop] = expectations(engine, [data], rows.x[start:stop], n_arms=market.n_arms)[:, :, 0].T
         fed = np.arange(start, stop)[rows.counted[start:stop]]
-        history.add(rows.x[fed], rows.arm[fed], rows.reward[fed])
+        history.add(rows.x[fed], rows.taken[fed], rows.reward[fed])
     return out
+
+
+def _lows(rows: Log, expected: FloatArray, edges: list[int]) -> dict[Notion, float]:
+    """The lowest margin over windows, arms and rivals, under each notion."""
+    joint, conditional = np.inf, np.inf
+    for start, stop in pairwise(edges):
+        weights, rewards = rows.weights[start:stop], expected[start:stop]
+        mass = weights.mean(axis=0)  # (K,)
+        lead = (weights * rewards).mean(axis=0)[:, None] - weights.T @ rewards / len(weights)  # (arm, rival)
+        np.fill_diagonal(lead, np.inf)
+        used = mass > 0
+        joint = min(joint, float(lead[used].min()))
+        conditional = min(conditional, float((lead[used] / mass[used, None]).min()))
+    return {"proof": joint, "definition": conditional}
+
+
+def _share(lows: list[float], low: float) -> dict[str, float]:
+    """The share of faithful runs whose lowest margin is as low, the log itself counted as one."""
+    n = len(lows)
+    share = (1 + sum(own <= low for own in lows)) / (n + 1)
+    return {"n_runs": n, "share_as_low": share, "share_as_low_mcse": float(np.sqrt(share * (1 - share) / n))}
+
+
+def _lowest_cell(margins: "xr.Dataset") -> dict[str, Any]:
+    """The lowest margin of all, its bounds, and where it is."""
+    estimate = margins["estimate"]
+    place = np.unravel_index(np.nanargmin(estimate.values), estimate.shape)
+    cell = margins.isel(dict(zip(estimate.dims, (int(k) for k in place), strict=True)))
+    figures = {"lowest": "estimate", "lower": "lower", "upper": "upper"}
+    where = {name: str(cell[name].item()) for name in ("stage", ARM, "rival")}
+    return {name: float(cell[own].item()) for name, own in figures.items()} | where
 
 
 def _margins(
     market: Market,
-    rows: _Log,
+    rows: Log,
     expected: FloatArray,
     edges: list[int],
     notion: Notion,
@@ -250,7 +337,8 @@ def _margins(
         names.append(f"rounds {start + 1} to {stop}")
     arms = list(market.arms)
     joined = xr.concat(parts, dim="stage").assign_coords({"stage": names, ARM: arms, "rival": arms})
-    joined["verdict"] = joined["verdict"].astype(np.int8)
+    # One run has no verdict on a mechanism: its cells are told, and not judged.
+    joined["verdict"] = joined["verdict"].where(joined["verdict"] < 0, UNDECIDED).astype(np.int8)
     return joined
 
 
@@ -289,7 +377,7 @@ def _evidence(weights: FloatArray, lead: FloatArray, epsilon: float) -> Evidence
     )
 
 
-def _compliance(rows: _Log, expected: FloatArray, epsilon: float, *, level: float) -> "xr.Dataset":
+def _compliance(rows: Log, expected: FloatArray, epsilon: float, *, level: float) -> "xr.Dataset":
     """The share of recommendations that users who knew the history would have followed, over epsilon."""
     import xarray as xr
 

@@ -31,7 +31,8 @@ class Audit:
 
     Attributes
     ----------
-    verdict : "pass" only if every cell's lower bound holds, "fail" if some upper bound does not
+    verdict : "pass" only if every cell's lower bound holds, "fail" if some upper bound does not; "realised" of a log,
+        which is no verdict
     margins : Dataset, dims (stage, user, arm, rival): ``estimate``, the conditional margin E[m_i - m_j | i recommended]
         (under ``proof`` that times its probability), with ``mcse``, ``lower``, ``upper``; ``mass``, how often the arm
         is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell; of every stage
@@ -61,7 +62,7 @@ class Audit:
     1.0
     """
 
-    verdict: Verdict
+    verdict: Verdict | Literal["realised"]
     notion: Notion
     epsilon: float
     by_notion: "dict[Notion, xr.Dataset]"
@@ -93,8 +94,18 @@ class Audit:
         return self.by_notion[self.notion]
 
     @property
+    def realised(self) -> dict[str, Any]:
+        """Of a log: the ``lowest`` margin with its bounds ``lower`` and ``upper``, the window (``stage``), ``arm`` and
+        ``rival``; where a plan was given, ``share_as_low`` of ``n_runs`` faithful runs that come to as little, with its
+        error. Empty of other audits.
+        """
+        return dict(self.margins.attrs) if self.kind == "realised" else {}
+
+    @property
     def verdicts(self) -> dict[Notion, Verdict]:
-        """The verdict under each notion."""
+        """The verdict under each notion; none of a log."""
+        if self.kind == "realised":
+            return {}
         sand = rests_on_sand(self.n_not_vouched, self.n_posteriors)
         return {notion: "inconclusive" if sand else verdict_of(part) for notion, part in self.by_notion.items()}
 
@@ -154,7 +165,7 @@ class Audit:
         ...
         other notions: proof pass, definition pass
         """
-        lines = [self._headline(), *self._stage_lines()]
+        lines = [self._headline(), *self._realised_lines(), *self._stage_lines()]
         share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
         lines.append(
             f"{100 * share['share'].item():.1f} % of users {'at random ' if self.n_random else ''}stand at -epsilon or "
@@ -169,8 +180,8 @@ class Audit:
     def _headline(self) -> str:
         if self.kind == "realised":
             return (
-                f"{self.verdict}: realised margins of one log, {self.notion} notion, epsilon {self.epsilon:g} "
-                "(what this run came to, not what users expected of the mechanism)"
+                f"realised margins of one log, {self.notion} notion, epsilon {self.epsilon:g}: what this run came to, "
+                "not what users expected of the mechanism"
             )
         added = " (the rest the worst of many)" if self.margins.sizes.get("user", 0) > self.n_random > 0 else ""
         who = f"{self.n_random} users at random" if self.n_random else f"the {len(self.users)} users given"
@@ -180,13 +191,28 @@ class Audit:
             f"{who}{added}{sand if self.n_not_vouched else ''}"
         )
 
+    def _realised_lines(self) -> list[str]:
+        """What a run came to, and how many faithful runs come to as little."""
+        found = self.realised
+        if not found:
+            return []
+        bounds = f"bounds {brief(found['lower'])} to {brief(found['upper'])}"
+        lines = [f"lowest margin {brief(found['lowest'])}, {bounds}: {found['arm']} against {found['rival']}"]
+        if "share_as_low" in found:
+            share, error = 100 * found["share_as_low"], 100 * found["share_as_low_mcse"]
+            lines.append(
+                f"{share:.0f} % ± {error:.1g} % of {found['n_runs']:,} faithful runs, same users, come to as little"
+            )
+        return lines
+
     def _stage_lines(self) -> list[str]:
         cells = self.worst()
         lines = []
         for k in range(cells.sizes["stage"]):
             cell = cells.isel(stage=k)
+            judged = "" if self.kind == "realised" else f"{VERDICTS[max(int(cell['verdict']), 0)]}, "
             lines.append(
-                f"{cell['stage'].item()}: {VERDICTS[max(int(cell['verdict']), 0)]}, worst {cell['arm'].item()} against "
+                f"{cell['stage'].item()}: {judged}worst {cell['arm'].item()} against "
                 f"{cell['rival'].item()}: {brief(cell['estimate'].item())} ± {cell['mcse'].item():.2g}, bounds "
                 f"{brief(cell['lower'].item())} to {brief(cell['upper'].item())}"
             )

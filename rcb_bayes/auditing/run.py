@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rcb_bayes.auditing.judging import margins_under, verdict_of
 from rcb_bayes.auditing.plan_views import plan_views
@@ -20,13 +19,15 @@ from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.exploit import Exploiting, paper_error
+from rcb_bayes.labelled import Users
+from rcb_bayes.labelled import as_users as rows_of
 from rcb_bayes.margins import MIN_WORLDS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle
+from rcb_bayes.oracle import Oracle, PosteriorOracle
 from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Rcb, check_plan
+from rcb_bayes.policies import Rcb, check_arms, plan_differs
 from rcb_bayes.recommender import Recommender
-from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number
+from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.simulation import PolicyMaker
 
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
@@ -41,7 +42,7 @@ def audit(
     notion: str | None = None,
     epsilon: float | None = None,
     n_users: int = 100,
-    users: ArrayLike | None = None,
+    users: Users | None = None,
     level: float = 0.05,
     until: Literal["decided"] | None = None,
     max_worlds: int | None = None,
@@ -165,9 +166,8 @@ def _looked_at_plan(
             "Growing prior variances are audited with Gaussian rewards, the relative clock and posterior means. "
             "Use inflation='none'."
         )
-    return policy_views(
-        market, lambda own, seed: Rcb(own, plan, oracle=oracle, options=options), asked, horizon=horizon
-    )
+    used = oracle or PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries take time
+    return policy_views(market, lambda own, seed: Rcb(own, plan, oracle=used, options=options), asked, horizon=horizon)
 
 
 def _as_asked(
@@ -178,7 +178,7 @@ def _as_asked(
     notion: str | None,
     epsilon: float | None,
     n_users: int,
-    users: ArrayLike | None,
+    users: Users | None,
     level: float,
 ) -> Asked:
     n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
@@ -201,10 +201,10 @@ def _as_asked(
     )
 
 
-def as_users(market: Market, users: ArrayLike) -> FloatArray:
+def as_users(market: Market, users: Users) -> FloatArray:
     """Users to be judged, (U, d); a warning names those outside the population's support."""
-    found = np.atleast_2d(as_finite_array(users, name="users", ndim=(1, 2)))
-    if found.shape[1] != market.n_features or not len(found):
+    found = np.atleast_2d(rows_of(users, features=market.features, name="users", also=market.covariates.features))
+    if not len(found):
         raise DataError(f"users must have shape (U, {market.n_features}), got {found.shape}.")
     outside = ~market.covariates.contains(found)
     if outside.any():
@@ -216,7 +216,7 @@ def as_users(market: Market, users: ArrayLike) -> FloatArray:
 
 
 def _check(market: Market, plan: Plan, options: Exploiting) -> None:
-    check_plan(market, plan)
+    check_arms(market, plan)
     if options.spread == "paper":
         paper_error(market, 1)  # refused here, before anything is drawn
     if plan.kind == "sampled" and not plan.feasible:
@@ -227,6 +227,10 @@ def _other_market(market: Market, plan: Plan) -> tuple[str, ...]:
     """What the plan was made for, where that is not what it is audited for."""
     here = market.describe().splitlines()
     other = [" ".join(line.split()) for line in plan.made_for.splitlines() if line not in here]
+    if not other:  # alike in words
+        names = {"belief": "another belief of users", "platform": "another belief of the platform"}
+        names |= {"users": "another population", "noise": "other noise"}
+        other = [names[part] for part in plan_differs(market, plan)]
     return (f"the plan was made for another market: {'; '.join(other)}",) if other else ()
 
 

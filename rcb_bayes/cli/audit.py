@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
     from rcb_bayes.market import Market
 
-_CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
+_CODES = {"pass": 0, "fail": 1, "inconclusive": 3, "realised": 0}
 _FIGURES = ("margins", "matrix", "compliance")
 
 
@@ -57,8 +57,9 @@ def command(
     """Audit a plan in fresh worlds of the users' belief: exit 0 pass, 1 fail, 3 inconclusive.
 
     A saved plan is judged by its own notion and epsilon. A log (a column for each feature, arm, reward and, if known,
-    p_<arm> or propensity) is judged by what users would have expected in the light of it: its realised margins. With
-    --out the audit (audit.nc) and its figures are written.
+    p_<arm> or propensity) is told, not judged (exit 0): its realised margins, what users would have expected in the
+    light of it, and with --plan how many faithful runs of that plan come to as little. With --out the audit (audit.nc)
+    and its figures are written.
     """
     from rcb_bayes.auditing import audit, audit_log
     from rcb_bayes.exploit import Exploiting
@@ -67,7 +68,16 @@ def command(
     if log is not None:
         given = context.get_parameter_source("notion")
         asked = notion if given is not None and given.name == "COMMANDLINE" else "definition"
-        found = audit_log(market, log.expanduser(), notion=asked, epsilon=epsilon, seed=seed)
+        followed = None if plan_file is None else read_plan(plan_file, context)
+        found = audit_log(
+            market,
+            log.expanduser(),
+            plan=followed,
+            notion=asked,
+            epsilon=None if followed is not None else epsilon,
+            options=Exploiting(guard=guard, inflation=inflation),
+            seed=seed,
+        )
     else:
         plan = None if plan_file is None else read_plan(plan_file, context)
         if plan is None:
@@ -118,12 +128,14 @@ def figures_of(found: "Audit") -> dict[str, Any]:
     for stage in found.margins["stage"].values:
         part = found.margins.sel(stage=stage)
         counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(("pass", "inconclusive", "fail"))}
-        stages.append({"stage": str(stage), "lowest_margin": float(part["estimate"].min()), "cells": counts})
+        cells = {} if found.kind == "realised" else {"cells": counts}
+        stages.append({"stage": str(stage), "lowest_margin": float(part["estimate"].min())} | cells)
     share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
     return {
         "verdict": found.verdict,
         "verdicts": dict(found.verdicts),
         "kind": found.kind,
+        **({"realised": found.realised} if found.kind == "realised" else {}),
         "notion": found.notion,
         "epsilon": found.epsilon,
         "n_worlds": found.n_worlds,

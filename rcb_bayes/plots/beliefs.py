@@ -3,12 +3,11 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from rcb_bayes.errors import DataError
+from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.plots.style import arm_styles, own_axes
 from rcb_bayes.prior import Prior
-from rcb_bayes.schema import FloatArray, as_finite_array
+from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -18,7 +17,7 @@ _N_DRAWS = 4000
 
 
 def plot_prior_posterior(
-    tree: "xr.DataTree", prior: Prior, *, x: ArrayLike, seed: int = 0, axes: "Axes | None" = None
+    tree: "xr.DataTree", prior: Prior, *, x: Users, seed: int = 0, axes: "Axes | None" = None
 ) -> "Axes":
     """Densities of mu(x, arm) = x'beta for a user x, dashed before the data and filled after them.
 
@@ -41,9 +40,7 @@ def plot_prior_posterior(
     >>> rcb.plot_prior_posterior(tree, market.prior, x=[1.0, 0.0]).get_title()
     'What a user expects, before and after the data'
     """
-    user = as_finite_array(x, name="x", ndim=1)
-    if len(user) != prior.n_features:
-        raise DataError(f"x must have {prior.n_features} features, got {len(user)}.")
+    user = as_users(x, features=prior.features, name="x", ndim=1)
     axes = own_axes(axes)
     before = prior.draw_arrays(_N_DRAWS, rng=np.random.default_rng(seed))[0] @ user  # (draws, K)
     beta = tree["posterior"]["beta"].transpose("chain", "draw", "arm", "feature").values

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.plots.style import NOBODY, PALETTE, own_axes
-from rcb_bayes.schema import FloatArray, as_finite_array
+from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ _ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
 
 
 def plot_rates(
-    plan: "Plan", users: ArrayLike, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
+    plan: "Plan", users: Users, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
 ) -> "Axes":
     """The map of q(x), the exploration rate of each user, over the two principal directions of the users.
 
@@ -48,7 +48,7 @@ def plot_rates(
     >>> rcb.plot_rates(plan, users, saturated=["old"]).get_title()
     'Exploration rate of each user once old is saturated'
     """
-    rows = as_finite_array(users, name="users", ndim=2)
+    rows = as_users(users, features=plan.features, name="users", ndim=2)
     if not len(rows):
         raise DataError("There are no users to draw. Pass at least one row.")
     rates = plan.rate(rows, saturated=saturated)

@@ -2,6 +2,7 @@
 
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.engines import ENGINES, Engine, make_engine, posterior_means
+from rcb_bayes.posterior.observed import posterior_model
 from rcb_bayes.posterior.results import DiagnosticWarning, PosteriorBatch
 from rcb_bayes.posterior.tree import fit_posterior, summary_means
 
@@ -15,5 +16,6 @@ __all__ = [
     "fit_posterior",
     "make_engine",
     "posterior_means",
+    "posterior_model",
     "summary_means",
 ]

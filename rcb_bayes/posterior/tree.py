@@ -33,8 +33,9 @@ def fit_posterior(
     """The posterior of one data set, as ArviZ knows it.
 
     Groups: ``posterior`` (beta with dims chain, draw, arm, feature), ``sample_stats`` (the engine's diagnostics) and
-    ``observed_data``. The draws are shifted, by less than their Monte Carlo error, so that their mean is the engine's
-    own, which is exact or nearly so: a summary of the tree repeats it to the last digit.
+    ``observed_data``; attrs ``engine``, ``vouched``, ``n_samples`` and ``seed``. The draws are shifted, by less than
+    their Monte Carlo error, so that their mean is the engine's own, which is exact or nearly so: a summary of the tree
+    repeats it to the last digit.
 
     Examples
     --------
@@ -49,14 +50,45 @@ def fit_posterior(
     return posterior_tree(make_engine(prior, noise, engine=engine, seed=seed), data, seed=seed)
 
 
-def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0) -> "xr.DataTree":
-    """The same from an engine that is kept for many data sets."""
+def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0, quiet: bool = False) -> "xr.DataTree":
+    """The same from an engine that is kept for many data sets; ``quiet`` leaves ``vouched`` to the caller to read."""
     if isinstance(engine, NutsEngine):
-        return _from_nuts(engine, data, reason=engine.reason)
+        return _from_nuts(engine, data, reason=engine.reason, seed=seed, quiet=quiet)
     batch = engine.fit(data)
     if isinstance(engine, CheckedEngine) and batch.engine[0] == NutsEngine.name:
-        return _from_nuts(engine.nuts, data, reason=engine.reason)
-    return _from_draws(engine, warn_if_not_vouched(batch), data, seed=seed)
+        return _from_nuts(engine.nuts, data, reason=engine.reason, seed=seed, quiet=quiet)
+    return _from_draws(engine, batch if quiet else warn_if_not_vouched(batch), data, seed=seed)
+
+
+def tree_of_draws(
+    prior: Prior, draws: FloatArray, data: Statistics | Rows, *, vouched: bool, reason: str, seed: int
+) -> "xr.DataTree":
+    """The same from draws of beta (S, K, d), S even, that are at hand already."""
+    shape = (_CHAINS, len(draws) // _CHAINS)
+    stats = {"diverging": np.zeros(shape, dtype=bool), "vouched": np.full(shape, vouched)}
+    return _tree(prior, draws.reshape(*shape, prior.n_arms, prior.n_features), stats, data, reason=reason, seed=seed)
+
+
+def read_means(engine: Engine, data: Statistics | Rows, batch: PosteriorBatch, *, seed: int = 0) -> FloatArray:
+    """Posterior means (K, d) from the ArviZ summary of one data set's posterior, whose ``batch`` the engine gave."""
+    import xarray as xr
+
+    if batch.engine[0] == NutsEngine.name:
+        return summary_means(posterior_tree(engine, data, seed=seed, quiet=True)).values
+    coords = {ARM: list(engine.prior.arms), FEATURE: list(engine.prior.features)}
+    beta = xr.DataArray(_draws(engine, batch, data, seed=seed), dims=("chain", "draw", ARM, FEATURE), coords=coords)
+    return summary_means(xr.DataTree.from_dict({"posterior": xr.Dataset({"beta": beta})})).values
+
+
+def moved(tree: "xr.DataTree", *, mean: FloatArray | None = None, stretch: float = 1.0) -> "xr.DataTree":
+    """The tree with its draws of beta stretched about their mean, and with another mean (K, d)."""
+    beta = tree["posterior"]["beta"]
+    own = beta.mean(("chain", "draw"))
+    made = tree.copy()
+    made["posterior"] = (
+        made["posterior"].to_dataset().assign(beta=stretch * (beta - own) + (own if mean is None else mean))
+    )
+    return made
 
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
@@ -79,37 +111,44 @@ def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
     return xr.DataArray(values, dims=(ARM, FEATURE), coords=coords, name="mean")
 
 
-def _from_draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> "xr.DataTree":
-    prior, shape = engine.prior, (_CHAINS, _DRAWS)
+def _draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> FloatArray:
+    """Draws (chain, draw, K, d) whose mean is the engine's own."""
     draws = engine.draw(data, _CHAINS * _DRAWS, rng=np.random.default_rng(seed))[0]
     draws = draws - draws.mean(axis=0) + batch.mean[0]
+    return draws.reshape(_CHAINS, _DRAWS, engine.prior.n_arms, engine.prior.n_features)
+
+
+def _from_draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> "xr.DataTree":
+    shape = (_CHAINS, _DRAWS)
+    draws = _draws(engine, batch, data, seed=seed)
     stats: dict[str, Any] = {name: np.full(shape, values[0]) for name, values in batch.diagnostics.items()}
     stats["diverging"] = np.zeros(shape, dtype=bool)
     stats["vouched"] = np.full(shape, bool(batch.vouched[0]))
-    return _tree(prior, draws.reshape(*shape, prior.n_arms, prior.n_features), stats, data, reason=batch.reason)
+    return _tree(engine.prior, draws, stats, data, reason=batch.reason, seed=seed)
 
 
-def _from_nuts(engine: NutsEngine, data: Statistics | Rows, *, reason: str) -> "xr.DataTree":
+def _from_nuts(engine: NutsEngine, data: Statistics | Rows, *, reason: str, seed: int, quiet: bool) -> "xr.DataTree":
     sampled = engine.sample(data)
     draws = sampled["posterior"]["beta"].values
     stats = {name: values.values for name, values in sampled["sample_stats"].data_vars.items() if values.ndim == 2}
     found = diagnose(draws, int(sampled["sample_stats"]["diverging"].values.sum()))
     stats |= {name: np.full(draws.shape[:2], value) for name, value in found.items()}
     stats["vouched"] = np.full(draws.shape[:2], engine.vouches(found))
-    warn_if_not_vouched(
-        PosteriorBatch(
-            mean=draws.mean(axis=(0, 1))[None],
-            covariance=None,
-            vouched=np.array([engine.vouches(found)]),
-            engine=np.array([engine.name], dtype=object),
-            diagnostics={name: np.array([value]) for name, value in found.items()},
+    if not quiet:
+        warn_if_not_vouched(
+            PosteriorBatch(
+                mean=draws.mean(axis=(0, 1))[None],
+                covariance=None,
+                vouched=np.array([engine.vouches(found)]),
+                engine=np.array([engine.name], dtype=object),
+                diagnostics={name: np.array([value]) for name, value in found.items()},
+            )
         )
-    )
-    return _tree(engine.prior, draws, stats, data, reason=reason)
+    return _tree(engine.prior, draws, stats, data, reason=reason, seed=seed)
 
 
 def _tree(
-    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Statistics | Rows, *, reason: str
+    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Statistics | Rows, *, reason: str, seed: int
 ) -> "xr.DataTree":
     import arviz as az
 
@@ -122,7 +161,9 @@ def _tree(
         coords={ARM: list(prior.arms), FEATURE: list(prior.features), f"{FEATURE}_2": list(prior.features)},
         dims={"beta": [ARM, FEATURE]} | _OBSERVED_DIMS,
     )
-    tree.attrs.update({"engine": reason, "belief": prior.name})
+    n = int(data.n.sum())
+    vouched = int(stats["vouched"].all())  # files have no truth values
+    tree.attrs.update({"engine": reason, "belief": prior.name, "vouched": vouched, "n_samples": n, "seed": seed})
     return tree
 
 

@@ -14,6 +14,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.gaps import gaps_at
 from rcb_bayes.market import Market
+from rcb_bayes.oracle import PosteriorOracle
 from rcb_bayes.plan import Plan
 from rcb_bayes.policies import check_plan
 from rcb_bayes.progress import say, track
@@ -300,7 +301,9 @@ def _runs(
         return None
     say("running the plan")
     every = max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
-    return simulate(market, plan, horizon=horizon, n_worlds=sizes.run_worlds, options=options, every=every, seed=seed)
+    oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
+    worlds = {"horizon": horizon, "n_worlds": sizes.run_worlds, "every": every, "seed": seed}
+    return simulate(market, plan, oracle=oracle, options=options, **worlds)
 
 
 def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:

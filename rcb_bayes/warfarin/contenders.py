@@ -48,7 +48,8 @@ def rcb_policy(
     market: Market, plan: Plan, *, oracle: Oracle | None = None, multiple: float = SPREAD_MULTIPLE
 ) -> PolicyMaker:
     """RCB by a plan; an oracle without a posterior takes its spread from the physician's."""
-    joined = oracle if oracle is None or _has_posterior(oracle) else WithSpread(oracle, _posterior(market))
+    used = oracle or _posterior(market)
+    joined = used if _has_posterior(used) else WithSpread(used, _posterior(market))
     options = Exploiting(spread_multiple=multiple)
     return lambda made_for, seed: Rcb(made_for, plan, oracle=joined, options=options)
 

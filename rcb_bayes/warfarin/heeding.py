@@ -116,6 +116,11 @@ class WithSpread:
         """Whether either of them does."""
         return self.oracle.needs_rows or self.belief.needs_rows
 
+    @property
+    def read(self) -> str:
+        """How posterior means are read."""
+        return self.belief.read
+
     def fit(self, history: History) -> Predictor:
         """Both, fitted."""
         return _Joined(self.oracle.fit(history), self.belief.fit(history))

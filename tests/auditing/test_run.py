@@ -290,7 +290,7 @@ def test_the_same_seed_gives_the_same_audit():
         ({"notion": "usr"}, "Did you mean 'user'"),
         ({"until": "done"}, "until is 'decided'"),
         ({"until": "decided", "max_worlds": 20}, "max_worlds must be an integer of at least 50"),
-        ({"users": [[1.0, 2.0]]}, "users must have shape"),
+        ({"users": [[1.0, 2.0]]}, "users must have"),
         ({"options": rcb.Exploiting(inflation="log", clock="global")}, "the relative clock"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"level": 0.0}, "level"),

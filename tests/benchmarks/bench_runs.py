@@ -147,12 +147,17 @@ def bare_rounds(means: np.ndarray, gamma: float, users: np.ndarray, rewards: np.
 # --- blocks ----------------------------------------------------------------------------------------------------------
 
 
+def direct(market: rcb.Market) -> rcb.PosteriorOracle:
+    """The posterior mean, round the ArviZ summary."""
+    return rcb.PosteriorOracle(market.platform_prior, market.noise, read="engine")
+
+
 def block_table(*, repeats: int) -> Table:
     """One world beside the bare loops."""
     market, plan = gaussian_market(), plan_for()
     means = np.random.default_rng(2).normal(scale=0.2**0.5, size=(N_ARMS, N_FEATURES))
     ours, plain, by_arm = in_turns(
-        lambda: rcb.simulate(market, plan, horizon=HORIZON, n_worlds=1, seed=1),
+        lambda: rcb.simulate(market, plan, horizon=HORIZON, n_worlds=1, oracle=direct(market), seed=1),
         lambda: bare_blocks(means, 300.0, horizon=HORIZON),
         lambda: bare_blocks_by_arm(means, 300.0, horizon=HORIZON),
         repeats=repeats,
@@ -171,7 +176,10 @@ def growth_table(*, repeats: int) -> Table:
 
     def run(horizon: int = HORIZON, n_worlds: int = 1, **sizes: int) -> Callable[[], object]:
         market, plan = gaussian_market(**sizes), plan_for(**sizes)
-        return lambda: rcb.simulate(market, plan, horizon=horizon, n_worlds=n_worlds, every=EVERY, seed=1)
+        oracle = direct(market)
+        return lambda: rcb.simulate(
+            market, plan, horizon=horizon, n_worlds=n_worlds, oracle=oracle, every=EVERY, seed=1
+        )
 
     half, whole, double = in_turns(run(50_000), run(100_000), run(200_000), repeats=repeats)
     table += [
@@ -194,8 +202,10 @@ def run_many() -> None:
     """100 worlds of T = 100,000, aggregated; prints the seconds and the peak memory of this process in KiB."""
     import resource
 
+    market = gaussian_market()
+    oracle = direct(market)
     took = seconds(
-        lambda: rcb.simulate(gaussian_market(), plan_for(), horizon=HORIZON, n_worlds=N_WORLDS, every=EVERY, seed=1)
+        lambda: rcb.simulate(market, plan_for(), horizon=HORIZON, n_worlds=N_WORLDS, oracle=oracle, every=EVERY, seed=1)
     )
     print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
@@ -331,7 +341,7 @@ def many_users_table(*, repeats: int) -> Table:
 
     begun, blocks_, alone, with_rewards = in_turns(
         lambda: exploiting(market, plan),
-        lambda: rcb.simulate(market, plan, horizon=HORIZON, n_worlds=1, seed=1),
+        lambda: rcb.simulate(market, plan, horizon=HORIZON, n_worlds=1, oracle=direct(market), seed=1),
         served(PAGE, observed=False),
         served(PAGE, observed=True),
         repeats=repeats,

@@ -152,7 +152,7 @@ def test_axes_of_the_map_may_be_given() -> None:
 @pytest.mark.parametrize(
     ("users", "saturated", "error", "message"),
     [
-        (np.zeros((3, 5)), None, DataError, "x must have 2 features, got 5"),
+        (np.zeros((3, 5)), None, DataError, "users must have 2 features, got 5"),
         (np.zeros(2), None, DataError, "users"),
         (np.zeros((0, 2)), None, DataError, "no users to draw"),
         ([[0.0, np.nan]], None, DataError, "users"),
