@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcb_bayes.compact import compact_gamma, compact_outlook
 from rcb_bayes.epochs import EpochWorlds
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.forward import Forward
@@ -145,7 +146,8 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
     """The guard of the epoch that has just begun, and its factors for the panel's users, (P, K)."""
     settings, panel = forward.settings, forward.panel
     outlook = LinearOutlook(epochs.user_means, None if epochs.means is epochs.user_means else epochs.means)
-    gamma = epochs.gamma
+    outlook = compact_outlook(outlook, forward.market.prior.mean.values, forward.market.platform_prior.mean.values)
+    gamma = compact_gamma(epochs.gamma)
     factors = users_guard(outlook, gamma, panel.users, epsilon=settings.epsilon, notion=settings.notion, slack=slack)
     # One cut for all, or none for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
     one_for_all = settings.notion == "definition" or factors.min() == 1.0
@@ -154,8 +156,8 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
         factors = np.tile(for_all, (panel.n_users, 1))
     kept, of_all = _off_best(epochs, panel.users, factors), _off_best(epochs, panel.users, None)
     rule = GuardRule(
-        outlook=outlook,
-        gamma=gamma,
+        outlook=outlook if for_all is None else None,
+        gamma=gamma if for_all is None else gamma[:0],
         slack=slack,
         factors=for_all,
         kept=kept / of_all if of_all > 0 else 1.0,

@@ -4,30 +4,26 @@ Its random numbers are those of a simulated world with the same seed, so that a 
 the same trajectory. Rewards may come late, out of order or never; a new epoch begins when the next user asks.
 """
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rcb_bayes.agent_files import read_agent, restore, seed_of, write_agent
 from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
-from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploitation, Exploiting
-from rcb_bayes.history import History
+from rcb_bayes.exploit import Exploiting
 from rcb_bayes.kernel import ipgs_one, pick_one
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Oracle, Predictor
+from rcb_bayes.oracle import Oracle
 from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Rcb
 from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
 from rcb_bayes.simulation import PAGE, choice_uniforms
 from rcb_bayes.tickets import Pending, Tickets
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +265,8 @@ class Recommender:
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file, plan included, from which ``load`` goes on exactly.
 
+        The file has a digest of its content, and an interrupted write leaves the old file.
+
         Examples
         --------
         With ``market`` and ``plan`` as in ``calibrate``:
@@ -279,7 +277,7 @@ class Recommender:
         >>> rcb.Recommender.load("agent.json", market).n_pending
         1
         """
-        Path(path).write_text(json.dumps(self._state()), encoding="utf-8")
+        write_agent(self, path)
 
     @classmethod
     def load(cls, path: str | Path, market: Market, *, oracle: Oracle | None = None) -> Self:
@@ -288,7 +286,8 @@ class Recommender:
         Raises
         ------
         RcbError
-            A file that is not there, broken or of another format; a market or an oracle that is not the saved one's.
+            A file that is not there, broken or of another format; a digit that was changed, a state that cannot be; a
+            market or an oracle that is not the saved one's.
 
         Examples
         --------
@@ -298,82 +297,12 @@ class Recommender:
         >>> rcb.Recommender.load("agent.json", market).recommend([0.9, 0.1]).arm
         'old'
         """
-        state = _read(path)
-        try:
-            plan = Plan.from_json(state["plan"])
-            made = cls(
-                market,
-                plan,
-                oracle=oracle,
-                options=Exploiting(**state["options"]),
-                seed=np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"])),
-            )
-            if state["own_oracle"] != (oracle is not None):
-                raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
-            made._restore(state)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RcbError(f"{path} is not a recommender's state, or is damaged ({error!r}).") from None
+        state = read_agent(path, market)
+        if state.own_oracle != (oracle is not None):
+            raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
+        made = cls(market, state.plan, oracle=oracle, options=state.options, seed=seed_of(state))
+        restore(made, state)
         return made
-
-    def _state(self) -> dict[str, Any]:
-        rcb = self._rcb
-        exploitation = rcb.exploitation
-        return {
-            "format": FORMAT,
-            "plan": self.plan.to_json(),
-            "options": asdict(rcb.options),
-            "entropy": self._seed.entropy,
-            "spawn_key": list(self._seed.spawn_key),
-            "own_oracle": self.own_oracle is not None,
-            "rounds": rcb.rounds,
-            "counts": rcb.counts.tolist(),
-            "cold": {
-                "history": _encoded_arrays(rcb.cold.history.state()),
-                "saturated": list(rcb.cold.saturated),
-                "predictor": _encoded_predictor(rcb.cold.predictor),
-            },
-            "exploitation": None if exploitation is None else _encoded_exploitation(exploitation),
-            "pending": [
-                [ticket, encoded(part.x), part.arm, part.counted, part.in_cold_start]
-                for ticket, part in self._pending.items()
-            ],
-        }
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        rcb = self._rcb
-        rcb.rounds = int(state["rounds"])
-        rcb.counts = np.array(state["counts"], dtype=np.int64)
-        rcb.cold.history = History.from_state(_decoded_arrays(state["cold"]["history"]))
-        rcb.cold.saturated = tuple(state["cold"]["saturated"])
-        rcb.cold.predictor = self._decoded_predictor(state["cold"]["predictor"])
-        if state["exploitation"] is not None:
-            rcb.exploitation = self._decoded_exploitation(state["exploitation"])
-        for ticket, x, arm, counted, cold in state["pending"]:
-            self._pending.issue(int(ticket), Pending(decoded(x), int(arm), bool(counted), bool(cold)))
-
-    def _decoded_predictor(self, values: dict[str, Any] | None) -> Predictor | None:
-        if values is None:
-            return None
-        if "draws" in values:
-            return DrawsPredictor(decoded(values["draws"]), self.market.noise)
-        covariances = None if values["covariances"] is None else decoded(values["covariances"])
-        return LinearPredictor(decoded(values["means"]), covariances)
-
-    def _decoded_exploitation(self, values: dict[str, Any]) -> Exploitation:
-        rcb = self._rcb
-        return Exploitation.resumed(
-            self.market,
-            self.plan,
-            rcb.oracle,
-            options=rcb.options,
-            began=int(values["began"]),
-            epoch=int(values["epoch"]),
-            ends=int(values["ends"]),
-            gamma=float(values["gamma"]),
-            fed=History.from_state(_decoded_arrays(values["fed"])),
-            now=History.from_state(_decoded_arrays(values["now"])),
-            predictor=self._decoded_predictor(values["predictor"]),
-        )
 
     # --- one round ---
 
@@ -453,45 +382,3 @@ class Recommender:
         if isinstance(ticket, int) and 0 <= ticket < self._rcb.rounds:
             return f"The reward of ticket {ticket} has come already. Hand in each reward once."
         return f"There is no ticket {ticket!r}. Use the ticket of a recommendation."
-
-
-def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        state = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise RcbError(f"Cannot read a recommender from {path}: {error}.") from None
-    except json.JSONDecodeError as error:
-        raise RcbError(f"{path} is not a recommender's state, or is damaged: not JSON ({error}).") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        found = state.get("format") if isinstance(state, dict) else None
-        raise RcbError(f"{path} has format {found!r}, this version reads {FORMAT}. Start a new recommender.")
-    return state
-
-
-def _encoded_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {name: encoded(np.asarray(value, dtype=float)) for name, value in arrays.items()}
-
-
-def _decoded_arrays(values: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: decoded(value) for name, value in values.items()}
-
-
-def _encoded_predictor(predictor: Predictor | None) -> dict[str, Any] | None:
-    if isinstance(predictor, LinearPredictor):
-        covariances = None if predictor.covariances is None else encoded(predictor.covariances)
-        return {"means": encoded(predictor.means), "covariances": covariances}
-    if isinstance(predictor, DrawsPredictor):
-        return {"draws": encoded(predictor.draws)}
-    return None  # fitted anew from the data when it is loaded
-
-
-def _encoded_exploitation(found: Exploitation) -> dict[str, Any]:
-    return {
-        "began": found.began,
-        "epoch": found.epoch,
-        "ends": found.ends,
-        "gamma": found.gamma,
-        "fed": _encoded_arrays(found.fed.state()),
-        "now": _encoded_arrays(found.now.state()),
-        "predictor": _encoded_predictor(found.predictor),
-    }
