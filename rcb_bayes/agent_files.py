@@ -18,7 +18,7 @@ from msgspec import Meta
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploitation, Exploiting
 from rcb_bayes.files import Format, Records, as_text, content_of, read_text, refused, write_atomically
-from rcb_bayes.files.records import Count, Positive
+from rcb_bayes.files.records import LARGEST, Count, Positive
 from rcb_bayes.history import CHUNK, History
 from rcb_bayes.market import Market
 from rcb_bayes.oracle import DrawsPredictor, LinearPredictor, Predictor
@@ -310,9 +310,12 @@ def _total(samples: Samples) -> np.ndarray:
 
 
 def _shaped(values: np.ndarray | None, shape: tuple[int, ...], kind: str) -> bool:
-    """Whether an array has this shape and kind ("f" or "i"), and is finite."""
+    """Whether an array has this shape and kind ("f" or "i"), and is finite, of a size that can be computed with."""
     return (
-        values is not None and values.shape == shape and values.dtype.kind == kind and bool(np.isfinite(values).all())
+        values is not None
+        and values.shape == shape
+        and values.dtype.kind == kind
+        and bool((np.abs(values) <= LARGEST).all())
     )
 
 

@@ -31,7 +31,7 @@ class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An array as a file has it: kind of number (little-endian), shape, and the bytes in base85."""
 
     kind: Kind
-    shape: Annotated[tuple[Length, ...], Meta(max_length=4)]
+    shape: Annotated[tuple[Length, ...], Meta(min_length=1, max_length=4)]
     data: str
 
 

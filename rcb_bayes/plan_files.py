@@ -17,7 +17,7 @@ from rcb_bayes.compact import LEAST_EXPONENT, from_steps, steps_of
 from rcb_bayes.encoding import Packed, packed, unpacked
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_text, refused, write_atomically
-from rcb_bayes.files.records import Count, Error, NonNegative, Positive, Share
+from rcb_bayes.files.records import LARGEST, Count, Error, NonNegative, Positive, Share
 from rcb_bayes.plan import GuardRule, KnownUsers, Plan, PlannedStage, SampleChoice, SampledRule, TableRule
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.schema import FloatArray
@@ -218,8 +218,8 @@ def _means(found: _Means, before: FloatArray) -> FloatArray:
 
 
 def _finite(values: np.ndarray, shape: tuple[int, ...], name: str) -> FloatArray:
-    if values.shape != shape or values.dtype.kind != "f" or not np.isfinite(values).all():
-        raise RcbError(f"{name} must be finite numbers of shape {shape}, got shape {values.shape}")
+    if values.shape != shape or values.dtype.kind != "f" or not (np.abs(values) <= LARGEST).all():
+        raise RcbError(f"{name} must be numbers within {LARGEST:g}, of shape {shape}, got shape {values.shape}")
     return values
 
 

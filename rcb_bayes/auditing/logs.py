@@ -24,6 +24,7 @@ from rcb_bayes.auditing.judging import (
 )
 from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
+from rcb_bayes.covariates.tables import read_log
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.history import History
 from rcb_bayes.margins import MIN_WORLDS, Notion, as_notion, simultaneous_bands
@@ -134,11 +135,11 @@ def _as_log(market: Market, log: "pd.DataFrame | str | Path") -> _Log:
         )
     if len(table) < MIN_WORLDS:
         raise DataError(f"The log has {len(table)} rounds, and {MIN_WORLDS} are the least that can be judged.")
-    labels = table["arm"].astype(str).to_numpy()
+    labels = np.array([str(label) for label in table["arm"]], dtype=object)
     places = {name: k for k, name in enumerate(market.arms)}
     unknown = sorted({name for name in labels.tolist() if name not in places})
     if unknown:
-        raise DataError(f"The log has the arm '{unknown[0]}', the market {', '.join(market.arms)}.")
+        raise DataError(f"The log has the arm {unknown[0][:60]!r}, the market {', '.join(market.arms)}.")
     arm = np.array([places[name] for name in labels.tolist()])
     counted = _numbers(table, "counted") if "counted" in table.columns else np.ones(len(table))
     return _Log(
@@ -156,9 +157,9 @@ def _read(log: "pd.DataFrame | str | Path") -> "pd.DataFrame":
     if isinstance(log, pd.DataFrame):
         return log
     try:
-        return pd.read_csv(log)
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise DataError(f"Cannot read a log from {log}: {error}.") from None
+        return read_log(Path(log), words=("arm",))
+    except (DataError, TypeError) as error:
+        raise DataError(f"Cannot read a log: {error}") from None
 
 
 def _numbers(table: "pd.DataFrame", name: str) -> FloatArray:
@@ -167,7 +168,10 @@ def _numbers(table: "pd.DataFrame", name: str) -> FloatArray:
     values = np.asarray(pd.to_numeric(table[name], errors="coerce"), dtype=float)
     if not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DataError(f"Column '{name}' of the log has no finite number in row {row + 1}: {table[name].iloc[row]!r}.")
+        place = f"line {table.index[row]}" if table.index.name == "line" else f"row {row + 1}"
+        raise DataError(
+            f"Column '{name}' of the log has no finite number in {place}: {str(table[name].iloc[row])[:40]!r}."
+        )
     return values
 
 

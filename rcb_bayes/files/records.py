@@ -20,8 +20,10 @@ from rcb_bayes.encoding import Number, Packed, number, packed, unpacked
 Text = Annotated[str, Meta(max_length=1_000_000)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
-NonNegative = Annotated[float, Meta(ge=0.0)]
-Positive = Annotated[float, Meta(gt=0.0)]
+LARGEST = 1e60
+"""Of what enters a computation: fourth powers of it are numbers still."""
+NonNegative = Annotated[float, Meta(ge=0.0, le=LARGEST)]
+Positive = Annotated[float, Meta(gt=0.0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0 + 1e-9)]
 """In [0, 1], up to the rounding of a weighted mean."""
 Count = Annotated[int, Meta(ge=0, le=2**53)]
