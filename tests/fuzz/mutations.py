@@ -4,6 +4,7 @@ Nothing here knows what a field means; what is expected of a reader is in the te
 """
 
 import copy
+import io
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 Rng = np.random.Generator
-Path = tuple[Any, ...]
+Place = tuple[Any, ...]
 
 NUMBERS: tuple[Any, ...] = (
     *("nan", "inf", "-inf", -1, -1.0, -0.5, 0, 0.0, 1, 2, 1.5, 1.0000001, 3, 7.25, 255, 65536, 2**31, 2**53, 2**63),
@@ -134,7 +135,7 @@ class Arrays:
         return isinstance(node, dict) and "shape" in node and "data" in node
 
 
-def _nodes(node: Any, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+def _nodes(node: Any, at: Place = ()) -> Iterator[tuple[Place, Any]]:
     """Every value of a document with its place."""
     yield at, node
     inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
@@ -142,18 +143,18 @@ def _nodes(node: Any, at: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield from _nodes(part, (*at, name))
 
 
-def _pick(document: Any, rng: Rng, wanted: Callable[[Any], bool]) -> Path | None:
+def _pick(document: Any, rng: Rng, wanted: Callable[[Any], bool]) -> Place | None:
     places = [at for at, node in _nodes(document) if at and wanted(node)]
     return places[int(rng.integers(len(places)))] if places else None
 
 
-def _get(document: Any, at: Path) -> Any:
+def _get(document: Any, at: Place) -> Any:
     for name in at:
         document = document[name]
     return document
 
 
-def _set(document: Any, at: Path, value: Any) -> None:
+def _set(document: Any, at: Place, value: Any) -> None:
     _get(document, at[:-1])[at[-1]] = value
 
 
@@ -322,38 +323,66 @@ _CHANGES: tuple[Callable[[Any, Rng, Arrays], None], ...] = (
 )
 
 
-# --- netCDF trees ----------------------------------------------------------------------------------------------------
+# --- netCDF files ----------------------------------------------------------------------------------------------------
 
 
-def changed_tree(tree: Any, rng: Rng) -> tuple[str, Any]:
-    """A DataTree with one random change."""
-    made = tree.copy(deep=True)
-    groups = [node for node in made.subtree if len(node.variables) or len(node.attrs)]
-    node = groups[int(rng.integers(len(groups)))]
-    found = node.to_dataset(inherit=False)
-    kind = str(rng.choice(["value", "value", "many values", "attribute", "attribute", "lost", "kind", "label", "part"]))
-    names = [str(name) for name in found.variables]
-    if kind == "attribute" or not names:
-        return "attribute", _with_attribute(made, node, rng)
-    name = names[int(rng.integers(len(names)))]
-    if kind == "lost":
-        node.dataset = found.drop_vars(name)
-    elif kind == "kind":
-        kinds = ("float32", "int64", "bool", "str")
-        with np.errstate(all="ignore"):
-            node.dataset = found.assign({name: found[name].astype(kinds[int(rng.integers(4))])})
-    elif kind == "label":
-        labels = [str(dim) for dim in found.dims if dim in found.coords]
-        if labels:
-            node.dataset = _relabelled(found, labels[int(rng.integers(len(labels)))], rng)
-    elif kind == "part":
-        dims = [str(dim) for dim in found.dims]
-        if dims:
-            dim = dims[int(rng.integers(len(dims)))]
-            node.dataset = found.isel({dim: slice(0, int(rng.integers(found.sizes[dim])))})
-    elif found[name].dtype.kind in "fi" and found[name].size:
-        node.dataset = found.assign({name: (found[name].dims, _with_values(found[name].values, rng, kind))})
-    return kind, made
+def changed_netcdf(data: bytes, rng: Rng) -> tuple[str, bytes]:
+    """The bytes of a netCDF (HDF5) file with one random change that HDF5 itself can hold."""
+    import h5py
+
+    held = io.BytesIO(data)
+    with h5py.File(held, "r+") as file:
+        variables: list[Any] = []
+        groups: list[Any] = [file]
+        file.visititems(lambda _, item: (variables if isinstance(item, h5py.Dataset) else groups).append(item))
+        kinds = [
+            "value",
+            "value",
+            "values",
+            "values",
+            "attribute",
+            "attribute",
+            "lost",
+            "kind",
+            "swap",
+            "size",
+            "label",
+        ]
+        kind = str(rng.choice(kinds))
+        name = variables[int(rng.integers(len(variables)))].name
+        numeric = [part for part in variables if part.dtype.kind in "fi" and part.size]
+        if kind in ("value", "values"):
+            part = numeric[int(rng.integers(len(numeric)))]
+            part[...] = _with_values(part[...], rng, kind)
+        elif kind == "attribute":
+            told = [group for group in groups if len(group.attrs)]
+            _change_attribute(told[int(rng.integers(len(told)))], rng)
+        elif kind == "lost":
+            del file[name]
+        elif kind == "label":
+            labels = [part for part in variables if part.dtype.kind == "O" and part.size]
+            part = labels[int(rng.integers(len(labels)))]
+            values = part[...]
+            values.flat[int(rng.integers(values.size))] = rng.choice([values.flat[0], b"", b"\xff", b"other"])
+            part[...] = values
+        elif kind == "kind":
+            values = file[name][...]
+            del file[name]
+            made = rng.choice(["f4", "i8", "S3"])
+            file[name] = np.zeros(values.shape, dtype=str(made))
+        elif kind == "swap":
+            other = numeric[int(rng.integers(len(numeric)))]
+            same = [part for part in numeric if part.shape == other.shape and part.dtype == other.dtype]
+            with_ = same[int(rng.integers(len(same)))]
+            other[...], with_[...] = with_[...], other[...]
+        else:
+            del file[name]
+            shapes = ((10**12,), (2**31, 2**20), (0,), (3,), ())
+            shape = shapes[int(rng.integers(len(shapes)))]
+            file.create_dataset(
+                name, shape=shape, dtype="f8", chunks=(1024,) * len(shape) if np.prod(shape) > 1e6 else None
+            )
+    return kind, held.getvalue()
 
 
 def _with_values(values: np.ndarray, rng: Rng, kind: str) -> np.ndarray:
@@ -368,29 +397,20 @@ def _with_values(values: np.ndarray, rng: Rng, kind: str) -> np.ndarray:
     return out
 
 
-def _relabelled(found: Any, dim: str, rng: Rng) -> Any:
-    labels = found[dim].values.copy()
-    k = int(rng.integers(len(labels)))
-    if rng.random() < 0.5:
-        labels[k] = labels[0]
-    else:
-        labels = labels[::-1]
-    return found.assign_coords({dim: labels})
-
-
-def _with_attribute(made: Any, node: Any, rng: Rng) -> Any:
-    node = node if len(node.attrs) else made
-    names = list(node.attrs)
+def _change_attribute(node: Any, rng: Rng) -> None:
+    names = [name for name in node.attrs if not name.startswith("_")]
+    if not names:
+        return
     name = names[int(rng.integers(len(names)))]
     others = (*NUMBERS[:-5], "pass", "fail", "inconclusive", "proof", "definition", "[1]", "{", '["a"]', "null", "")
     if rng.random() < 0.15:
         del node.attrs[name]
     elif rng.random() < 0.1:
-        node.attrs[f"{name}_"] = node.attrs.pop(name)
+        node.attrs[f"{name}_"] = node.attrs[name]
+        del node.attrs[name]
     else:
         value = others[int(rng.integers(len(others)))]
         node.attrs[name] = value if not isinstance(value, int) or abs(value) < 2**63 else str(value)
-    return made
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Plans, agents, audits and tables to be changed at random, and what each must do if it is taken all the same."""
 
-import io
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -273,12 +272,3 @@ def table_behaves(found: Any) -> None:
         assert np.isfinite(found.users).all(), "a value is no number"
     else:
         assert len(found) > 0
-
-
-def as_tree(audit: Audit, write: Callable[[Audit, Path], None], path: Path) -> Any:
-    """An audit as the tree its file holds."""
-    import xarray as xr
-
-    write(audit, path)
-    with xr.open_datatree(io.BytesIO(path.read_bytes()), engine="h5netcdf", decode_times=False) as tree:
-        return tree.load()
