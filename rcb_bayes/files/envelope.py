@@ -159,9 +159,10 @@ def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) ->
     RcbError
         A place that cannot be written to.
     """
-    target = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
-    unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.unfinished")
+    unfinished: Path | None = None
     try:
+        target = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
+        unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.unfinished")
         if callable(write):
             write(unfinished)
         else:
@@ -176,8 +177,9 @@ def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) ->
             f"Cannot write {path}: {getattr(error, 'strerror', None) or error}. Choose another place."
         ) from None
     finally:
-        with suppress(OSError, ValueError):
-            unfinished.unlink(missing_ok=True)
+        if unfinished is not None:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
     with suppress(OSError, AttributeError):  # the name is to last, too; not every system lets folders be opened
         folder = os.open(target.parent, os.O_RDONLY)
         try:

@@ -4,7 +4,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ def market(kind: str = "linear") -> Market:
 
 @cache
 def plans() -> dict[str, tuple[Market, Plan]]:
-    few = {"n_per_arm": 5, "n_worlds": 100, "seed": 3}
+    few: dict[str, Any] = {"n_per_arm": 5, "n_worlds": 100, "seed": 3}
     return {
         "user": (market(), rcb.calibrate(market(), **few)),
         "proof": (market(), rcb.calibrate(market(), notion="proof", **few)),
@@ -205,9 +205,10 @@ def audits() -> dict[str, Audit]:
     import pandas as pd
 
     log = pd.DataFrame(rows, columns=list(where.features)).assign(arm="usual", reward=rows @ [0.4, 0.1])
+    by_user = rcb.audit(where, plan, **few)
     return {
-        "user": rcb.audit(where, plan, **few),
-        "definition": rcb.audit(where, plan, notion="definition", **few),
+        "user": by_user,
+        "definition": replace(by_user, notion="definition", verdict=by_user.verdicts["definition"]),
         "fixed": rcb.audit(*plans()["fixed"], **few),
         "log": rcb.audit_log(where, log),
     }

@@ -183,7 +183,7 @@ FUZZERS: dict[str, Callable[[int, int, Path], Outcomes]] = {
     "tables": fuzz_tables,
 }
 MANY = {"plans": 8_000, "agents": 5_000, "audits": 2_400, "tables": 6_000}
-FEW = {"plans": 300, "agents": 200, "audits": 40, "tables": 120}
+FEW = {"plans": 200, "agents": 120, "audits": 35, "tables": 60}
 
 
 def check(name: str, n: int, seed: int, folder: Path) -> Outcomes:
