@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcb_bayes.compact import compact_gamma, compact_outlook
 from rcb_bayes.epochs import EpochWorlds
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.forward import Forward
@@ -161,17 +162,15 @@ def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> t
 
 def closed_guard(market: Market) -> GuardRule:
     """The guard that lets nothing but the best arm through."""
-    nothing = LinearOutlook(np.zeros((0, market.n_arms, market.n_features)))
-    return GuardRule(
-        outlook=nothing, gamma=np.zeros(0), slack=0.0, factors=np.zeros(market.n_arms), kept=0.0, closed=1.0
-    )
+    return GuardRule(outlook=None, gamma=np.zeros(0), slack=0.0, factors=np.zeros(market.n_arms), kept=0.0, closed=1.0)
 
 
 def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:
     """The guard of the epoch that has just begun, and its factors for the panel's users, (P, K)."""
     settings, panel = forward.settings, forward.panel
     outlook = LinearOutlook(epochs.user_means, None if epochs.means is epochs.user_means else epochs.means)
-    gamma = epochs.gamma
+    outlook = compact_outlook(outlook, forward.market.prior.mean.values, forward.market.platform_prior.mean.values)
+    gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
     if settings.notion == "definition":
         scale = 0.0 if panel.is_exact else settings.audit_worlds / panel.n_users
@@ -186,8 +185,8 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
         for_all = np.ones(forward.market.n_arms) if factors.min() == 1.0 else None
     kept, of_all = _off_best(forward, epochs, factors), _off_best(forward, epochs, None)
     rule = GuardRule(
-        outlook=outlook,
-        gamma=gamma,
+        outlook=outlook if for_all is None else None,
+        gamma=gamma if for_all is None else gamma[:0],
         slack=slack,
         factors=for_all,
         kept=kept / of_all if of_all > 0 else 1.0,

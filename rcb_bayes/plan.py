@@ -4,27 +4,24 @@ A plan is data. It is frozen, it can be written to JSON and read back without lo
 user travels with it.
 """
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 
 from rcb_bayes.choice import promotion_shares
-from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import RcbError
 from rcb_bayes.guard import users_guard
 from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.margins import Notion
 from rcb_bayes.rates import LinearOutlook, UserRates, distinct_rows, explored_terms, find_rows, places_of, user_rates
-from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.schema import FloatArray, suggestion
 from rcb_bayes.wording import figure
 
-FORMAT = 1
 PlanKind = Literal["sampled", "theorem", "fixed"]
 
 
@@ -78,7 +75,7 @@ class GuardRule:
 
     Attributes
     ----------
-    outlook : posterior means at the epoch's beginning, in worlds simulated at plan time
+    outlook : posterior means at the epoch's beginning, in worlds simulated at plan time; None where factors serve all
     gamma : the spread in each of them, (W,)
     slack : standard deviations over worlds that are left for the audit's bands
     factors : (K,), where one cut serves all users (``definition``), or nothing is cut for any user of the panel
@@ -86,7 +83,7 @@ class GuardRule:
     closed : the share of users to whom some arm is recommended only where it is the best
     """
 
-    outlook: LinearOutlook
+    outlook: LinearOutlook | None
     gamma: FloatArray
     slack: float
     factors: FloatArray | None
@@ -287,6 +284,7 @@ class Plan:
         return out if users.ndim == 2 else out[0]
 
     def _guard(self, users: FloatArray, rule: GuardRule) -> FloatArray:
+        assert rule.outlook is not None  # there are no factors for all
         rows, places = distinct_rows(users)
         shared = {"epsilon": self.epsilon, "notion": self.notion, "slack": rule.slack}
         return users_guard(rule.outlook, rule.gamma, rows, **shared)[places]
@@ -357,57 +355,25 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as text, without loss."""
-        values = {item.name: encoded(getattr(self, item.name)) for item in fields(self)}
-        values["stages"] = [self._encoded_stage(stage) for stage in self.stages]
-        values["guards"] = [self._encoded_guard(rule) for rule in self.guards]
-        values["choices"] = [{name: encoded(value) for name, value in asdict(one).items()} for one in self.choices]
-        values["known"] = self.known and {
-            item.name: encoded(getattr(self.known, item.name)) for item in fields(self.known)
-        }
-        return json.dumps({"format": FORMAT, **values}, indent=1)
+        from rcb_bayes.plan_files import plan_text
+
+        return plan_text(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, text: str) -> "Plan":
         """A plan from its text.
 
         Raises
         ------
         RcbError
-            Text that is no plan, or one of another format.
+            Text that is no plan, or one of another format; a digit that was changed; what no plan could be.
         """
-        try:
-            values = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise RcbError(f"This is no plan: not JSON ({error}). Write one with plan.save(path).") from None
-        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
-            raise RcbError(f"This is no plan of format {FORMAT}. Write one with plan.save(path), or calibrate again.")
-        known = {item.name for item in fields(cls)}
-        if known != set(values):
-            odd = ", ".join(sorted(known ^ set(values))[:4])
-            raise RcbError(f"This plan lacks or adds fields ({odd}). Calibrate again with this version.")
-        try:
-            plan = cls._from_values(values)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise RcbError(f"This plan is damaged ({error!r}). Calibrate again, or restore the file.") from None
-        if not (is_number(plan.epsilon) and isinstance(plan.n_per_arm, int)):
-            raise RcbError("This plan is damaged (epsilon or n_per_arm is no number). Calibrate again.")
-        return plan
+        from rcb_bayes.plan_files import plan_of_text
 
-    @classmethod
-    def _from_values(cls, values: dict[str, Any]) -> Self:
-        stages, guards, choices, known = (values.pop(name) for name in ("stages", "guards", "choices", "known"))
-        made_of = {str(part): str(value) for part, value in values.pop("made_of").items()}
-        plan = cls(made_of=made_of, **{name: decoded(value) for name, value in values.items()})
-        parts = {
-            "stages": tuple(plan._decoded_stage(stage) for stage in stages),
-            "guards": tuple(plan._decoded_guard(rule) for rule in guards),
-            "choices": tuple(SampleChoice(**{name: decoded(part) for name, part in one.items()}) for one in choices),
-            "known": None if known is None else KnownUsers(**{name: decoded(value) for name, value in known.items()}),
-        }
-        return replace(plan, **parts)
+        return plan_of_text(text)
 
     def save(self, path: str | Path) -> None:
-        """Write the plan to a JSON file.
+        """Write the plan to a JSON file, with a digest of its content; an interrupted write leaves the old file.
 
         Examples
         --------
@@ -417,11 +383,18 @@ class Plan:
         >>> rcb.Plan.load("plan.json").n_per_arm
         10
         """
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        from rcb_bayes.plan_files import write_plan
+
+        write_plan(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> "Plan":
         """Read a plan from a JSON file.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no plan; a digit that was changed; what no plan could be.
 
         Examples
         --------
@@ -431,13 +404,9 @@ class Plan:
         >>> rcb.Plan.load("plan.json").to_json() == plan.to_json()
         True
         """
-        try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise RcbError(
-                f"Cannot read a plan from {path}: {why}. `plan.save(path)` or `rcb calibrate --out DIR` writes one."
-            ) from None
+        from rcb_bayes.plan_files import read_plan
+
+        return read_plan(path)
 
     def _as_arms(self, saturated: Sequence[str]) -> tuple[str, ...]:
         names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
@@ -526,52 +495,3 @@ class Plan:
 
     def _named(self, values: FloatArray) -> list[str]:
         return [f"{value:.3g} of {arm}" for arm, value in zip(self.arms, values, strict=True)]
-
-    def _encoded_stage(self, stage: PlannedStage) -> dict[str, Any]:
-        values = {item.name: encoded(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
-        rule = stage.rule
-        if isinstance(rule, TableRule):
-            return values | {"rule": {"users": encoded(rule.users), "rates": encoded(rule.rates)}}
-        if isinstance(rule, SampledRule):
-            return values | {"rule": {"slack": rule.slack, **self._encoded_outlook(rule.outlook)}}
-        return values | {"rule": None}
-
-    def _encoded_guard(self, rule: GuardRule) -> dict[str, Any]:
-        plain = {name: encoded(getattr(rule, name)) for name in ("gamma", "slack", "factors", "kept", "closed")}
-        return plain | self._encoded_outlook(rule.outlook)
-
-    def _encoded_outlook(self, outlook: LinearOutlook) -> dict[str, Any]:
-        platform = outlook.platform
-        return {
-            "means": _packed(outlook.means, self.prior_mean),
-            "platform": None if platform is None else _packed(platform, self.prior_mean),
-        }
-
-    def _decoded_outlook(self, values: dict[str, Any]) -> LinearOutlook:
-        platform = None if values["platform"] is None else _unpacked(values["platform"], self.prior_mean)
-        return LinearOutlook(_unpacked(values["means"], self.prior_mean), platform)
-
-    def _decoded_guard(self, values: dict[str, Any]) -> GuardRule:
-        plain = {name: decoded(values[name]) for name in ("gamma", "slack", "factors", "kept", "closed")}
-        return GuardRule(outlook=self._decoded_outlook(values), **plain)
-
-    def _decoded_stage(self, values: dict[str, Any]) -> PlannedStage:
-        rule = values.pop("rule")
-        plain = {name: decoded(value) for name, value in values.items()}
-        if rule is None:
-            return PlannedStage(**plain)
-        if "rates" in rule:
-            return PlannedStage(**plain, rule=TableRule(decoded(rule["users"]), decoded(rule["rates"])))
-        return PlannedStage(**plain, rule=SampledRule(self._decoded_outlook(rule), rule["slack"]))
-
-
-def _packed(means: FloatArray, prior_mean: FloatArray) -> dict[str, Any]:
-    """Posterior means (W, K, d), without the arms that keep their prior mean in every world."""
-    moved = [k for k in range(means.shape[1]) if (means[:, k] != prior_mean[k]).any()]
-    return {"arms": moved, "n_worlds": len(means), "values": encoded(means[:, moved])}
-
-
-def _unpacked(packed: dict[str, Any], prior_mean: FloatArray) -> FloatArray:
-    means = np.broadcast_to(prior_mean, (packed["n_worlds"], *prior_mean.shape)).copy()
-    means[:, packed["arms"]] = decoded(packed["values"])
-    return means

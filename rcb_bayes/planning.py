@@ -7,6 +7,7 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.choice import best_shares, promotion_shares
+from rcb_bayes.compact import compact_outlook
 from rcb_bayes.forward import Forward, Stage
 from rcb_bayes.panel import Panel
 from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRule
@@ -152,7 +153,8 @@ def _planned(forward: Forward, stage: Stage) -> PlannedStage:
     rule: SampledRule | TableRule | None = None
     if settings.personalised and stage.outlook is not None:
         if isinstance(stage.outlook, LinearOutlook):
-            rule = SampledRule(stage.outlook, stage.slack)
+            means = forward.market.prior.mean.values, forward.market.platform_prior.mean.values
+            rule = SampledRule(compact_outlook(stage.outlook, *means), stage.slack)
         else:
             rule = TableRule(panel.users, stage.rates)
     elif settings.personalised and not forward.market.noise.is_gaussian:

@@ -16,47 +16,34 @@ without them. Three things are left to the platform.
 - ``unobserved`` reports the share not observed, by stage and arm: look at it.
 """
 
-import json
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rcb_bayes.agent_files import read_agent, restore, seed_of, write_agent
 from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
-from rcb_bayes.encoding import decoded, encoded
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploitation, Exploiting, inflation_factor, warn_of_other_guard
-from rcb_bayes.history import History
+from rcb_bayes.exploit import Exploiting, inflation_factor, warn_of_other_guard
 from rcb_bayes.kernel import ipgs_one, pick_one
 from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.logbook import Logbook
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import (
-    DrawsPredictor,
-    LinearPredictor,
-    Oracle,
-    PosteriorOracle,
-    Predictor,
-    inflated,
-    is_vouched,
-    prior_tree,
-)
+from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor, inflated, is_vouched, prior_tree
 from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Rcb, check_plan, plan_differs
 from rcb_bayes.posterior.results import DiagnosticWarning
 from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.simulation import PAGE, choice_uniforms
-from rcb_bayes.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Pending, Tally, Tickets
+from rcb_bayes.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +80,6 @@ class Recommendations:
 
     def __len__(self) -> int:
         return len(self.arm)
-
-
-class _Early(NamedTuple):
-    """A reward that came before it is looked at, and the arm that was taken."""
-
-    pending: Pending
-    arm: int
-    reward: float
 
 
 class Recommender:
@@ -167,7 +146,7 @@ class Recommender:
         self._pending = Tickets()
         self._patience = None if patience is None else as_count(patience, name="patience")
         self._looked = 0  # tickets before this one had their time
-        self._early: dict[int, _Early] = {}
+        self._early: dict[int, Early] = {}
         self._given_up: dict[int, tuple[int, int]] = {}  # stage and arm, by ticket
         self._tally = Tally(market.n_arms)
         self._log = None if keep_log is None else Logbook(keep_log, features=market.features, arms=market.arms)
@@ -366,7 +345,7 @@ class Recommender:
         arm = pending.arm if taken is None else self._as_arm(taken)
         self._pending.hand_in(which)
         self._tally.note(OBSERVED, pending.stage, pending.arm)
-        found = _Early(pending, arm, value)
+        found = Early(pending, arm, value)
         if self._patience is None:
             self._take_in(int(which), found)
         else:
@@ -495,6 +474,8 @@ class Recommender:
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file, plan included, from which ``load`` goes on exactly.
 
+        The file has a digest of its content, and an interrupted write leaves the old file.
+
         Examples
         --------
         With ``market`` and ``plan`` as in ``calibrate``:
@@ -505,7 +486,7 @@ class Recommender:
         >>> rcb.Recommender.load("agent.json", market).n_pending
         1
         """
-        Path(path).write_text(json.dumps(self._state()), encoding="utf-8")
+        write_agent(self, path)
 
     @classmethod
     def load(cls, path: str | Path, market: Market, *, oracle: Oracle | None = None) -> Self:
@@ -514,7 +495,8 @@ class Recommender:
         Raises
         ------
         RcbError
-            A file that is not there, broken or of another format; a market or an oracle that is not the saved one's.
+            A file that is not there, broken or of another format; a digit that was changed, a state that cannot be; a
+            market or an oracle that is not the saved one's.
 
         Examples
         --------
@@ -524,115 +506,12 @@ class Recommender:
         >>> rcb.Recommender.load("agent.json", market).recommend([0.9, 0.1]).arm
         'old'
         """
-        state = _read(path)
-        try:
-            plan = Plan.from_json(state["plan"])
-            made = cls(
-                market,
-                plan,
-                oracle=oracle,
-                options=Exploiting(**state["options"]),
-                seed=np.random.SeedSequence(state["entropy"], spawn_key=tuple(state["spawn_key"])),
-            )
-            if state["own_oracle"] != (oracle is not None):
-                raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
-            made._restore(state)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RcbError(f"{path} is not a recommender's state, or is damaged ({error!r}).") from None
+        state = read_agent(path, market)
+        if state.own_oracle != (oracle is not None):
+            raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
+        made = cls(market, state.plan, oracle=oracle, options=state.options, seed=seed_of(state))
+        restore(made, state)
         return made
-
-    def _state(self) -> dict[str, Any]:
-        rcb = self._rcb
-        exploitation = rcb.exploitation
-        return {
-            "format": FORMAT,
-            "plan": self.plan.to_json(),
-            "options": asdict(rcb.options),
-            "entropy": self._seed.entropy,
-            "spawn_key": list(self._seed.spawn_key),
-            "own_oracle": self.own_oracle is not None,
-            "rounds": rcb.rounds,
-            "counts": rcb.counts.tolist(),
-            "cold": {
-                "history": _encoded_arrays(rcb.cold.history.state()),
-                "saturated": list(rcb.cold.saturated),
-                "predictor": _encoded_predictor(rcb.cold.predictor),
-            },
-            "exploitation": None if exploitation is None else _encoded_exploitation(exploitation),
-            "pending": [
-                [ticket, encoded(part.x), part.arm, part.counted, part.in_cold_start]
-                for ticket, part in self._pending.items()
-            ],
-            "late": self._late_state(),
-            "log": None if self._log is None else self._log.state(),
-        }
-
-    def _late_state(self) -> dict[str, Any]:
-        """What is kept about rewards that are late, early or given up."""
-        return {
-            "patience": self._patience,
-            "looked": self._looked,
-            "stages": [part.stage for _, part in self._pending.items()],
-            "early": [
-                [ticket, encoded(own.pending.x), *own.pending[1:], own.arm, own.reward]
-                for ticket, own in self._early.items()
-            ],
-            "given_up": [[ticket, *where] for ticket, where in self._given_up.items()],
-            "tally": self._tally.counts.tolist(),
-        }
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        rcb = self._rcb
-        rcb.rounds = int(state["rounds"])
-        rcb.counts = np.array(state["counts"], dtype=np.int64)
-        rcb.cold.history = History.from_state(_decoded_arrays(state["cold"]["history"]))
-        rcb.cold.saturated = tuple(state["cold"]["saturated"])
-        rcb.cold.predictor = self._decoded_predictor(state["cold"]["predictor"])
-        if state["exploitation"] is not None:
-            rcb.exploitation = self._decoded_exploitation(state["exploitation"])
-        self._restore_late(state)
-        kept = state["log"]
-        if kept is not None:
-            self._log = Logbook(kept["keep"], features=self.market.features, arms=self.market.arms)
-            self._log.restore(kept)
-
-    def _restore_late(self, state: dict[str, Any]) -> None:
-        late = state["late"]
-        self._patience = None if late["patience"] is None else as_count(late["patience"], name="patience")
-        self._looked = int(late["looked"])
-        self._given_up = {int(ticket): (int(stage), int(arm)) for ticket, stage, arm in late["given_up"]}
-        self._tally.counts[:] = np.array(late["tally"], dtype=np.int64)
-        for (ticket, x, arm, counted, _), stage in zip(state["pending"], late["stages"], strict=True):
-            self._pending.issue(int(ticket), Pending(decoded(x), int(arm), bool(counted), int(stage)))
-        for ticket, x, arm, counted, stage, taken, reward in late["early"]:
-            pending = Pending(decoded(x), int(arm), bool(counted), int(stage))
-            self._early[int(ticket)] = _Early(pending, int(taken), float(reward))
-        for pending in [part for _, part in self._pending.items()] + [own.pending for own in self._early.values()]:
-            self._rcb.cold.waiting[pending.arm] += pending.counted and pending.in_cold_start
-
-    def _decoded_predictor(self, values: dict[str, Any] | None) -> Predictor | None:
-        if values is None:
-            return None
-        if "draws" in values:
-            return DrawsPredictor(decoded(values["draws"]), self.market.noise, values.get("vouched", True))
-        covariances = None if values["covariances"] is None else decoded(values["covariances"])
-        return LinearPredictor(decoded(values["means"]), covariances, values.get("vouched", True))
-
-    def _decoded_exploitation(self, values: dict[str, Any]) -> Exploitation:
-        rcb = self._rcb
-        return Exploitation.resumed(
-            self.market,
-            self.plan,
-            rcb.oracle,
-            options=rcb.options,
-            began=int(values["began"]),
-            epoch=int(values["epoch"]),
-            ends=int(values["ends"]),
-            gamma=float(values["gamma"]),
-            fed=History.from_state(_decoded_arrays(values["fed"])),
-            now=History.from_state(_decoded_arrays(values["now"])),
-            predictor=self._decoded_predictor(values["predictor"]),
-        )
 
     # --- one round ---
 
@@ -677,7 +556,7 @@ class Recommender:
                 self.give_up(self._looked)
             self._looked += 1
 
-    def _take_in(self, ticket: int, found: _Early) -> None:
+    def _take_in(self, ticket: int, found: Early) -> None:
         """A reward, at the time that it is looked at."""
         pending, arm, reward = found
         is_own = arm == pending.arm or not pending.in_cold_start
@@ -750,45 +629,3 @@ def _warn_of_other_users(market: Market, plan: Plan) -> None:
             "audit it here, or calibrate a plan for this market.",
             stacklevel=3,
         )
-
-
-def _read(path: str | Path) -> dict[str, Any]:
-    try:
-        state = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise RcbError(f"Cannot read a recommender from {path}: {error}.") from None
-    except json.JSONDecodeError as error:
-        raise RcbError(f"{path} is not a recommender's state, or is damaged: not JSON ({error}).") from None
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        found = state.get("format") if isinstance(state, dict) else None
-        raise RcbError(f"{path} has format {found!r}, this version reads {FORMAT}. Start a new recommender.")
-    return state
-
-
-def _encoded_arrays(arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {name: encoded(np.asarray(value, dtype=float)) for name, value in arrays.items()}
-
-
-def _decoded_arrays(values: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: decoded(value) for name, value in values.items()}
-
-
-def _encoded_predictor(predictor: Predictor | None) -> dict[str, Any] | None:
-    if isinstance(predictor, LinearPredictor):
-        covariances = None if predictor.covariances is None else encoded(predictor.covariances)
-        return {"means": encoded(predictor.means), "covariances": covariances, "vouched": predictor.vouched}
-    if isinstance(predictor, DrawsPredictor):
-        return {"draws": encoded(predictor.draws), "vouched": predictor.vouched}
-    return None  # fitted anew from the data when it is loaded
-
-
-def _encoded_exploitation(found: Exploitation) -> dict[str, Any]:
-    return {
-        "began": found.began,
-        "epoch": found.epoch,
-        "ends": found.ends,
-        "gamma": found.gamma,
-        "fed": _encoded_arrays(found.fed.state()),
-        "now": _encoded_arrays(found.now.state()),
-        "predictor": _encoded_predictor(found.predictor),
-    }

@@ -16,8 +16,8 @@ from rcb_bayes.schema import BoolArray, FloatArray
 if TYPE_CHECKING:
     import pandas as pd
 
-_FATES = ("n_recommended", "n_observed", "n_given_up", "n_too_late")
-RECOMMENDED, OBSERVED, GIVEN_UP, TOO_LATE = range(len(_FATES))
+FATES = ("n_recommended", "n_observed", "n_given_up", "n_too_late")
+RECOMMENDED, OBSERVED, GIVEN_UP, TOO_LATE = range(len(FATES))
 
 
 class Pending(NamedTuple):
@@ -32,6 +32,14 @@ class Pending(NamedTuple):
     def in_cold_start(self) -> bool:
         """Whether it was made before exploitation began."""
         return self.stage != EXPLOIT
+
+
+class Early(NamedTuple):
+    """A reward that came before it is looked at, and the arm that was taken."""
+
+    pending: Pending
+    arm: int
+    reward: float
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +155,7 @@ class Tally:
     """How many recommendations were made, and what came of them, by stage and arm: ``counts`` (fate, stage, arm)."""
 
     def __init__(self, n_arms: int) -> None:
-        self.counts = np.zeros((len(_FATES), len(STAGES), n_arms), dtype=np.int64)
+        self.counts = np.zeros((len(FATES), len(STAGES), n_arms), dtype=np.int64)
 
     def note(self, fate: int, stage: int, arm: int) -> None:
         """One more."""
@@ -166,6 +174,6 @@ class Tally:
         made, seen, *_ = self.counts
         stage, arm = np.nonzero(made)
         columns: dict[str, list] = {"stage": [STAGES[k] for k in stage], "arm": [arms[k] for k in arm]}
-        columns |= {name: part[stage, arm].tolist() for name, part in zip(_FATES, self.counts, strict=True)}
+        columns |= {name: part[stage, arm].tolist() for name, part in zip(FATES, self.counts, strict=True)}
         columns["share_unobserved"] = (1.0 - seen[stage, arm] / made[stage, arm]).tolist()
         return pd.DataFrame(columns)

@@ -230,10 +230,11 @@ def test_a_state_of_another_oracle_is_refused(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "damaged"),
-        ('{"format": 0}', "this version reads 1"),
-        ("[]", "format None"),
-        ('{"format": 1, "plan": 3}', "damaged"),
+        ("{", "not JSON, or cut off"),
+        ('{"format": 1}', "version 1 of the format, this version of rcb_bayes reads 2"),
+        ("[]", "no format"),
+        ('{"format": "rcb_bayes plan", "format_version": 2}', "its format is 'rcb_bayes plan'"),
+        ('{"format": "rcb_bayes agent", "format_version": 2, "plan": 3}', "no digest"),
     ],
 )
 def test_broken_states_are_refused(text: str, message: str, tmp_path: Path):
@@ -248,7 +249,7 @@ def test_a_state_that_was_cut_off_is_refused(tmp_path: Path):
     state = json.loads((tmp_path / "state.json").read_text(encoding="utf-8"))
     del state["cold"]["history"]["xtx"]
     (tmp_path / "state.json").write_text(json.dumps(state), encoding="utf-8")
-    with pytest.raises(RcbError, match="damaged"):
+    with pytest.raises(RcbError, match="digest does not match"):
         Recommender.load(tmp_path / "state.json", market())
     with pytest.raises(RcbError, match="Cannot read"):
         Recommender.load(tmp_path / "none.json", market())

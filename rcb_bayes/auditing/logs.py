@@ -26,6 +26,7 @@ from rcb_bayes.auditing.judging import (
 )
 from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
+from rcb_bayes.covariates.tables import read_log as read_log_file
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.history import History
@@ -200,19 +201,19 @@ def read_log(log: "pd.DataFrame | str | Path") -> "pd.DataFrame":
         table = log
     else:
         try:
-            table = pd.read_csv(log)
-        except (OSError, UnicodeDecodeError, ValueError) as error:
-            raise DataError(f"Cannot read a log from {log}: {error}.") from None
+            table = read_log_file(Path(log), words=("arm", "taken", "stage"))
+        except (DataError, TypeError) as error:
+            raise DataError(f"Cannot read a log: {error}") from None
     return table.sort_values("ticket", ignore_index=True) if "ticket" in table.columns else table
 
 
 def _arms(table: "pd.DataFrame", name: str, market: Market) -> np.ndarray:
     """Positions of the arms of a column."""
-    labels = table[name].astype(str).to_numpy()
+    labels = np.array([str(label) for label in table[name]], dtype=object)
     places = {label: k for k, label in enumerate(market.arms)}
     unknown = sorted({label for label in labels.tolist() if label not in places})
     if unknown:
-        raise DataError(f"The log has the arm '{unknown[0]}', the market {', '.join(market.arms)}.")
+        raise DataError(f"The log has the arm {unknown[0][:60]!r}, the market {', '.join(market.arms)}.")
     return np.array([places[label] for label in labels.tolist()])
 
 
@@ -224,7 +225,10 @@ def _numbers(table: "pd.DataFrame", name: str, *, where: np.ndarray | None = Non
     missing = ~np.isfinite(values) if where is None else ~np.isfinite(values) & where
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise DataError(f"Column '{name}' of the log has no finite number in row {row + 1}: {table[name].iloc[row]!r}.")
+        place = f"line {table.index[row]}" if table.index.name == "line" else f"row {row + 1}"
+        raise DataError(
+            f"Column '{name}' of the log has no finite number in {place}: {str(table[name].iloc[row])[:40]!r}."
+        )
     return values
 
 

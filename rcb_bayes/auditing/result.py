@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
-from rcb_bayes.margins import NOTIONS, Notion, Verdict, as_notion
+from rcb_bayes.margins import Notion, Verdict, as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.wording import brief
@@ -144,7 +144,7 @@ class Audit:
         cells = self.worst()
         reach = cells["upper"].values - cells["estimate"].values
         # At least as many errors as one cell of each stage alone would be given.
-        critical = float(ndtri(1.0 - self.level / len(reach)))
+        critical = max(float(ndtri(1.0 - self.level / len(reach))), 1e-3)
         needed = self.n_worlds * (reach * (1.0 + _POWER / critical) / resolution) ** 2
         return int(np.ceil(np.max(needed[np.isfinite(needed)], initial=1.0)))
 
@@ -245,6 +245,8 @@ class Audit:
     def to_netcdf(self, path: str | Path) -> None:
         """Write everything to a netCDF file, a group for each notion; ``Audit.load`` reads it back.
 
+        The last line of the file is a digest of the rest, and an interrupted write leaves the old file.
+
         Examples
         --------
         With ``found`` as in ``audit``:
@@ -253,25 +255,18 @@ class Audit:
         >>> rcb.Audit.load("audit.nc").verdict
         'pass'
         """
-        import xarray as xr
+        from rcb_bayes.auditing.audit_files import write_audit
 
-        tree = xr.DataTree.from_dict(
-            {
-                "/": xr.Dataset({"users": (("member", "feature_position"), self.users)}, attrs=self._attrs()),
-                "compliance": self.compliance,
-                **{f"margins/{notion}": part for notion, part in self.by_notion.items()},
-            }
-        )
-        tree.to_netcdf(path, engine="h5netcdf")
+        write_audit(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> "Audit":
         """Read an audit from its file.
 
         Raises
         ------
         RcbError
-            A file that is not there, or is no audit.
+            A file that is not there, or is no audit; a digit that was changed; a verdict that the margins contradict.
 
         Examples
         --------
@@ -281,49 +276,9 @@ class Audit:
         >>> rcb.Audit.load("audit.nc").margins.equals(found.margins)
         True
         """
-        import xarray as xr
+        from rcb_bayes.auditing.audit_files import read_audit
 
-        try:
-            with xr.open_datatree(path, engine="h5netcdf") as tree:
-                tree.load()
-                attrs = dict(tree.attrs)
-                parts = tree["margins"].children
-                return cls(
-                    by_notion={
-                        notion: parts[notion].to_dataset(inherit=False) for notion in NOTIONS if notion in parts
-                    },
-                    compliance=tree.children["compliance"].to_dataset(inherit=False),
-                    users=np.asarray(tree["users"].values),
-                    notes=tuple(note for note in attrs["notes"].split("\n") if note),
-                    **{name: _plain(attrs[name]) for name in _SAVED},
-                )
-        except (OSError, KeyError, ValueError, TypeError) as error:
-            raise RcbError(f"Cannot read an audit from {path} ({error}). Write one with audit.to_netcdf.") from None
-
-    def _attrs(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _SAVED} | {
-            "notes": "\n".join(self.notes),
-            "version": __version__,
-        }
-
-
-_SAVED = (
-    "verdict",
-    "notion",
-    "epsilon",
-    "n_worlds",
-    "n_random",
-    "level",
-    "seed",
-    "belief",
-    "kind",
-    "n_posteriors",
-    "n_not_vouched",
-)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+        return read_audit(cls, path)
 
 
 def rests_on_sand(n_not_vouched: int, n_posteriors: int) -> bool:

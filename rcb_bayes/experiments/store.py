@@ -1,7 +1,6 @@
 """Folders of results: finished parts are kept as netCDF, and are not computed again when a run is resumed."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import Format, read_netcdf, refused, write_atomically, write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -25,25 +25,35 @@ class Store:
 
     def part(self, key: str, make: "Callable[[], xr.Dataset]") -> "xr.Dataset":
         """A finished part, read where it is there, else made and written."""
-        import xarray as xr
-
         if self.folder is None:
             return make()
         target = self.folder / _PARTS / f"{key}.nc"
         if target.exists():
-            with xr.open_dataset(target, engine="h5netcdf") as found:
-                return found.load()
+            return _read_part(key, target)
         made = make()
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Written under another name first: a run that is stopped leaves no half of a part behind.
-        unfinished = target.with_suffix(".unfinished")
-        made.to_netcdf(unfinished, engine="h5netcdf")
-        os.replace(unfinished, target)
+        write_netcdf(_form(key), made, target)
         return made
 
     def path(self, name: str) -> Path | None:
         """Where a file of this name goes; None where nothing is kept."""
         return None if self.folder is None else self.folder / name
+
+
+def _form(key: str) -> Format:
+    """A part's own format: a part that was put in another's place is refused."""
+    return Format(name=f"part {key}", version=1, remedy="Delete the file to have the part computed anew.")
+
+
+def _read_part(key: str, path: Path) -> "xr.Dataset":
+    """A part as it was written: numbers, truth values and words, in variables without groups."""
+    tree = read_netcdf(_form(key), path)
+    if len(tree.children) or not len(tree.data_vars):
+        raise refused(_form(key), path, "it is no table of results")
+    odd = [str(name) for name, part in tree.to_dataset().variables.items() if part.dtype.kind not in "biufOU"]
+    if odd:
+        raise refused(_form(key), path, f"its variable {odd[0]} has neither numbers nor words")
+    return tree.to_dataset()
 
 
 def open_store(folder: Path | None, parameters: dict[str, Any], *, resume: bool) -> Store:
@@ -63,7 +73,7 @@ def open_store(folder: Path | None, parameters: dict[str, Any], *, resume: bool)
         _check(folder, wanted, resume=resume)
         return Store(folder=folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / _MANIFEST).write_text(json.dumps(wanted, indent=1) + "\n", encoding="utf-8")
+    write_atomically(folder / _MANIFEST, (json.dumps(wanted, indent=1) + "\n").encode("utf-8"))
     return Store(folder=folder)
 
 
@@ -73,8 +83,10 @@ def _check(folder: Path, wanted: dict[str, Any], *, resume: bool) -> None:
         raise RcbError(f"The folder {folder} holds other files, and no run. Choose an empty or a new one.")
     try:
         held = json.loads(manifest.read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RcbError(f"Cannot read {manifest} ({error}). Choose another folder.") from None
+    if not isinstance(held, dict):
+        raise RcbError(f"Cannot read {manifest} (it tells of no run). Choose another folder.")
     differing = [
         f"{name} {held.get(name)!r} there, {wanted.get(name)!r} here"
         for name in sorted({*held, *wanted})

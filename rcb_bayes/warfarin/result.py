@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import Format, read_netcdf, refused, write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_FORM = Format(name="warfarin result", version=1, remedy="`rcb reproduce warfarin --out DIR` writes one.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,7 +108,7 @@ class WarfarinResult:
         parts = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "cohort"}
         tree = xr.DataTree.from_dict({f"/{name}": part for name, part in parts.items()})
         tree.attrs["cohort"] = self.cohort
-        tree.to_netcdf(Path(path), engine="h5netcdf")
+        write_netcdf(_FORM, tree, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -116,16 +119,14 @@ class WarfarinResult:
         RcbError
             Another file.
         """
-        import xarray as xr
-
+        tree = read_netcdf(_FORM, path)
         try:
-            tree = xr.load_datatree(Path(path), engine="h5netcdf")
             parts: dict[str, Any] = {
                 item.name: tree[item.name].to_dataset() for item in fields(cls) if item.name != "cohort"
             }
             return cls(cohort=str(tree.attrs["cohort"]), **parts)
-        except (OSError, KeyError, ValueError) as error:
-            raise RcbError(f"{path} is no result of the warfarin experiment: {error}.") from None
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise refused(_FORM, path, error) from None
 
 
 def _known(name: str, names: np.ndarray) -> str:

@@ -1,0 +1,188 @@
+"""What every file has: the name and version of its format, the digest of its content, and a way onto the disk."""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from rcb_bayes.errors import RcbError
+
+MOST_BYTES = 2**29
+"""Larger files are refused unread: the largest plan we have seen, of 20 arms, takes 15 MB."""
+
+FORMAT, VERSION, DIGEST = "format", "format_version", "digest"
+_OWNER = "rcb_bayes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A kind of file.
+
+    Attributes
+    ----------
+    name : "plan", "agent", ...
+    version : raised whenever files of the last one cannot be read any more
+    remedy : what to do about a file that cannot be read
+    """
+
+    name: str
+    version: int
+    remedy: str
+
+    @property
+    def full_name(self) -> str:
+        """As it stands in a file."""
+        return f"{_OWNER} {self.name}"
+
+
+def refused(form: Format, where: str | Path, why: object) -> RcbError:
+    """The error for a file that cannot be read: one line, with the remedy."""
+    told = " ".join(str(why).split()).rstrip(".")
+    article = "an" if form.name[0] in "aeiou" else "a"
+    return RcbError(f"Cannot read {article} {form.name} from {where}: {told[:400]}. {form.remedy}")
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def as_text(form: Format, content: dict[str, Any]) -> str:
+    """JSON text of a content, with format, version and digest before it."""
+    full = {FORMAT: form.full_name, VERSION: form.version, **content}
+    head = {FORMAT: form.full_name, VERSION: form.version, DIGEST: digest_of(full)}
+    return json.dumps({**head, **content}, indent=1, allow_nan=False)
+
+
+def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
+    """The content of a JSON text, if its format, version and digest are right.
+
+    Raises
+    ------
+    RcbError
+        Text that is no JSON, or cut off; another format, another version; a digest that does not match.
+    """
+    try:
+        full = json.loads(
+            text, object_pairs_hook=_without_repetitions, parse_constant=_no_constant, parse_float=_finite
+        )
+    except RecursionError:
+        raise refused(form, where, "it is nested too deeply") from None
+    except ValueError as error:  # of JSON itself, of our own hooks, of numbers with thousands of digits
+        raise refused(form, where, f"it is not JSON, or cut off ({error})") from None
+    _check_format(form, full, where=where)
+    digest = full.pop(DIGEST, None)
+    try:
+        matches = digest_of(full) == digest
+    except (UnicodeEncodeError, RecursionError):
+        raise refused(form, where, "it has text that is no text") from None
+    if digest is None or not matches:
+        why = "its digest does not match its content: a digit was changed, or the file is damaged"
+        raise refused(form, where, "it has no digest" if digest is None else why)
+    return {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of the content, whatever its layout: keys sorted, no spaces."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _check_format(form: Format, full: object, *, where: str | Path) -> None:
+    if not isinstance(full, dict):
+        raise refused(form, where, f"it has no format, expected '{form.full_name}'")
+    name, version = full.get(FORMAT), full.get(VERSION)
+    if isinstance(name, int):  # the first files had a number only
+        name, version = form.full_name, name
+    if name != form.full_name:
+        raise refused(form, where, f"its format is {str(name)[:60]!r}, expected '{form.full_name}'")
+    if version != form.version or isinstance(version, bool):
+        told = f"it has version {str(version)[:20]} of the format, this version of rcb_bayes reads {form.version}"
+        raise refused(form, where, told)
+
+
+def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands there twice")
+    return found
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return value
+
+
+# --- the disk --------------------------------------------------------------------------------------------------------
+
+
+def read_text(form: Format, path: str | Path) -> str:
+    """The text of a file; RcbError where there is none."""
+    try:
+        return read_bytes(form, path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise refused(form, path, "it is no text") from None
+
+
+def read_bytes(form: Format, path: str | Path) -> bytes:
+    """The bytes of a regular file of bounded size; RcbError where there is none."""
+    try:
+        with open(path, "rb") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise refused(form, path, "it is no regular file")
+            if found.st_size > MOST_BYTES:
+                raise refused(form, path, f"it has {found.st_size:,} bytes, and {MOST_BYTES:,} are the most we read")
+            return file.read(MOST_BYTES)
+    except RcbError:
+        raise
+    except (OSError, ValueError, TypeError) as error:  # ValueError: a path with a null byte
+        raise refused(form, path, getattr(error, "strerror", None) or error) from None
+
+
+def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) -> None:
+    """Write a file beside its place and move it there: who interrupts it finds the old file.
+
+    ``write`` is the content, or a function that writes it to the path it is given.
+
+    Raises
+    ------
+    RcbError
+        A place that cannot be written to.
+    """
+    unfinished: Path | None = None
+    try:
+        target = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
+        unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.unfinished")
+        if callable(write):
+            write(unfinished)
+        else:
+            unfinished.write_bytes(write)
+        with open(unfinished, "rb") as file:
+            os.fsync(file.fileno())
+        with suppress(OSError):
+            os.chmod(unfinished, stat.S_IMODE(target.stat().st_mode))  # as the old file had it
+        os.replace(unfinished, target)
+    except (OSError, ValueError) as error:
+        raise RcbError(
+            f"Cannot write {path}: {getattr(error, 'strerror', None) or error}. Choose another place."
+        ) from None
+    finally:
+        if unfinished is not None:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+    with suppress(OSError, AttributeError):  # the name is to last, too; not every system lets folders be opened
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
