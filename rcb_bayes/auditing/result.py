@@ -9,6 +9,7 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
 from rcb_bayes.auditing.view import Asked, Crowd, View
+from rcb_bayes.deciding import deciding_place
 from rcb_bayes.errors import RcbError
 from rcb_bayes.margins import NOTIONS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
@@ -109,9 +110,9 @@ class Audit:
         cells = []
         for stage in margins["stage"].values:
             part = margins.sel(stage=stage)
-            lowest = part["estimate"].where(part["verdict"] == part["verdict"].max())
-            place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
-            cell = part.isel(dict(zip(lowest.dims, (int(k) for k in place), strict=True)))
+            # A stage without any cell has none that decides: its figures are NaN, its verdict -1.
+            place = deciding_place(part) or dict.fromkeys(map(str, part["estimate"].dims), 0)
+            cell = part.isel(place)
             cells.append(cell.reset_coords(drop=False).drop_vars("stage"))
         return xr.concat(cells, dim="stage").assign_coords(stage=margins["stage"].values)
 

@@ -1,5 +1,6 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +15,12 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     SamplesOption,
     as_choice,
+    plain,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.deciding import stage_cells
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -113,12 +116,15 @@ def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path
 
 
 def figures_of(found: "Audit") -> dict[str, Any]:
-    """The verdict under each notion, and of every stage the lowest margin and how many cells pass."""
+    """The verdict under each notion, and of every stage the cell that decides and how many cells pass."""
+    decide = stage_cells(found.margins)
     stages = []
     for stage in found.margins["stage"].values:
         part = found.margins.sel(stage=stage)
         counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(("pass", "inconclusive", "fail"))}
-        stages.append({"stage": str(stage), "lowest_margin": float(part["estimate"].min()), "cells": counts})
+        lowest, cell = float(part["estimate"].min()), decide[str(stage)]
+        row = {"stage": str(stage), "lowest_margin": lowest if math.isfinite(lowest) else None, "cells": counts}
+        stages.append(row | {"decides": None if cell is None else plain(cell._asdict())})
     share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
     return {
         "verdict": found.verdict,

@@ -132,18 +132,21 @@ def read_plan(path: Path, context: typer.Context) -> "Plan":
 
 def plan_figures(plan: "Plan") -> dict[str, Any]:
     """A plan as JSON has it, without the arrays behind its rates; what is endless or unknown is null."""
-    figures = {item.name: _plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
+    figures = {item.name: plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
     stages = [
-        {item.name: _plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
+        {item.name: plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
         for stage in plan.stages
     ]
     guards = [{"kept": rule.kept, "closed": rule.closed} for rule in plan.guards]
     return figures | {"stages": stages, "guards": guards}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: null for what is endless or unknown."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -173,7 +176,7 @@ def check_rewards(market: "Market", *, personalised: bool) -> None:
 
 
 def _share(plan: "Plan", horizon: int | None) -> float | None:
-    return None if horizon is None else _plain(plan.expected_cold_start / horizon)
+    return None if horizon is None else plain(plan.expected_cold_start / horizon)
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------

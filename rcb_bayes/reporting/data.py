@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.plots.audits import margin_matrix, worst_cell
+from rcb_bayes.deciding import FIGURES, pair_cells, stage_cells
 from rcb_bayes.plots.rates import principal_places
 from rcb_bayes.plots.runs import cold_start_end, windowed_gain
 from rcb_bayes.plots.style import mean_over_worlds
@@ -102,18 +102,17 @@ def _thousandths(rates: FloatArray) -> list[int]:
 
 def _margins(audit: "Audit") -> list[dict[str, Any]]:
     rows = []
-    for stage in audit.margins["stage"].values:
-        cell = worst_cell(audit.margins.sel(stage=stage), epsilon=audit.epsilon)
+    for stage, cell in stage_cells(audit.margins).items():
         if cell is not None:
-            numbers = {name: short(getattr(cell, name)) for name in ("estimate", "mcse", "lower", "upper")}
-            rows.append({"stage": str(stage), "verdict": cell.verdict, "arm": cell.arm, "rival": cell.rival} | numbers)
+            numbers = {name: short(getattr(cell, name)) for name in FIGURES}
+            rows.append({"stage": stage, "verdict": cell.verdict, "arm": cell.arm, "rival": cell.rival} | numbers)
     return rows
 
 
 def _matrix(audit: "Audit") -> list[list[dict[str, Any] | None]]:
     return [
         [None if cell is None else {"estimate": short(cell.estimate), "verdict": cell.verdict} for cell in row]
-        for row in margin_matrix(audit.margins, epsilon=audit.epsilon)
+        for row in pair_cells(audit.margins)
     ]
 
 
