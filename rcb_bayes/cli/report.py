@@ -21,7 +21,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_json
+from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_file, write_json
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def command(
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
-    found.save(out)
+    write_file(found.to_html(), out)
     if json_file is not None:
         write_json(figures(found) | {"page": str(out)}, json_file)
     if not is_stdout(json_file):

@@ -25,7 +25,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -310,11 +310,8 @@ def _save(runs: "xr.Dataset", out: Path, *, quiet: bool) -> None:
     from rcb_bayes.plots import plot_regret
 
     target = out / "runs.nc"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        _thinned(runs).to_netcdf(target, engine="h5netcdf")
-    except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    with replaced(target) as path:
+        _thinned(runs).to_netcdf(path, engine="h5netcdf")
     write_figure(plot_regret(runs), out / "regret.png")
     if not quiet:
         typer.echo(f"Runs: {target}")

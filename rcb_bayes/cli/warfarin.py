@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rcb_bayes.cli.options import is_stdout, write_figure, write_file, write_json
+from rcb_bayes.cli.options import is_stdout, replaced, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -78,7 +78,8 @@ def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> N
     write_figure(plot_warfarin_regret(found), out / "regret.png")
     write_figure(plot_warfarin_gain(found), out / "gain.png")
     write_file(found.summary() + "\n", out / "summary.txt")
-    found.save(out / "warfarin.nc")
+    with replaced(out / "warfarin.nc") as path:
+        found.save(path)
     write_file(json.dumps(asked, indent=1), out / "request.json")
 
 

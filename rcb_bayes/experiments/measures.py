@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.auditing import Audit, audit
-from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR
 from rcb_bayes.deciding import FIGURES, deciding_cell
+from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR
 from rcb_bayes.errors import RcbError
 from rcb_bayes.experiments.settings import Effort
 from rcb_bayes.exploit import Exploiting
