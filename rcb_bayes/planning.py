@@ -13,6 +13,7 @@ from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRul
 from rcb_bayes.rates import LinearOutlook, broken_constraints, explored_terms
 from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.wording import percent
 from rcb_bayes.worlds import draw_worlds
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
@@ -357,13 +358,13 @@ def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
     notes = []
     if 0 < stuck <= _MOST_STUCK:
         notes.append(
-            f"{100 * stuck:.2g} % of cold starts"
+            f"{percent(stuck)} of cold starts"
             " reach a rare stage at which nobody is explored; the figures leave them out."
         )
     unplanned = _unplanned(forward)
     if unplanned > 0.001:
         notes.append(
-            f"{100 * unplanned:.2g} % of stages passed are too rare or too many to be planned: there only users who "
+            f"{percent(unplanned)} of stages passed are too rare or too many to be planned: there only users who "
             "lose at most epsilon are explored."
         )
     if forward.simulator.n_not_vouched:

@@ -107,7 +107,7 @@ def test_what_is_printed(rcb: Run) -> None:
         "4 evolution of trust: inconclusive",
         ", needed 0.01\n",
         "Gaps over arm_0 with 10 samples (± one Monte Carlo error), the arm that is most\noften saturated first, in ",
-        f" {100 * share:.0f} % of simulated cold starts:\n",
+        f" {100 * share:.1f} % of simulated cold starts:\n",
         "rho+ = Pr(G > 0)",
         "A = E[max(G, 0)]",
     ):

@@ -14,7 +14,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.margins import NOTIONS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray, is_number, suggestion
-from rcb_bayes.wording import brief
+from rcb_bayes.wording import brief, percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -152,8 +152,9 @@ class Audit:
         lines = [self._headline(), *self._stage_lines()]
         share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
         lines.append(
-            f"{100 * share['share'].item():.1f} % of users {'at random ' if self.n_random else ''}stand at -epsilon or "
-            f"above, by the point estimates; at least {100 * share['share_lower'].item():.0f} % for certain"
+            f"{percent(share['share'].item())} of users {'at random ' if self.n_random else ''}stand at -epsilon or "
+            f"above, by the point estimates; at least {percent(share['share_lower'].item())} by a one-sided "
+            f"{100 * (1 - self.level):g} % bound"
         )
         others = [f"{notion} {verdict}" for notion, verdict in self.verdicts.items() if notion != self.notion]
         lines += [f"other notions: {', '.join(others)}"] if others else []
@@ -181,7 +182,7 @@ class Audit:
             cell = cells.isel(stage=k)
             lines.append(
                 f"{cell['stage'].item()}: {VERDICTS[max(int(cell['verdict']), 0)]}, worst {cell['arm'].item()} against "
-                f"{cell['rival'].item()}: {brief(cell['estimate'].item())} ± {cell['mcse'].item():.2g}, bounds "
+                f"{cell['rival'].item()}: {brief(cell['estimate'].item())} ± {brief(cell['mcse'].item(), 2)}, bounds "
                 f"{brief(cell['lower'].item())} to {brief(cell['upper'].item())}"
             )
         return lines

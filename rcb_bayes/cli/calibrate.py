@@ -1,6 +1,7 @@
 """``rcb calibrate``: the sampled plan for a belief, stage by stage, and what it takes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
@@ -190,7 +191,7 @@ def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
     console.print(Text(_legend(plan)), style="dim")
     typer.echo("")
     for name, text in _main_figures(plan, horizon=horizon):
-        console.print(f"{name:<22}", Text(text), sep="")
+        console.print(f"{name:<23}", Text(text), sep="")
     typer.echo("")
     console.print(_arm_table(plan))
     if plan.notes:
@@ -229,20 +230,20 @@ def _stage_table(plan: "Plan") -> Table:
         table.add_row(
             f"and {len(rest)} more stages",
             f"{percent(rest[0].share)} at most",
-            _range([f"{stage.rate:.3f}" for stage in rest]),
-            _range([percent(stage.share_explored) for stage in rest]),
-            _range([percent(stage.share_free) for stage in rest]),
+            _range([stage.rate for stage in rest], "{:.3f}".format),
+            _range([stage.share_explored for stage in rest], _whole),
+            _range([stage.share_free for stage in rest], _whole),
         )
     return table
 
 
-def _range(texts: list[str]) -> str:
-    low, high = min(texts, key=_leading), max(texts, key=_leading)
+def _whole(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _range(values: list[float], words: Callable[[float], str]) -> str:
+    low, high = words(min(values)), words(max(values))
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def _leading(text: str) -> float:
-    return float(text.removesuffix(" %"))
 
 
 def _legend(plan: "Plan") -> str:
@@ -265,11 +266,11 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     ends = math.isfinite(plan.expected_cold_start)
     share = _share(plan, horizon)
-    of_horizon = "" if share is None else f", {percent(share)} of the horizon of {horizon:,}"
+    of_horizon = "" if share is None else f", {times(share)} of the horizon of {horizon:,}"
     if share is not None and share > 1:
         of_horizon += ": it ends before the cold start does"
     regret = figure(plan.expected_regret, plan.expected_regret_mcse)
-    a_round = f", {plan.expected_regret / plan.expected_cold_start:.3g} a round" if ends else ""
+    a_round = f", {brief(plan.expected_regret / plan.expected_cold_start)} a round" if ends else ""
     guard = []
     if plan.guards:
         first, last = plan.guards[0], plan.guards[-1]
@@ -279,7 +280,7 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         *_choice_figures(plan),
         ("exploration rate", rate),
         ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
-        ("regret until then", f"{regret}{a_round}"),
+        ("regret of cold start", f"{regret}{a_round}"),
         ("users", f"{percent(plan.share_explored)} explored; {percent(plan.share_free)} need no subsidy"),
         ("least favoured arm", f"tau = {tau}, rho = {rho}"),
         *guard,
@@ -296,7 +297,7 @@ def _choice_figures(plan: "Plan") -> list[tuple[str, str]]:
         (one.verdict for one in plan.choices if one.n_per_arm == plan.n_per_arm and one.verdict), "none made"
     )
     return [
-        ("expected regret by N", "; ".join(found) or "no N is feasible"),
+        ("regret of a run, by N", "; ".join(found) or "no N is feasible"),
         ("without a guard", unguarded),
         ("audit in fresh worlds", verdict or "none made"),
     ]

@@ -27,6 +27,7 @@ from rcb_bayes.cli.calibrate import (
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.wording import brief, percent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -245,7 +246,9 @@ def _print_plan(console: Console, plan: "Plan") -> None:
 def _guard_words(plan: "Plan") -> str:
     if not plan.guards:
         return ", no guard"
-    return f", guard keeps {100 * plan.guards[0].kept:.0f} to {100 * plan.guards[-1].kept:.0f} % of exploration"
+    return (
+        f", guard keeps {percent(plan.guards[0].kept)} of exploration at first, {percent(plan.guards[-1].kept)} later"
+    )
 
 
 def _print_runs(
@@ -288,7 +291,7 @@ def _regret_table(rows: list[dict[str, Any]]) -> Table:
         table.add_column(title, justify="right")
     for row in rows:
         bound = "-" if row["bound"] is None else f"{row['bound']:,.0f}"
-        cells = (f"{row['round']:,}", _figure(row, "regret"), f"{row['regret'] / row['round']:.3g}")
+        cells = (f"{row['round']:,}", _figure(row, "regret"), brief(row["regret"] / row["round"]))
         table.add_row(*cells, *([bound] if has_bound else []))
     return table
 
@@ -298,8 +301,7 @@ def _stage_table(rows: list[dict[str, Any]]) -> Table:
     for title in ("stage", "share of rounds", "realised gain"):
         table.add_column(title, justify="left" if title == "stage" else "right")
     for row in rows:
-        percent = {name: None if row[name] is None else 100 * row[name] for name in ("share", "share_mcse")}
-        table.add_row(row["stage"], f"{_figure(percent, 'share')} %", _figure(row, "gain"))
+        table.add_row(row["stage"], percent(row["share"], row["share_mcse"]), _figure(row, "gain"))
     return table
 
 

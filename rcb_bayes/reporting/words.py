@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rcb_bayes.auditing import Audit
 from rcb_bayes.deciding import DecidingCell, deciding_cell
 from rcb_bayes.plan import Plan
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.wording import brief, figure, percent
 
 NOTIONS = {
     "user": "each user, knowing her own features and her recommendation, expects to lose at most epsilon by following",
@@ -103,7 +103,7 @@ def _loss(worst: DecidingCell | None) -> str:
     whom = "a user" if worst.user is not None else "users, on average,"
     return (
         f"Worst at the stage '{worst.stage}': {worst.arm} in the place of {worst.rival} leaves {whom} at "
-        f"{worst.estimate:.3g} (bounds {worst.lower:.3g} to {worst.upper:.3g})."
+        f"{brief(worst.estimate)} (bounds {brief(worst.lower)} to {brief(worst.upper)})."
     )
 
 

@@ -10,7 +10,7 @@ def test_a_plan_that_passes_is_a_yes() -> None:
     found = small_report()
     assert found.audit is not None
     answer = answer_of(found.plan, replace(found.audit, verdict="pass"), not_audited="")
-    share = f"{100 * found.plan.share_explored:.3g} %"
+    share = f"{100 * found.plan.share_explored:.1f} %"
     assert (answer.verdict, answer.headline) == ("pass", f"Yes, with {share} of users.")
     assert "200 fresh worlds" in answer.sentences[0]
     assert "10 samples of each of 3 arms" in answer.sentences[1]
