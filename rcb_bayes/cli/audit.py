@@ -35,7 +35,7 @@ def command(
     context: typer.Context,
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     log: Annotated[

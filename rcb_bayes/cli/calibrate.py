@@ -70,7 +70,7 @@ InflationOption = Annotated[
 def command(
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",

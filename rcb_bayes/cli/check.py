@@ -25,7 +25,7 @@ _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 def command(
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm.")] = 50,
     tau: Annotated[float, typer.Option("--tau", help="The gap that Assumptions 1 and 2 ask for.")] = 0.01,

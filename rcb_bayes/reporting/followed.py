@@ -28,6 +28,7 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
             f"{audit.n_worlds:,} fresh worlds a stage, {panel(audit)}. A margin is what a user expects of the "
             "recommended arm beyond a rival, given that it was recommended; down to minus epsilon she follows."
         ),
+        *(prose(f"{note[:1].upper()}{note[1:]}.") for note in audit.notes),
         _margins(audit, data["margins"]),
         tag("div", _compliance(audit, data["compliance"]), matrix, class_="pair"),
     )

@@ -90,7 +90,8 @@ class Report:
     sweep : plans at other values of epsilon, in their order; the plan itself among them
     users : (U, d), those on the map
     runs : of the plan; None where it is not feasible
-    audit : of the plan; None where it could not be audited, for the reason ``not_audited``
+    audit : of the plan (world by world with 0/1 rewards, which takes longer); None where it could not be audited, for
+        the reason ``not_audited``
     command : the words that make this page again, if it was made on a command line
 
     Examples
@@ -275,9 +276,7 @@ def _audited(
 ) -> tuple[Audit | None, str]:
     if not plan.feasible:
         return None, "The plan is not feasible."
-    if not market.noise.is_gaussian:
-        return None, "Plans are audited for Gaussian rewards only."
-    say("auditing the plan")
+    say(_about_the_audit(market, horizon=horizon, n_worlds=sizes.audit_worlds))
     try:
         found = audit(
             market,
@@ -291,6 +290,15 @@ def _audited(
     except RcbError as error:
         return None, str(error)
     return found, ""
+
+
+def _about_the_audit(market: Market, *, horizon: int, n_worlds: int) -> str:
+    if market.noise.is_gaussian:
+        return "auditing the plan"
+    return (
+        f"auditing the plan: with 0/1 rewards {n_worlds:,} worlds of {horizon:,} rounds are run one by one, which "
+        "takes minutes (fewer audit worlds or a shorter horizon take less)"
+    )
 
 
 def _runs(
