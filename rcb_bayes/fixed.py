@@ -13,6 +13,7 @@ from rcb_bayes.margins import as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
 from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.sizes import MOST_SAMPLES
 
 
 def fixed_plan(
@@ -50,7 +51,7 @@ def fixed_plan(
     >>> rcb.audit(market, plan, horizon=50, n_worlds=200, n_users=20).verdict
     'fail'
     """
-    n = as_count(n_per_arm, name="n_per_arm", least=1)
+    n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
     if not (is_number(epsilon) and epsilon >= 0):

@@ -23,6 +23,7 @@ from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Policy, Rcb
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.sizes import check_run_size
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -133,6 +134,7 @@ def simulate(
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)
     every = as_count(every, name="every", least=1)
     seed = as_count(seed, name="seed")
+    check_run_size(horizon=horizon, n_worlds=n_worlds, every=every)
     if isinstance(plan, Plan) and plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
     worlds = [

@@ -14,6 +14,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.interrupts import is_interrupt
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
+_LONGEST = 2000  # letters of a message; a name of a thousand and more says nothing
 _PIPE_CLOSED = 141  # as shells have it: 128 plus the signal
 
 app = typer.Typer(
@@ -93,7 +94,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _complain(message: str, *, code: int) -> int:
     if message:
-        typer.echo(f"rcb: {message}", err=True)
+        shown = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
+        typer.echo(f"rcb: {shown}".encode("utf-8", "backslashreplace").decode(), err=True)
     return code
 
 

@@ -65,6 +65,7 @@ def command(
     """
     from rcb_bayes.auditing import audit, audit_log
     from rcb_bayes.exploit import Exploiting
+    from rcb_bayes.sizes import check_audit_size
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if log is not None:
@@ -73,6 +74,7 @@ def command(
         found = audit_log(market, log.expanduser(), notion=asked, epsilon=epsilon, seed=seed)
     else:
         plan = None if plan_file is None else read_plan(plan_file, context)
+        check_audit_size(market, n_worlds=worlds, n_users=users)
         if plan is None:
             made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
             plan = _made(market, as_choice(notion, personalised), guard=guard, seed=seed, **made)

@@ -33,6 +33,7 @@ def check_target(target: Path | None) -> Path | None:
     if target is None or is_stdout(target):
         return target
     target = Path(os.path.expanduser(target))  # the shell leaves the tilde of --json=~/result.json alone
+    _check_name(target)
     if target.is_dir():
         raise RcbError(f"Cannot write {target}: it is a folder. Give the name of a file in it.")
     _check_place(target, target.parents)
@@ -52,8 +53,20 @@ def check_folder(folder: Path | None) -> Path | None:
     if folder is None:
         return None
     folder = Path(os.path.expanduser(folder))
+    _check_name(folder)
     _check_place(folder, (folder, *folder.parents))
     return folder
+
+
+def _check_name(target: Path) -> None:
+    """Refuse a name that the system cannot have, such as one that is too long."""
+    try:
+        os.lstat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RcbError(f"Cannot write {str(target)[:100]}: {reason}. Choose another place.") from None
 
 
 def _check_place(target: Path, candidates: Iterable[Path]) -> None:

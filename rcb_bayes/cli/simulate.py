@@ -83,6 +83,8 @@ def command(
 
     With --out the runs (runs.nc, at most 1,000 points a world) and their regret (regret.png) are written.
     """
+    from rcb_bayes.sizes import check_run_size
+
     options = _as_options(
         clock=clock,
         feed=feed,
@@ -94,6 +96,8 @@ def command(
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
+    every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
+    check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:
         check_rewards(market, personalised=personal)
         from rcb_bayes.calibration import calibrate

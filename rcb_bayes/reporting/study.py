@@ -21,16 +21,19 @@ from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.saturation import saturated_sets
 from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.simulation import simulate
+from rcb_bayes.sizes import check_audit_size, check_run_size, check_stage_size
 from rcb_bayes.stages import Stages
 from rcb_bayes.theorem import theorem_plan
 
 if TYPE_CHECKING:
     import xarray as xr
 
+_MOST_MAPPED = 100_000
 _MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
 _AROUND = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the epsilon from which a plan could be
 _USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
+_MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
@@ -72,6 +75,8 @@ class ReportSizes:
             if name != "sweep_worlds" or self.sweep_worlds is not None:
                 as_count(getattr(self, name), name=name, least=least.get(name, 1))
         as_count(self.run_worlds, name="run_worlds", least=1)
+        if self.map_users > _MOST_MAPPED:
+            raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
         for value in self.epsilons or ():
             if not (np.isfinite(value) and value >= 0):
                 raise RcbError(f"epsilons must be finite numbers of at least 0, got {value!r}.")
@@ -214,6 +219,9 @@ def report(
     """
     sizes = sizes or ReportSizes()
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
+    check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
+    check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
+    check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes))
     if plan is not None:
         check_plan(market, plan)
     if runs is not None:
@@ -263,7 +271,7 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
 def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[tuple[Check, ...], "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
     say("checking the assumptions")
-    n = min(plan.n_per_arm, 1000)  # a theorem's N may be millions
+    n = min(plan.n_per_arm, _MOST_CHECKED)
     stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, seed=seed)
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
@@ -301,13 +309,18 @@ def _about_the_audit(market: Market, *, horizon: int, n_worlds: int) -> str:
     )
 
 
+def _every(horizon: int, sizes: ReportSizes) -> int:
+    """Rounds that are summed up, so that what is kept stays bounded."""
+    return max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
+
+
 def _runs(
     market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
 ) -> "xr.Dataset | None":
     if not plan.feasible:
         return None
     say("running the plan")
-    every = max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
+    every = _every(horizon, sizes)
     return simulate(market, plan, horizon=horizon, n_worlds=sizes.run_worlds, options=options, every=every, seed=seed)
 
 
