@@ -1,6 +1,7 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,7 +72,7 @@ def command(
     if log is not None:
         given = context.get_parameter_source("notion")
         asked = notion if given is not None and given.name == "COMMANDLINE" else "definition"
-        found = audit_log(market, log.expanduser(), notion=asked, epsilon=epsilon, seed=seed)
+        found = audit_log(market, os.path.expanduser(log), notion=asked, epsilon=epsilon, seed=seed)
     else:
         plan = None if plan_file is None else read_plan(plan_file, context)
         check_audit_size(market, n_worlds=worlds, n_users=users)

@@ -1,6 +1,7 @@
 """``rcb calibrate``: the sampled plan for a belief, stage by stage, and what it takes."""
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -128,7 +129,7 @@ def read_plan(path: Path, context: typer.Context) -> "Plan":
         source = context.get_parameter_source(name) if name in context.params else None
         if source is not None and source.name == "COMMANDLINE":
             raise RcbError(f"{option} is settled by the plan of {path}. Leave out --plan, or the option.")
-    return Plan.load(path.expanduser())
+    return Plan.load(os.path.expanduser(path))
 
 
 def plan_figures(plan: "Plan") -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """``rcb report``: one page for a belief, its plan, runs and audit."""
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -143,7 +144,7 @@ def _read_runs(path: Path) -> "xr.Dataset":
     import xarray as xr
 
     try:
-        return xr.load_dataset(path.expanduser(), engine="h5netcdf")
+        return xr.load_dataset(os.path.expanduser(path), engine="h5netcdf")
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RcbError(f"Cannot read runs from {path}: {reason}. Write them with `rcb simulate --out DIR`.") from None

@@ -1,5 +1,6 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,7 +166,7 @@ class Report:
         >>> Path("report.html").exists()
         True
         """
-        target = Path(path).expanduser()
+        target = Path(os.path.expanduser(path))
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(self.to_html(), encoding="utf-8")
