@@ -12,6 +12,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.saturation import saturated_sets
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.stages import Stages
+from rcb_bayes.wording import percent
 from rcb_bayes.worlds import block_seeds, draw_worlds, simulate_data
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -144,7 +145,7 @@ def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
         meaning=(
             f"{market.arms[arm]} beats the saturated {names} by {tau:g} with this probability, the least over "
             f"{seen} set{'s' if len(sets) > 1 else ''} of saturated arms that occur, averaged over users; taken one "
-            f"by one, it reaches {rho:g} for {100 * share:.0f} ± {100 * share_error:.0f} % of them.{_caveats(stages)}"
+            f"by one, it reaches {rho:g} for {percent(share, share_error)} of them.{_caveats(stages)}"
         ),
         remedy=_remedy(
             verdict,
@@ -231,7 +232,7 @@ def _trust(stages: Stages, *, inflation: str | None) -> Check:
     verdict: Verdict = "inconclusive" if inflation is None else "pass" if inflation == "linear" else "fail"
     declared = "not declared" if inflation is None else inflation
     of_what = "the prior variance" if stages.market.prior.has_finite_variance is not False else "an infinite variance"
-    left = f"{stages.n_per_arm} samples per arm leave {100 * value:.2g} % of {of_what} of x'b."
+    left = f"{stages.n_per_arm} samples per arm leave {percent(value)} of {of_what} of x'b."
     return Check(
         name="4 evolution of trust",
         verdict=verdict,

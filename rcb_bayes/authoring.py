@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_count, default_labels, is_number
 
 _LEAST = {ARM: 2, FEATURE: 1}
+_MOST_COEFFICIENTS = 10_000
 
 
 def labelled_coords(
@@ -19,9 +20,16 @@ def labelled_coords(
     Raises
     ------
     ValueError
-        When there are fewer than two arms or no feature, or labels are no list or stand twice.
+        When there are fewer than two arms or no feature, too many of both, or labels are no list or stand twice.
     """
-    return {ARM: _labels(ARM, n_arms, arms), FEATURE: _labels(FEATURE, n_features, features)}
+    coords = {ARM: _labels(ARM, n_arms, arms), FEATURE: _labels(FEATURE, n_features, features)}
+    n = len(coords[ARM]) * len(coords[FEATURE])
+    if n > _MOST_COEFFICIENTS:
+        raise ValueError(
+            f"{len(coords[ARM]):,} arms and {len(coords[FEATURE]):,} features are {n:,} coefficients, and "
+            f"{_MOST_COEFFICIENTS:,} are the most: their covariance alone takes {_MOST_COEFFICIENTS**2 * 8 / 1e9:g} GB."
+        )
+    return coords
 
 
 def per_coefficient(value: ArrayLike, *, name: str, coords: dict[str, list[str]], positive: bool = False) -> FloatArray:
@@ -63,7 +71,7 @@ def number_above(value: float, bound: float = 0.0, *, name: str, why: str = "") 
 def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:
     least = _LEAST[dim]
     if given is None:
-        return list(default_labels(dim, as_count(size, name=f"n_{dim}s", least=least)))
+        return list(default_labels(dim, as_count(size, name=f"n_{dim}s", least=least, most=_MOST_COEFFICIENTS)))
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise ValueError(f"{dim}s must be a list of labels, got {short(given)}: write {dim}s=['a', 'b'].")
     labels = [str(label) for label in given]

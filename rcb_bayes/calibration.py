@@ -26,6 +26,7 @@ from rcb_bayes.planning import as_plan
 from rcb_bayes.policies import check_plan
 from rcb_bayes.progress import track
 from rcb_bayes.schema import as_count, is_number, suggestion
+from rcb_bayes.sizes import check_plan_size
 
 GRID = (2, 5, 10, 20, 50, 100, 200)
 _SEARCH_WORLDS = 400
@@ -106,6 +107,9 @@ def calibrate(
         close = suggestion(str(spread), ("posterior", "tuned"))
         raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
     horizon = as_count(horizon, name="horizon", least=1)
+    check_plan_size(
+        market, n_per_arm=settings.n_per_arm, n_worlds=settings.n_worlds, audit_worlds=settings.audit_worlds
+    )
     if n_per_arm is not None or not market.noise.is_gaussian:
         return _planned(market, settings, guard=guard, spread=spread, horizon=horizon)
     return _with_best_n(market, settings, guard=guard, spread=spread, horizon=horizon)

@@ -12,6 +12,7 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing import Audit, audit
+from rcb_bayes.deciding import deciding_cell
 from rcb_bayes.errors import RcbError
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.margins import NOTIONS
@@ -138,15 +139,11 @@ def _run(
 def _judged(found: Audit) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for notion in NOTIONS:
-        cells = found.worst(notion)
-        lowest = int(cells["estimate"].values.argmin())
         row[f"verdict {notion}"] = found.verdicts[notion]
-        for name, own in (
-            ("worst_margin", "estimate"),
-            ("worst_margin_lower", "lower"),
-            ("worst_margin_upper", "upper"),
-        ):
-            row[f"{name} {notion}"] = float(cells[own][lowest])
+        cell = deciding_cell(found.by_notion[notion])
+        if cell is not None:
+            row |= {f"worst_margin {notion}": cell.estimate}
+            row |= {f"worst_margin_{bound} {notion}": getattr(cell, bound) for bound in ("lower", "upper")}
     share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
     return row | {"compliance": float(share["share"]), "compliance_mcse": float(share["share_mcse"])}
 

@@ -10,6 +10,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
 from rcb_bayes.saturation import cold_start_rounds
 from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.sizes import MOST_SAMPLES
 
 
 def fixed_plan(
@@ -63,7 +64,7 @@ def given_plan(
     market: Market, *, n_per_arm: int, exploration_rate: float, epsilon: float = 0.05, notion: str = "user"
 ) -> Plan:
     """The same without the length of its cold start, for policies that are made by the thousand."""
-    n = as_count(n_per_arm, name="n_per_arm", least=1)
+    n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
     if not (is_number(epsilon) and epsilon >= 0):

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import FloatArray, as_finite_array, is_number
 
+_SMALLEST, _LARGEST = 1e-50, 1e50  # of a standard deviation
+
 NoiseKind = Literal["gaussian", "bernoulli_logit"]
 
 
@@ -252,6 +254,11 @@ class BernoulliLogit:
 
 def _as_sigma(value: object) -> float:
     if is_number(value) and value > 0:
+        if not _SMALLEST <= float(value) <= _LARGEST:
+            raise RcbError(
+                f"sigma must be between {_SMALLEST:g} and {_LARGEST:g}, got {value!r}: beyond, its powers have no "
+                "digits left. Give rewards in other units."
+            )
         return float(value)
     remedy = "Give the standard deviation of the rewards, or None if it is unknown."
     raise RcbError(f"sigma must be a positive finite number, got {value!r}. {remedy}")

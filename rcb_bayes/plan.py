@@ -20,7 +20,7 @@ from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.margins import Notion
 from rcb_bayes.rates import LinearOutlook, UserRates, distinct_rows, explored_terms, find_rows, places_of, user_rates
 from rcb_bayes.schema import FloatArray, suggestion
-from rcb_bayes.wording import figure
+from rcb_bayes.wording import figure, percent
 
 PlanKind = Literal["sampled", "theorem", "fixed"]
 
@@ -298,7 +298,7 @@ class Plan:
 
         >>> print(plan.explain([0.2, 0.5]))
         before any data she expects 0.2 of old, 0.14 of new
-        old saturated (100 % of cold starts): she loses at most 0.1 by the promoted arm, and is explored at the rate 1
+        old saturated (100.0 % of cold starts): she loses at most 0.1 by the promoted arm, and is explored at the rate 1
         """
         user = as_users(x, features=self.features, name="x", ndim=1)
         self.rate(user)  # refused here if it is no user
@@ -307,7 +307,7 @@ class Plan:
         if not self.personalised:
             return "\n".join([*lines, f"every user is explored at the rate {self.exploration_rate:.3g}"])
         for stage in self.stages:
-            when = f"{self.stage_name(stage)} saturated ({100 * stage.share:.0f} % of cold starts)"
+            when = f"{self.stage_name(stage)} saturated ({percent(stage.share)} of cold starts)"
             lines.append(f"{when}: {self._why(stage, user)}")
         return "\n".join(lines)
 
@@ -339,14 +339,14 @@ class Plan:
         ]
         if self.kind == "sampled":
             lines.append(
-                f"users explored         {100 * self.share_explored:.1f} %; "
-                f"{100 * self.share_free:.1f} % lose at most epsilon by it and need no subsidy"
+                f"users explored         {percent(self.share_explored)}; "
+                f"{percent(self.share_free)} lose at most epsilon by it and need no subsidy"
             )
         if self.guards:
             first, last = self.guards[0], self.guards[-1]
             lines.append(
-                f"guard                  keeps {100 * first.kept:.0f} % of off-best recommendations at first, "
-                f"{100 * last.kept:.0f} % later; {100 * last.closed:.1f} % of users have an arm closed"
+                f"guard                  keeps {percent(first.kept)} of off-best recommendations at first, "
+                f"{percent(last.kept)} later; {percent(last.closed)} of users have an arm closed"
             )
         lines += [] if self.feasible else [f"not feasible           {self.reason}"]
         if self.kind == "sampled" and self.feasible:

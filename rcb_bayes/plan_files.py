@@ -46,7 +46,7 @@ RANGES: dict[type, dict[str, Any]] = {
         "rho_mcse": Error,
         "expected_cold_start": _Length,
         "expected_cold_start_mcse": Error,
-        "nearest_epsilon": NonNegative | None,
+        "nearest_epsilon": Annotated[float | None, Meta(ge=0.0, le=LARGEST)],
         "spread_multiple": Positive,
         "share_explored": Share,
         "share_free": Share,

@@ -14,7 +14,7 @@ from rcb_bayes.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRul
 from rcb_bayes.rates import LinearOutlook, broken_constraints, explored_terms
 from rcb_bayes.saturation import STUCK, arms_of, draw_designs, draw_rounds
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.wording import figure
+from rcb_bayes.wording import figure, percent
 from rcb_bayes.worlds import draw_worlds
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
@@ -391,7 +391,7 @@ def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> st
     arms = forward.market.arms
     if broken > _MOST_BROKEN:
         return (
-            f"{100 * broken:.0f} % of users would lose more than epsilon by what the platform takes for their best "
+            f"{percent(broken)} of users would lose more than epsilon by what the platform takes for their best "
             "arm: it believes otherwise than they do. Plan with the users' belief, or allow a larger epsilon."
         )
     if not forward.settings.personalised:
@@ -400,11 +400,9 @@ def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> st
         return f"Once {names} is saturated {_why_blocked(forward, stage)}"
     blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
     if not blocked:
-        return f"{100 * stuck:.0f} % of cold starts reach a stage at which nobody can be explored."
+        return f"{percent(stuck)} of cold starts reach a stage at which nobody can be explored."
     names = ", ".join(arms[arm] for arm in arms_of(blocked[0].code))
-    return (
-        f"Once {names} is saturated ({100 * stuck:.0f} % of cold starts end there) {_why_blocked(forward, blocked[0])}"
-    )
+    return f"Once {names} is saturated ({percent(stuck)} of cold starts end there) {_why_blocked(forward, blocked[0])}"
 
 
 def _why_blocked(forward: Forward, stage: Stage) -> str:
@@ -420,7 +418,8 @@ def _why_blocked(forward: Forward, stage: Stage) -> str:
     # At four times the worlds that certify more than nothing, about half of the point estimate is certified.
     what = "the one rate that suits all" if one else "a rate for anybody"
     return (
-        f"{what} is not certified: the point estimates allow about {stage.ideal:.2g}, {n:,} worlds do not tell it from 0. "
+        f"{what} is not certified: the point estimates allow about {stage.ideal:.2g}, and {n:,} worlds do not tell "
+        "that from 0. "
         f"About {_round_up(4.0 * stage.worlds_needed):,} worlds (n_worlds, audit_worlds) would certify half of it."
     )
 
@@ -429,13 +428,13 @@ def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
     notes = []
     if 0 < stuck <= _MOST_STUCK:
         notes.append(
-            f"{100 * stuck:.2g} % of cold starts"
+            f"{percent(stuck)} of cold starts"
             " reach a rare stage at which nobody is explored; the figures leave them out."
         )
     unplanned = _unplanned(forward)
     if unplanned > 0.001:
         notes.append(
-            f"{100 * unplanned:.2g} % of stages passed are too rare or too many to be planned: there only users who "
+            f"{percent(unplanned)} of stages passed are too rare or too many to be planned: there only users who "
             "lose at most epsilon are explored."
         )
     if forward.market.is_misspecified:

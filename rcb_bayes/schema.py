@@ -23,6 +23,8 @@ BoolArray = NDArray[np.bool_]
 Labels = Iterable[object] | None
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
+MOST_COUNT = 2**62
+_LARGEST = 1e100
 _NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
@@ -100,16 +102,38 @@ def as_covariance(values: ArrayLike, *, name: str) -> FloatArray:
     return matrix
 
 
-def as_count(value: object, *, name: str, least: int = 0) -> int:
-    """An integer of at least ``least``; RcbError for anything else, such as 2.0 or True."""
+def as_count(value: object, *, name: str, least: int = 0, most: int = MOST_COUNT, why: str = "") -> int:
+    """An integer from ``least`` to ``most``, for the reason ``why``; RcbError for anything else, such as 2.0 or True.
+
+    Whatever is counted has to fit 64 bits with something to spare.
+    """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise RcbError(f"{name} must be an integer of at least {least}, got {value!r}.")
+        raise RcbError(f"{name} must be an integer of at least {least}, got {_shown(value)}.")
+    if int(value) > most:
+        because = f" ({why})" if why else ""
+        raise RcbError(f"{name} must be an integer of at most {most:,}{because}, got {_shown(value)}.")
     return int(value)
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether the value is one finite real number, and not a truth value."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    """Whether the value is one finite real number, and not a truth value.
+
+    Beyond 1e100 squares and sums of them are not finite any more, so neither is the number.
+    """
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        return abs(float(value)) <= _LARGEST
+    except OverflowError:  # of a whole number
+        return False
+
+
+def _shown(value: object) -> str:
+    """A value in a message; a number of hundreds of digits by its size."""
+    if isinstance(value, Integral) and abs(int(value)) >= 10**30:
+        return f"about {'-' * (value < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def as_rng(seed: Seed) -> np.random.Generator:

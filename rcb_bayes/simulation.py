@@ -23,6 +23,7 @@ from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Policy, Rcb, check_plan
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.sizes import check_run_size
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -136,6 +137,7 @@ def simulate(
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)
     every = as_count(every, name="every", least=1)
     seed = as_count(seed, name="seed")
+    check_run_size(horizon=horizon, n_worlds=n_worlds, every=every)
     if isinstance(plan, Plan):
         check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:

@@ -15,6 +15,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.posterior import make_engine
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.sizes import check_stage_size
 from rcb_bayes.worlds import block_seeds, draw_worlds, simulate_data
 
 USERS_PER_WORLD = 16
@@ -40,6 +41,7 @@ class Stages:
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.n_worlds = as_count(n_worlds, name="n_worlds", least=2)
         self.seed = as_count(seed, name="seed")
+        check_stage_size(market, n_per_arm=self.n_per_arm, n_worlds=self.n_worlds)
         self.engine = make_engine(market.prior, market.noise, engine=engine, seed=seed)
         self.n_not_vouched = 0
         self.n_sent = 0

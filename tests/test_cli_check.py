@@ -13,7 +13,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.noise import BernoulliLogit, GaussianNoise
-from rcb_bayes.prior import load_prior
+from rcb_bayes.prior import gallery, load_prior
 from rcb_bayes.saturation import saturated_sets
 from tests.command_line import Run, runner
 
@@ -69,7 +69,7 @@ def test_columns_are_found_by_name_where_the_belief_names_its_own(rcb: Run, tmp_
     found = {}
     for name, (head, rows) in tables.items():
         (tmp_path / f"{name}.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
-        found[name] = rcb("own.py", "--covariates", f"{name}.csv", "--worlds", "100")
+        found[name] = rcb("own.py", "--covariates", f"{name}.csv", "--noise", "0.05", "--worlds", "100")
     assert found["same"].code in (0, 1, 3)
     assert found["turned"].out == found["more"].out == found["same"].out
     assert "columns left out, no features of the belief: id" in found["more"].err
@@ -107,7 +107,7 @@ def test_what_is_printed(rcb: Run) -> None:
         "4 evolution of trust: inconclusive",
         ", needed 0.01\n",
         "Gaps over arm_0 with 10 samples (± one Monte Carlo error), the arm that is most\noften saturated first, in ",
-        f" {100 * share:.0f} % of simulated cold starts:\n",
+        f" {100 * share:.1f} % of simulated cold starts:\n",
         "rho+ = Pr(G > 0)",
         "A = E[max(G, 0)]",
     ):
@@ -269,9 +269,27 @@ def test_an_own_file_is_checked(rcb: Run, tmp_path: Path) -> None:
         "    return model\n",
         encoding="utf-8",
     )
-    outcome = rcb("mine.py", "--set", "spread=0.5", *SMALL)
+    outcome = rcb("mine.py", "--set", "spread=0.5", "--covariates", "sphere", "--noise", "0.05", *SMALL)
     assert outcome.code == 0
     assert "new beats the saturated old by 0.01" in outcome.out
+    assert "uniform on the unit sphere" in outcome.out
+    for given, lacking, not_lacking in (
+        ((), "--covariates users.csv, or sphere, ball or gaussian; and what rewards are like: --noise 0.3", "sigma"),
+        (("--noise", "logit"), "--covariates users.csv", "--noise"),
+        (("--covariates", "sphere"), "--noise 0.3 (their standard deviation), or --noise logit", "--covariates"),
+    ):
+        refused = rcb("mine.py", *given, *SMALL)
+        assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
+        assert lacking in refused.err
+        assert not_lacking not in refused.err
+
+
+def test_gallery_names_keep_their_defaults_and_say_so(rcb: Run, tmp_path: Path) -> None:
+    outcome = rcb("setting_4", "--set", "n_arms=2", *SMALL)
+    assert "uniform on the unit sphere" in outcome.out
+    assert "sigma = 0.05" in outcome.out
+    (tmp_path / "copy.py").write_bytes(next(iter(gallery().values())).path.read_bytes())
+    assert rcb("copy.py", *SMALL).code == 2
 
 
 # --- bad input -------------------------------------------------------------------------------------------------------

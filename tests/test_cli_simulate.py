@@ -21,6 +21,7 @@ from rcb_bayes.plan import Plan
 from rcb_bayes.prior import load_prior
 from rcb_bayes.regret import regret_bound
 from rcb_bayes.simulation import simulate
+from rcb_bayes.wording import percent
 from tests.command_line import Run, runner
 
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
@@ -72,8 +73,8 @@ def test_what_is_printed(rcb: Run):
     bound = regret_bound(market(), plan(), horizon=1500).total
     assert bound < 1500
     assert last.endswith(f" {bound:,.0f}")
-    share = mean_and_error(100 * (runs()["stage"] == 3).mean("t"))
-    assert f"{figure(*share)} %" in outcome.line("exploit")
+    share = mean_and_error((runs()["stage"] == 3).mean("t"))
+    assert percent(*share) in outcome.line("exploit")
 
 
 def test_output_fits_a_terminal(rcb: Run, monkeypatch: pytest.MonkeyPatch):

@@ -23,6 +23,7 @@ from rcb_bayes.prior import Prior
 from rcb_bayes.recommender import Recommender
 from rcb_bayes.schema import FloatArray, is_number
 from rcb_bayes.simulation import PolicyMaker
+from rcb_bayes.wording import percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -92,16 +93,16 @@ class MixedAudit:
 
         >>> print(mixed.summary())
         fail: would at least 90 % of users follow?
-        as planned: 100.0 % follow, ... % for certain (70 % of users)
-        doubters: 12.0 % follow, ... % for certain (30 % of users)
-        all: 73.6 % follow, ... % for certain
+        as planned: 100.0 % follow, bounds ... % to ... % (70 % of users)
+        doubters: 12.0 % follow, bounds ... % to ... % (30 % of users)
+        all: 73.6 % follow, bounds ... % to ... %
         """
         lines = [f"{self.verdict}: would at least {100 * self.least_share:g} % of users follow?"]
         for name in self.shares["type"].values:
             one = self.shares.sel(type=name)
             lines.append(
-                f"{name}: {100 * one['share'].item():.1f} % follow, {100 * one['share_lower'].item():.1f} to "
-                f"{100 * one['share_upper'].item():.1f} % for certain"
+                f"{name}: {percent(one['share'].item())} follow, bounds {percent(one['share_lower'].item())} to "
+                f"{percent(one['share_upper'].item())}"
                 + ("" if name == "all" else f" ({100 * one['weight'].item():g} % of users)")
             )
         return "\n".join(lines)

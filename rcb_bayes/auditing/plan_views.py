@@ -24,6 +24,7 @@ from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.saturation import Paths, arms_of, draw_rounds
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.wording import percent
 from rcb_bayes.worlds import Worlds
 
 _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
@@ -81,7 +82,7 @@ def _unfinished(run: _Followed) -> tuple[str, ...]:
     share = float((run.begins[-1] >= run.horizon).mean())
     if share < _LEAST_SHARE:
         return ()
-    return (f"{100 * share:.0f} % of runs are still in the cold start when the horizon ends",)
+    return (f"{percent(share)} of runs are still in the cold start when the horizon ends",)
 
 
 # --- the cold start --------------------------------------------------------------------------------------------------

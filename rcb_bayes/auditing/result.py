@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
 from rcb_bayes.auditing.view import Asked, Looked
+from rcb_bayes.deciding import deciding_place
 from rcb_bayes.errors import RcbError
 from rcb_bayes.margins import Notion, Verdict, as_notion
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray, is_number, suggestion
-from rcb_bayes.wording import brief
+from rcb_bayes.wording import brief, percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -126,9 +127,9 @@ class Audit:
         cells = []
         for stage in margins["stage"].values:
             part = margins.sel(stage=stage)
-            lowest = part["estimate"].where(part["verdict"] == part["verdict"].max())
-            place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
-            cell = part.isel(dict(zip(lowest.dims, (int(k) for k in place), strict=True)))
+            # A stage without any cell has none that decides: its figures are NaN, its verdict -1.
+            place = deciding_place(part) or dict.fromkeys(map(str, part["estimate"].dims), 0)
+            cell = part.isel(place)
             cells.append(cell.reset_coords(drop=False).drop_vars("stage"))
         return xr.concat(cells, dim="stage").assign_coords(stage=margins["stage"].values)
 
@@ -168,8 +169,9 @@ class Audit:
         lines = [self._headline(), *self._realised_lines(), *self._stage_lines()]
         share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
         lines.append(
-            f"{100 * share['share'].item():.1f} % of users {'at random ' if self.n_random else ''}stand at -epsilon or "
-            f"above, by the point estimates; at least {100 * share['share_lower'].item():.0f} % for certain"
+            f"{percent(share['share'].item())} of users {'at random ' if self.n_random else ''}stand at -epsilon or "
+            f"above, by the point estimates; at least {percent(share['share_lower'].item())} by a one-sided "
+            f"{100 * (1 - self.level):g} % bound"
         )
         others = [f"{notion} {verdict}" for notion, verdict in self.verdicts.items() if notion != self.notion]
         lines += [f"other notions: {', '.join(others)}"] if others else []
@@ -199,10 +201,8 @@ class Audit:
         bounds = f"bounds {brief(found['lower'])} to {brief(found['upper'])}"
         lines = [f"lowest margin {brief(found['lowest'])}, {bounds}: {found['arm']} against {found['rival']}"]
         if "share_as_low" in found:
-            share, error = 100 * found["share_as_low"], 100 * found["share_as_low_mcse"]
-            lines.append(
-                f"{share:.0f} % ± {error:.1g} % of {found['n_runs']:,} faithful runs, same users, come to as little"
-            )
+            share = percent(found["share_as_low"], found["share_as_low_mcse"])
+            lines.append(f"{share} of {found['n_runs']:,} faithful runs, same users, come to as little")
         return lines
 
     def _stage_lines(self) -> list[str]:
@@ -213,7 +213,7 @@ class Audit:
             judged = "" if self.kind == "realised" else f"{VERDICTS[max(int(cell['verdict']), 0)]}, "
             lines.append(
                 f"{cell['stage'].item()}: {judged}worst {cell['arm'].item()} against "
-                f"{cell['rival'].item()}: {brief(cell['estimate'].item())} ± {cell['mcse'].item():.2g}, bounds "
+                f"{cell['rival'].item()}: {brief(cell['estimate'].item())} ± {brief(cell['mcse'].item(), 2)}, bounds "
                 f"{brief(cell['lower'].item())} to {brief(cell['upper'].item())}"
             )
         return lines

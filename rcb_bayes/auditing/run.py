@@ -29,6 +29,7 @@ from rcb_bayes.policies import Rcb, check_arms, plan_differs
 from rcb_bayes.recommender import Recommender
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.simulation import PolicyMaker
+from rcb_bayes.sizes import check_audit_size
 
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
 
@@ -183,6 +184,7 @@ def _as_asked(
 ) -> Asked:
     n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
     n_users = as_count(n_users, name="n_users", least=1)
+    check_audit_size(market, n_worlds=n_worlds, n_users=n_users)
     if not (is_number(level) and 0 < level < 1):
         raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
     is_plan = isinstance(plan, Plan)

@@ -9,11 +9,13 @@ import typer
 from typer.main import get_command
 
 from rcb_bayes._version import __version__
-from rcb_bayes.cli import audit, calibrate, check, demo, models, report, reproduce, simulate
+from rcb_bayes.cli import audit, calibrate, check, demo, models, report, reproduce, simulate, stopping
 from rcb_bayes.errors import RcbError
+from rcb_bayes.interrupts import is_interrupt
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
-_STOPPED, _PIPE_CLOSED = 130, 141  # as shells have it: 128 plus the signal
+_LONGEST = 2000  # letters of a message; a name of a thousand and more says nothing
+_PIPE_CLOSED = 141  # as shells have it: 128 plus the signal
 
 app = typer.Typer(
     name="rcb",
@@ -50,21 +52,32 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(sys.argv[1:] if arguments is None else list(arguments)))
+    with stopping.watched():
+        try:
+            code = run(sys.argv[1:] if arguments is None else list(arguments))
+        except KeyboardInterrupt:
+            code = _complain(stopping.words(), code=stopping.STOPPED)
+    if code == stopping.STOPPED:
+        stopping.leave()
+    stopping.ignore()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; errors become one line on standard error and an exit code."""
     command = get_command(app)
+    stopping.forget_kept()
     try:
         code = command.main(args=list(arguments), prog_name="rcb", standalone_mode=False)
-    except RcbError as error:
-        return _complain(str(error), code=BAD_INPUT)
     except typer.Abort:
-        code = _STOPPED
+        code = stopping.STOPPED
     except SystemExit:  # Typer and Rich leave so, with 1, when the reader of a pipe has gone: that is no failed check
         return _PIPE_CLOSED
-    except Exception as error:
+    except BaseException as error:  # a Rust panic is no Exception
+        if is_interrupt(error):
+            return _complain(stopping.words(), code=stopping.STOPPED)
+        if isinstance(error, RcbError):
+            return _complain(str(error), code=BAD_INPUT)
         usage = _usage_message(error)
         if usage is not None:
             return _complain(usage, code=BAD_INPUT)
@@ -74,18 +87,19 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(
             f"internal error, {text}\nSet RCB_DEBUG=1 for the traceback, and report it.", code=INTERNAL_ERROR
         )
-    if code == _STOPPED:  # what Typer makes of Ctrl-C
-        return _complain("stopped", code=_STOPPED)
+    if code == stopping.STOPPED:  # what Typer makes of Ctrl-C
+        return _complain(stopping.words(), code=code)
     return code if isinstance(code, int) else PASS
 
 
 def _complain(message: str, *, code: int) -> int:
     if message:
-        typer.echo(f"rcb: {message}", err=True)
+        shown = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
+        typer.echo(f"rcb: {shown}".encode("utf-8", "backslashreplace").decode(), err=True)
     return code
 
 
-def _usage_message(error: Exception) -> str | None:
+def _usage_message(error: BaseException) -> str | None:
     """What is wrong with the command line itself; None for any other error, empty where help was shown instead."""
     format_message = getattr(error, "format_message", None)
     if not callable(format_message):

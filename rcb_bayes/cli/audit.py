@@ -1,5 +1,7 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
+import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +16,12 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     SamplesOption,
     as_choice,
+    plain,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
+from rcb_bayes.deciding import stage_cells
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ def command(
     context: typer.Context,
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     log: Annotated[
@@ -63,6 +67,7 @@ def command(
     """
     from rcb_bayes.auditing import audit, audit_log
     from rcb_bayes.exploit import Exploiting
+    from rcb_bayes.sizes import check_audit_size
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if log is not None:
@@ -71,7 +76,7 @@ def command(
         followed = None if plan_file is None else read_plan(plan_file, context)
         found = audit_log(
             market,
-            log.expanduser(),
+            os.path.expanduser(log),
             plan=followed,
             notion=asked,
             epsilon=None if followed is not None else epsilon,
@@ -80,6 +85,7 @@ def command(
         )
     else:
         plan = None if plan_file is None else read_plan(plan_file, context)
+        check_audit_size(market, n_worlds=worlds, n_users=users)
         if plan is None:
             made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
             plan = _made(market, as_choice(notion, personalised), guard=guard, seed=seed, **made)
@@ -116,20 +122,24 @@ def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path
     if out is not None:
         for name in _FIGURES:
             write_figure(found.plot(figure=name), out / f"{name}.png")
-        found.to_netcdf(out / "audit.nc")
+        with replaced(out / "audit.nc") as path:
+            found.to_netcdf(path)
         if not quiet:
             files = ", ".join(str(out / f"{name}.png") for name in _FIGURES)
             typer.echo(f"Audit: {out / 'audit.nc'}\nFigures: {files}")
 
 
 def figures_of(found: "Audit") -> dict[str, Any]:
-    """The verdict under each notion, and of every stage the lowest margin and how many cells pass."""
+    """The verdict under each notion, and of every stage the cell that decides and how many cells pass."""
+    decide = stage_cells(found.margins)
     stages = []
     for stage in found.margins["stage"].values:
         part = found.margins.sel(stage=stage)
         counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(("pass", "inconclusive", "fail"))}
-        cells = {} if found.kind == "realised" else {"cells": counts}
-        stages.append({"stage": str(stage), "lowest_margin": float(part["estimate"].min())} | cells)
+        lowest, cell = float(part["estimate"].min()), decide[str(stage)]
+        row = {"stage": str(stage), "lowest_margin": lowest if math.isfinite(lowest) else None}
+        row |= {} if found.kind == "realised" else {"cells": counts}
+        stages.append(row | {"decides": None if cell is None else plain(cell._asdict())})
     share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
     return {
         "verdict": found.verdict,

@@ -1,6 +1,8 @@
 """``rcb calibrate``: the sampled plan for a belief, stage by stage, and what it takes."""
 
 import math
+import os
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +16,7 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
@@ -69,7 +71,7 @@ InflationOption = Annotated[
 def command(
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
@@ -127,23 +129,26 @@ def read_plan(path: Path, context: typer.Context) -> "Plan":
         source = context.get_parameter_source(name) if name in context.params else None
         if source is not None and source.name == "COMMANDLINE":
             raise RcbError(f"{option} is settled by the plan of {path}. Leave out --plan, or the option.")
-    return Plan.load(path.expanduser())
+    return Plan.load(os.path.expanduser(path))
 
 
 def plan_figures(plan: "Plan") -> dict[str, Any]:
     """A plan as JSON has it, without the arrays behind its rates; what is endless or unknown is null."""
-    figures = {item.name: _plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
+    figures = {item.name: plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
     stages = [
-        {item.name: _plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
+        {item.name: plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
         for stage in plan.stages
     ]
     guards = [{"kept": rule.kept, "closed": rule.closed} for rule in plan.guards]
     return figures | {"stages": stages, "guards": guards}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON has it: null for what is endless or unknown."""
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -173,7 +178,7 @@ def check_rewards(market: "Market", *, personalised: bool) -> None:
 
 
 def _share(plan: "Plan", horizon: int | None) -> float | None:
-    return None if horizon is None else _plain(plan.expected_cold_start / horizon)
+    return None if horizon is None else plain(plan.expected_cold_start / horizon)
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------
@@ -187,7 +192,7 @@ def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
     console.print(Text(_legend(plan)), style="dim")
     typer.echo("")
     for name, text in _main_figures(plan, horizon=horizon):
-        console.print(f"{name:<22}", Text(text), sep="")
+        console.print(f"{name:<23}", Text(text), sep="")
     typer.echo("")
     console.print(_arm_table(plan))
     if plan.notes:
@@ -226,20 +231,20 @@ def _stage_table(plan: "Plan") -> Table:
         table.add_row(
             f"and {len(rest)} more stages",
             f"{percent(rest[0].share)} at most",
-            _range([f"{stage.rate:.3f}" for stage in rest]),
-            _range([percent(stage.share_explored) for stage in rest]),
-            _range([percent(stage.share_free) for stage in rest]),
+            _range([stage.rate for stage in rest], "{:.3f}".format),
+            _range([stage.share_explored for stage in rest], _whole),
+            _range([stage.share_free for stage in rest], _whole),
         )
     return table
 
 
-def _range(texts: list[str]) -> str:
-    low, high = min(texts, key=_leading), max(texts, key=_leading)
+def _whole(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _range(values: list[float], words: Callable[[float], str]) -> str:
+    low, high = words(min(values)), words(max(values))
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
-
-
-def _leading(text: str) -> float:
-    return float(text.removesuffix(" %"))
 
 
 def _legend(plan: "Plan") -> str:
@@ -262,11 +267,11 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     ends = math.isfinite(plan.expected_cold_start)
     share = _share(plan, horizon)
-    of_horizon = "" if share is None else f", {percent(share)} of the horizon of {horizon:,}"
+    of_horizon = "" if share is None else f", {times(share)} of the horizon of {horizon:,}"
     if share is not None and share > 1:
         of_horizon += ": it ends before the cold start does"
     regret = figure(plan.expected_regret, plan.expected_regret_mcse)
-    a_round = f", {plan.expected_regret / plan.expected_cold_start:.3g} a round" if ends else ""
+    a_round = f", {brief(plan.expected_regret / plan.expected_cold_start)} a round" if ends else ""
     guard = []
     if plan.guards:
         first, last = plan.guards[0], plan.guards[-1]
@@ -276,7 +281,7 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         *_choice_figures(plan),
         ("exploration rate", rate),
         ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
-        ("regret until then", f"{regret}{a_round}"),
+        ("regret of cold start", f"{regret}{a_round}"),
         ("users", f"{percent(plan.share_explored)} explored; {percent(plan.share_free)} need no subsidy"),
         ("least favoured arm", f"tau = {tau}, rho = {rho}"),
         *guard,
@@ -293,7 +298,7 @@ def _choice_figures(plan: "Plan") -> list[tuple[str, str]]:
         (one.verdict for one in plan.choices if one.n_per_arm == plan.n_per_arm and one.verdict), "none made"
     )
     return [
-        ("expected regret by N", "; ".join(found) or "no N is feasible"),
+        ("regret of a run, by N", "; ".join(found) or "no N is feasible"),
         ("without a guard", unguarded),
         ("audit in fresh worlds", verdict or "none made"),
     ]

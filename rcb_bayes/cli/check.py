@@ -11,6 +11,7 @@ from rich.table import Table
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.wording import figure, percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,7 +25,7 @@ _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 def command(
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm.")] = 50,
     tau: Annotated[float, typer.Option("--tau", help="The gap that Assumptions 1 and 2 ask for.")] = 0.01,
@@ -70,15 +71,15 @@ def print_checks(checks: "list[Check]") -> None:
     """Every check with its verdict and figure, and below it what that means and what to do."""
     console = Console(highlight=False)
     for check in checks:
-        figure = f"{check.estimate:.3g}" + (f" ± {check.mcse:.1g}" if check.mcse > 0 else "")
+        value = figure(check.estimate, check.mcse)
         needed = f", needed {check.threshold:g}" if check.threshold > 0 else ""
-        console.print(f"[bold]{check.name}[/]: [{_STYLES[check.verdict]}]{check.verdict}[/]  {figure}{needed}")
+        console.print(f"[bold]{check.name}[/]: [{_STYLES[check.verdict]}]{check.verdict}[/]  {value}{needed}")
         console.print(Padding(escape(f"{check.meaning} {check.remedy}".strip()), (0, 0, 0, 3)))
 
 
 def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int) -> None:
     typer.echo(f"\nGaps over {first} with {n_per_arm} samples (± one Monte Carlo error), the arm that is most")
-    typer.echo(f"often saturated first, in {100 * share:.0f} % of simulated cold starts:")
+    typer.echo(f"often saturated first, in {percent(share)} of simulated cold starts:")
     table = Table(box=None, pad_edge=False)
     for title in ("arm", "rho+ = Pr(G > 0)", "A = E[max(G, 0)]", "best tau", "rho(best tau)"):
         table.add_column(escape(title), justify="left" if title == "arm" else "right")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rcb_bayes.noise import Noise
 
 _POPULATIONS = ("sphere", "ball", "gaussian")
-_SIGMA = 0.05
+_USERS, _SIGMA = "sphere", 0.05  # of gallery names
 
 PriorArgument = Annotated[
     str, typer.Argument(metavar="PRIOR", help="A belief: a gallery name (`rcb models`) or a file with build_model().")
@@ -25,32 +25,51 @@ SetOption = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the belief, such as n_arms=5; may be repeated."),
 ]
 CovariatesOption = Annotated[
-    str, typer.Option("--covariates", help="The users: sphere, ball, gaussian, or a CSV file with one row per user.")
+    str | None,
+    typer.Option(
+        "--covariates",
+        help="The users: sphere, ball, gaussian, or a CSV file with one row per user; needed for a belief of your own."
+        r"  \[default: sphere, for a gallery name]",
+    ),
 ]
 NoiseOption = Annotated[
     str | None,
-    typer.Option("--noise", help=r"The rewards: a standard deviation, or 'logit' for 0/1 rewards.  \[default: 0.05]"),
+    typer.Option(
+        "--noise",
+        help="The rewards: a standard deviation, or 'logit' for 0/1 rewards; needed for a belief of your own without a "
+        r"sigma.  \[default: 0.05, for a gallery name]",
+    ),
 ]
 
 
-def build_market(name: str, settings: list[str] | None, *, covariates: str, noise: str | None) -> "Market":
+def build_market(name: str, settings: list[str] | None, *, covariates: str | None, noise: str | None) -> "Market":
     """The market that the options describe.
 
     A CSV's columns become the features of a belief that names none of its own; otherwise they are found by name.
+
+    Raises
+    ------
+    RcbError
+        A belief of one's own without users or rewards: who they are is no matter of defaults.
     """
     from rcb_bayes.covariates import Empirical
     from rcb_bayes.market import Market
     from rcb_bayes.noise import GaussianNoise
-    from rcb_bayes.prior.files import find_model, load_prior, parameters_of
+    from rcb_bayes.prior.files import find_model, gallery, load_prior, parameters_of
 
     # Words first: what is misspelt is told before PyMC is loaded for the belief.
     params = parse_settings(settings or [])
     rewards = None if noise is None else _as_noise(noise)
+    path = find_model(name)
+    is_own = not any(entry.path.samefile(path) for entry in gallery().values())
+    if is_own and covariates is None:
+        raise RcbError(_lacking(path.name, users=True, rewards=noise is None))
+    covariates = covariates or _USERS
     users: Covariates | None = None
     is_table = covariates.lower().endswith(".csv")
     if is_table:
         users = Empirical.from_csv(covariates)
-        taken = parameters_of(find_model(name)).get("features")
+        taken = parameters_of(path).get("features")
         if taken is not None and taken.default is None and not {"features", "n_features", "history"} & set(params):
             params["features"] = list(users.features)
             typer.echo(f"features: {', '.join(users.features)} (the columns of {Path(covariates).name})", err=True)
@@ -65,9 +84,18 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str, nois
             typer.echo(f"columns left out, no features of the belief: {', '.join(left_out)}", err=True)
         users = Empirical.from_csv(covariates, columns=prior.features)
     if rewards is None and not prior.has_sigma:
+        if is_own:
+            raise RcbError(_lacking(path.name, users=False, rewards=True))
         rewards = GaussianNoise(_SIGMA)
     settled: Any = rewards  # None leaves it to the belief's own sigma
     return Market(prior=prior, covariates=users, noise=settled)
+
+
+def _lacking(name: str, *, users: bool, rewards: bool) -> str:
+    """What a belief of one's own needs beside it."""
+    who = "who the users are: --covariates users.csv, or sphere, ball or gaussian" if users else ""
+    what = "what rewards are like: --noise 0.3 (their standard deviation), or --noise logit for 0/1" if rewards else ""
+    return f"{name} is a belief of your own. Say {'; and '.join(part for part in (who, what) if part)}."
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rcb_bayes.cli.stopping import keep
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def check_target(target: Path | None) -> Path | None:
     if target is None or is_stdout(target):
         return target
     target = Path(os.path.expanduser(target))  # the shell leaves the tilde of --json=~/result.json alone
+    _check_name(target)
     if target.is_dir():
         raise RcbError(f"Cannot write {target}: it is a folder. Give the name of a file in it.")
     _check_place(target, target.parents)
@@ -50,8 +53,20 @@ def check_folder(folder: Path | None) -> Path | None:
     if folder is None:
         return None
     folder = Path(os.path.expanduser(folder))
+    _check_name(folder)
     _check_place(folder, (folder, *folder.parents))
     return folder
+
+
+def _check_name(target: Path) -> None:
+    """Refuse a name that the system cannot have, such as one that is too long."""
+    try:
+        os.lstat(target)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RcbError(f"Cannot write {str(target)[:100]}: {reason}. Choose another place.") from None
 
 
 def _check_place(target: Path, candidates: Iterable[Path]) -> None:
@@ -98,11 +113,33 @@ def write_file(text: str, target: Path) -> None:
     RcbError
         When the system does not allow it.
     """
+    with replaced(target) as path:
+        path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replaced(target: Path) -> Iterator[Path]:
+    """Where to write what is to become the target, once it is whole: a write that is stopped leaves the old file.
+
+    Raises
+    ------
+    RcbError
+        When the system does not allow it.
+    """
+    plain = not target.exists() or target.is_file()  # a pipe or a device is written to as it is
+    unfinished = target.with_name(f".rcb-{os.getpid()}{target.suffix[:20]}") if plain else target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        yield unfinished
+        if plain:
+            os.replace(unfinished, target)
+        keep(target)
     except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+        raise RcbError(f"Cannot write {target}: {error.strerror or error}. Choose another place.") from None
+    finally:
+        if plain:
+            with suppress(OSError):
+                unfinished.unlink()
 
 
 def write_figure(axes: "Axes", target: Path) -> None:
@@ -116,9 +153,7 @@ def write_figure(axes: "Axes", target: Path) -> None:
     from rcb_bayes.plots.style import forget_figure
 
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        axes.figure.savefig(target, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
-    except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+        with replaced(target) as path:
+            axes.figure.savefig(path, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
     finally:
         forget_figure(axes.figure)

@@ -1,5 +1,6 @@
 """``rcb report``: one page for a belief, its plan, runs and audit."""
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_json
+from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_file, write_json
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def command(
     context: typer.Context,
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
@@ -94,7 +95,7 @@ def command(
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
-    found.save(out)
+    write_file(found.to_html(), out)
     if json_file is not None:
         write_json(figures(found) | {"page": str(out)}, json_file)
     if not is_stdout(json_file):
@@ -143,7 +144,7 @@ def _read_runs(path: Path) -> "xr.Dataset":
     import xarray as xr
 
     try:
-        return xr.load_dataset(path.expanduser(), engine="h5netcdf")
+        return xr.load_dataset(os.path.expanduser(path), engine="h5netcdf")
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise RcbError(f"Cannot read runs from {path}: {reason}. Write them with `rcb simulate --out DIR`.") from None

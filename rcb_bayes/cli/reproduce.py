@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_json
+from rcb_bayes.cli.stopping import keep_parts
 from rcb_bayes.cli.warfarin import reproduce_warfarin
 from rcb_bayes.errors import RcbError
 
@@ -52,6 +53,8 @@ def command(
         raise RcbError("--data is for warfarin: the paper's settings make their own data.")
     from rcb_bayes.experiments import Request, reproduce
 
+    if out is not None:
+        keep_parts(f"Finished cells are kept in {out}: go on with --resume.")
     request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, seed=seed)
     outcomes = reproduce(setting, request)
     if json_file is not None:

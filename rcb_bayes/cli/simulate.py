@@ -25,8 +25,9 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.wording import brief, percent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,7 @@ def command(
     context: typer.Context,
     prior: PriorArgument,
     settings: SetOption = None,
-    covariates: CovariatesOption = "sphere",
+    covariates: CovariatesOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
@@ -82,6 +83,8 @@ def command(
 
     With --out the runs (runs.nc, at most 1,000 points a world) and their regret (regret.png) are written.
     """
+    from rcb_bayes.sizes import check_run_size
+
     options = _as_options(
         clock=clock,
         feed=feed,
@@ -93,6 +96,8 @@ def command(
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
+    every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
+    check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:
         check_rewards(market, personalised=personal)
         from rcb_bayes.calibration import calibrate
@@ -245,7 +250,9 @@ def _print_plan(console: Console, plan: "Plan") -> None:
 def _guard_words(plan: "Plan") -> str:
     if not plan.guards:
         return ", no guard"
-    return f", guard keeps {100 * plan.guards[0].kept:.0f} to {100 * plan.guards[-1].kept:.0f} % of exploration"
+    return (
+        f", guard keeps {percent(plan.guards[0].kept)} of exploration at first, {percent(plan.guards[-1].kept)} later"
+    )
 
 
 def _print_runs(
@@ -288,7 +295,7 @@ def _regret_table(rows: list[dict[str, Any]]) -> Table:
         table.add_column(title, justify="right")
     for row in rows:
         bound = "-" if row["bound"] is None else f"{row['bound']:,.0f}"
-        cells = (f"{row['round']:,}", _figure(row, "regret"), f"{row['regret'] / row['round']:.3g}")
+        cells = (f"{row['round']:,}", _figure(row, "regret"), brief(row["regret"] / row["round"]))
         table.add_row(*cells, *([bound] if has_bound else []))
     return table
 
@@ -298,8 +305,7 @@ def _stage_table(rows: list[dict[str, Any]]) -> Table:
     for title in ("stage", "share of rounds", "realised gain"):
         table.add_column(title, justify="left" if title == "stage" else "right")
     for row in rows:
-        percent = {name: None if row[name] is None else 100 * row[name] for name in ("share", "share_mcse")}
-        table.add_row(row["stage"], f"{_figure(percent, 'share')} %", _figure(row, "gain"))
+        table.add_row(row["stage"], percent(row["share"], row["share_mcse"]), _figure(row, "gain"))
     return table
 
 
@@ -310,11 +316,8 @@ def _save(runs: "xr.Dataset", out: Path, *, quiet: bool) -> None:
     from rcb_bayes.plots import plot_regret
 
     target = out / "runs.nc"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        _thinned(runs).to_netcdf(target, engine="h5netcdf")
-    except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    with replaced(target) as path:
+        _thinned(runs).to_netcdf(path, engine="h5netcdf")
     write_figure(plot_regret(runs), out / "regret.png")
     if not quiet:
         typer.echo(f"Runs: {target}")

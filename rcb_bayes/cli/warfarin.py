@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rcb_bayes.cli.options import is_stdout, write_figure, write_file, write_json
+from rcb_bayes.cli.options import is_stdout, replaced, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def reproduce_warfarin(
     """
     from rcb_bayes.warfarin import load_warfarin, run_warfarin, synthetic_cohort
 
-    cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(data.expanduser())
+    cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(os.path.expanduser(data))
     n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
     asked = {"seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
     found = _kept(out, asked, resume=resume)
@@ -78,7 +78,8 @@ def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> N
     write_figure(plot_warfarin_regret(found), out / "regret.png")
     write_figure(plot_warfarin_gain(found), out / "gain.png")
     write_file(found.summary() + "\n", out / "summary.txt")
-    found.save(out / "warfarin.nc")
+    with replaced(out / "warfarin.nc") as path:
+        found.save(path)
     write_file(json.dumps(asked, indent=1), out / "request.json")
 
 

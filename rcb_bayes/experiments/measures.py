@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.auditing import Audit, audit
+from rcb_bayes.deciding import FIGURES, deciding_cell
 from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR
 from rcb_bayes.errors import RcbError
 from rcb_bayes.experiments.settings import Effort
@@ -168,12 +169,10 @@ def worst_margins(found: Audit) -> dict[str, Any]:
     """Verdict and deciding margin under each notion, and the share of users who would follow."""
     out: dict[str, Any] = {}
     for notion, margins in found.by_notion.items():
-        decides = margins["verdict"] == margins["verdict"].max()
-        lowest = margins["estimate"].where(decides).values
-        place = np.unravel_index(np.nanargmin(lowest), lowest.shape)
+        cell = deciding_cell(margins)
         out[f"verdict_{notion}"] = found.verdicts[notion]
-        for name, source in zip(_FIGURES, ("estimate", "mcse", "lower", "upper"), strict=True):
-            out[f"{name}_{notion}"] = float(margins[source].values[place])
+        for name, source in zip(_FIGURES, FIGURES, strict=True):
+            out[f"{name}_{notion}"] = np.nan if cell is None else getattr(cell, source)
     share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
     out["compliance"] = share["share"].item()
     out["compliance_mcse"] = share["share_mcse"].item() if "share_mcse" in share else np.nan

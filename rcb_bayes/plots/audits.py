@@ -1,57 +1,17 @@
 """Audits: the lowest margin of each stage, of each pair of arms, and the share of users who would follow."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.deciding import pair_cells, stage_cells
 from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, draw_band, own_axes
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-VERDICTS = ("pass", "inconclusive", "fail")
 _ZERO = 1e-12  # what rounding leaves of a margin that is zero
-
-
-class WorstCell(NamedTuple):
-    """The lowest margin among the cells with the worst verdict."""
-
-    verdict: str
-    user: int
-    arm: str
-    rival: str
-    estimate: float
-    mcse: float
-    lower: float
-    upper: float
-
-
-def worst_cell(margins: "xr.Dataset", *, epsilon: float) -> WorstCell | None:
-    """Of some margins, such as those of a stage, the lowest among the cells with the worst verdict; None of none."""
-    codes, estimate = _codes(margins, epsilon=epsilon), margins["estimate"]
-    known = estimate.notnull() & (codes >= 0)
-    if not known.any():
-        return None
-    worst = int(codes.where(known, -1).max())
-    lowest = estimate.where(known & (codes == worst))
-    place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
-    cell = margins.isel(dict(zip(lowest.dims, (int(k) for k in place), strict=True)))
-    return WorstCell(
-        verdict=VERDICTS[worst],
-        user=int(cell["user"].item()),
-        arm=str(cell["arm"].item()),
-        rival=str(cell["rival"].item()),
-        **{name: float(cell[name].item()) for name in ("estimate", "mcse", "lower", "upper")},
-    )
-
-
-def _codes(margins: "xr.Dataset", *, epsilon: float) -> "xr.DataArray":
-    """The verdict of each cell as a position in ``VERDICTS``: the audit's own, or by its bounds alone."""
-    if "verdict" in margins:
-        return margins["verdict"].transpose(*margins["estimate"].dims)
-    codes = (margins["lower"] < -epsilon).astype(int) + (margins["upper"] < -epsilon).astype(int)
-    return codes.where(margins["estimate"].notnull(), -1)
 
 
 def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" = None) -> "Axes":
@@ -70,8 +30,7 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
     'Lowest margin of each stage, with simultaneous bounds'
     """
     axes = own_axes(axes)
-    for k, stage in enumerate(margins["stage"].values):
-        cell = worst_cell(margins.sel(stage=stage), epsilon=epsilon)
+    for k, cell in enumerate(stage_cells(margins, epsilon=epsilon).values()):
         if cell is None:
             continue
         bounds = [[max(cell.estimate - cell.lower, 0.0)], [max(cell.upper - cell.estimate, 0.0)]]
@@ -111,7 +70,7 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
 
     arms = [str(arm) for arm in margins["arm"].values]
     axes = own_axes(axes, size=(1.6 + 0.9 * max(len(arms), 3), 1.2 + 0.75 * max(len(arms), 3)))
-    cells = margin_matrix(margins, epsilon=epsilon)
+    cells = pair_cells(margins, epsilon=epsilon)
     values = np.array([[np.nan if cell is None else cell.estimate for cell in row] for row in cells])
     known = values[np.isfinite(values)]
     reach = max(float(np.max(np.abs(known + epsilon), initial=0.0)), epsilon, 1e-6)
@@ -132,12 +91,6 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     axes.set_title("Lowest margin, arm by rival")
     axes.figure.colorbar(image, ax=axes, label=f"margin (in units of the reward; white at {-epsilon:g})")
     return axes
-
-
-def margin_matrix(margins: "xr.Dataset", *, epsilon: float) -> list[list[WorstCell | None]]:
-    """For each recommended arm and each rival the worst cell over stages and users; None where there is none."""
-    arms = margins["arm"].values
-    return [[worst_cell(margins.sel(arm=[arm], rival=[rival]), epsilon=epsilon) for rival in arms] for arm in arms]
 
 
 def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, axes: "Axes | None" = None) -> "Axes":

@@ -9,6 +9,7 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.plots.style import NOBODY, PALETTE, own_axes
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.wording import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +87,7 @@ def _draw_map(axes: "Axes", places: FloatArray, rates: FloatArray) -> None:
     scale = {"norm": Normalize(0.0, 1.0), "cmap": "viridis"}
     explored = rates > 0
     if not explored.all():
-        label = f"never explored ({100 * (~explored).mean():.3g} %)"
+        label = f"never explored ({percent(float((~explored).mean()))})"
         axes.scatter(*places[~explored].T, s=14, marker="x", color=NOBODY, linewidths=0.8, label=label)
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.12), frameon=False, borderaxespad=0.0)
     axes.scatter(*places[explored].T, s=14, c=rates[explored], linewidths=0, **scale)
@@ -132,7 +133,7 @@ def _direction_label(direction: FloatArray, name: str, share: float, features: t
     feature = int(np.abs(direction).argmax())
     if abs(direction[feature]) >= _ONE_FEATURE:
         name = features[feature]
-    return name if np.isnan(share) or len(features) == 1 else f"{name} ({100 * share:.3g} % of the variance)"
+    return name if np.isnan(share) or len(features) == 1 else f"{name} ({percent(share)} of the variance)"
 
 
 def _rates_title(plan: "Plan", rates: FloatArray, saturated: Sequence[str] | None) -> str:

@@ -5,6 +5,7 @@ set of a belief. Bernoulli rewards enter as rows, padded to a multiple of 64, on
 length.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.errors import BeliefError, RcbError
+from rcb_bayes.interrupts import is_interrupt
 from rcb_bayes.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
@@ -170,7 +172,7 @@ class NutsEngine:
         inputs = self._as_inputs(data)
         fed = self._compiled.with_data(**inputs)
         state = np.random.SeedSequence([self._seed, seed, factor]).generate_state(1)[0]
-        return nutpie.sample(
+        sampler = nutpie.sample(
             fed,
             draws=self._settings.draws * factor,
             tune=self._settings.tune * min(factor, 2),
@@ -181,7 +183,9 @@ class NutsEngine:
             progress_bar=False,
             save_warmup=False,
             return_raw_trace=raw,
+            blocking=False,
         )
+        return _finished(sampler)
 
     def _as_inputs(self, data: Statistics | Rows) -> dict[str, np.ndarray]:
         if self.noise.is_gaussian:
@@ -222,6 +226,24 @@ class NutsEngine:
                 term = _bernoulli_log_likelihood(beta, n_features=self.prior.n_features)
             pm.Potential(f"{_PREFIX}likelihood", term)
         return model
+
+
+def _finished(sampler: Any) -> Any:
+    """The trace of a run, whole; left to wait by itself, nutpie takes Ctrl-C for an early end, and half a trace comes.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C, also where the sampler ends in an error of its own for it.
+    """
+    try:
+        return sampler.wait()
+    except BaseException as error:
+        with suppress(Exception):
+            sampler.cancel()
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _linear_log_likelihood(beta: Any, *, shape: tuple[int, int]) -> Any:
@@ -271,9 +293,9 @@ def _padded(data: Rows) -> dict[str, np.ndarray]:
 def diagnose(draws: FloatArray, divergences: int) -> dict[str, float]:
     """What is known about one run (chain, draw, K, d).
 
-    ``rhat`` and ``ess_bulk`` are the worst coefficient's, ranked. Ranks do not see how far out a tail reaches, and means
-    do: ``mean_error`` is about the largest Monte Carlo error of the P means, and ``gap`` the largest distance of a
-    chain's mean from another's, both in posterior standard deviations.
+    ``rhat`` and ``ess_bulk`` are the worst coefficient's, ranked. Ranks do not see how far out a tail reaches, and
+    means do: ``mean_error`` is about the largest Monte Carlo error of the P means, and ``gap`` the largest distance of
+    a chain's mean from another's, both in posterior standard deviations.
     """
     columns = np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)  # (K d, chain, draw)
     varying: FloatArray = columns[np.ptp(columns, axis=(1, 2)) > 0]  # a known coefficient does not move

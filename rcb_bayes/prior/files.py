@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from rcb_bayes.errors import ModelFileError
+from rcb_bayes.interrupts import is_interrupt
 from rcb_bayes.prior.belief import Prior
 from rcb_bayes.schema import suggestion
 
@@ -74,9 +75,9 @@ def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
     _check_params(build, params, path=path)
     try:
         model = build(**params)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # also SystemExit and the like: none may pass for our own
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         raise ModelFileError(f"build_model of {path.name} failed{_fault(error, path)}") from error
     import pymc as pm
 
@@ -180,9 +181,11 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[module.__name__] = module
     try:
         exec(compile(_parse(path), str(path), "exec", dont_inherit=True), module.__dict__)
-    except (ModelFileError, KeyboardInterrupt):
+    except ModelFileError:
         raise
     except BaseException as error:  # also SystemExit and the like: none may pass for our own
+        if is_interrupt(error):
+            raise KeyboardInterrupt from error
         raise ModelFileError(f"{path.name} failed{_fault(error, path)}") from error
     finally:
         sys.modules.pop(module.__name__, None)

@@ -3,10 +3,11 @@
 import re
 from typing import TYPE_CHECKING, Any
 
+from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import badge, facts, parameters, prose
-from rcb_bayes.reporting.words import NOTIONS
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.reporting.words import NOTIONS, knowing
+from rcb_bayes.wording import figure, percent, times
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report
@@ -46,7 +47,7 @@ def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
     rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
     often = f"once in {figure(plan.inverse_rate, plan.inverse_rate_mcse)} rounds" if plan.exploration_rate > 0 else ""
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
-    share = percent(plan.expected_cold_start / report.horizon)
+    share = times(plan.expected_cold_start / report.horizon)
     rows: list[tuple[str, Any, Any]] = [
         ("With whom?", whom, f"{percent(plan.share_free)} need no subsidy" if plan.kind == "sampled" else ""),
         ("How often?", f"q = {rate}", often),
@@ -54,11 +55,10 @@ def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
         ("For how long?", length, f"rounds, {share} of {report.horizon:,}" if plan.feasible else ""),
     ]
     if runs is not None:
-        total = runs["regret"].sum("t").values
-        error = total.std(ddof=1) / len(total) ** 0.5 if len(total) > 1 else float("nan")
-        rows.append(("At what cost?", figure(float(total.mean()), error), f"regret in {report.horizon:,} rounds"))
+        total = figure(*run_regret(runs))
+        rows.append(("At what cost?", total, f"regret of a whole run, {report.horizon:,} rounds"))
     if audit is not None:
         at = audit.compliance.sel(epsilon=audit.epsilon, method="nearest")
-        share, error = float(at["share"]), float(at["share_mcse"])
-        rows.append(("Would they follow?", percent(share), f"of users at random, ± {100 * error:.1g} %"))
+        share = percent(float(at["share"]), float(at["share_mcse"]))
+        rows.append(("Would they follow?", share, f"of users{' at random' if audit.n_random else ''}{knowing(audit)}"))
     return rows

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import chart, plain, prose, section
 from rcb_bayes.wording import figure
@@ -16,14 +17,14 @@ def cost(report: "Report", data: dict[str, Any]) -> Markup:
         return section("cost", "What it costs", prose("Not run: the plan is not feasible."))
     regret = data["regret"]
     end = "did not end" if regret["end"] is None else f"ended after {regret['end']:,.0f} rounds on average"
-    last = figure(regret["mean"][-1], regret["error"][-1])
+    last = figure(*run_regret(report.runs))
     many = "one world" if regret["n"] == 1 else f"{regret['n']:,} worlds"
     return section(
         "cost",
         "What it costs",
         prose(
-            f"The plan run in {many} of {report.horizon:,} rounds. The cold start {end}; the regret by the last round "
-            f"is {last}, against the best arm for each user."
+            f"The plan run in {many} of {report.horizon:,} rounds. The cold start {end}; the regret of a whole "
+            f"run is {last}, against the best arm for each user."
         ),
         _regret(regret, alt=f"Cumulative regret over {report.horizon:,} rounds reaches {last}; the cold start {end}."),
         tag("div", _gain(data["gain"]), _samples(data["arms"], data["samples"]), class_="pair"),

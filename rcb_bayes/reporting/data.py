@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.plots.audits import margin_matrix, worst_cell
+from rcb_bayes.deciding import FIGURES, pair_cells, stage_cells
 from rcb_bayes.plots.rates import principal_places
 from rcb_bayes.plots.runs import cold_start_end, windowed_gain
 from rcb_bayes.plots.style import mean_over_worlds
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.wording import figure, percent
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,6 +50,12 @@ def short(value: Any, digits: int = 4) -> Any:
     return float(f"{number:.{digits}g}") if math.isfinite(number) else None
 
 
+def run_regret(runs: "xr.Dataset") -> tuple[float, float]:
+    """The regret of a whole run, the mean over worlds, and its error; NaN for the error of one world."""
+    total = runs["regret"].sum("t").values
+    return float(total.mean()), float(total.std(ddof=1) / len(total) ** 0.5) if len(total) > 1 else math.nan
+
+
 def _frontier(gaps: "xr.Dataset", arms: tuple[str, ...]) -> dict[str, Any]:
     rows = []
     for arm in gaps["arm"].values:
@@ -79,7 +86,20 @@ def _sweep(report: "Report") -> dict[str, Any]:
         known = [getattr(plan, name) if plan.feasible or name == "exploration_rate" else math.inf for plan in plans]
         found[name] = short(known)
         found[f"{name}_mcse"] = short([getattr(plan, f"{name}_mcse") for plan in plans], 2)
+        found[f"{name}_words"] = [figure(getattr(plan, name), getattr(plan, f"{name}_mcse")) for plan in plans]
+    # In words as everywhere else on the page: rounding what is rounded already gives other digits.
+    found["explored_words"] = [percent(plan.share_explored) for plan in plans]
+    if report.audit is not None:
+        shares = report.audit.compliance["share"]
+        found["followers_words"] = [_followers(shares, plan.epsilon) for plan in plans]
     return found
+
+
+def _followers(shares: "xr.DataArray", epsilon: float) -> str:
+    """The share at the largest epsilon of the grid that is not above this one."""
+    grid = shares["epsilon"].values
+    k = int(np.searchsorted(grid, epsilon * (1 + 1e-12), side="right")) - 1
+    return percent(float(shares.values[max(k, 0)]))
 
 
 def _map(report: "Report") -> dict[str, Any]:
@@ -102,18 +122,17 @@ def _thousandths(rates: FloatArray) -> list[int]:
 
 def _margins(audit: "Audit") -> list[dict[str, Any]]:
     rows = []
-    for stage in audit.margins["stage"].values:
-        cell = worst_cell(audit.margins.sel(stage=stage), epsilon=audit.epsilon)
+    for stage, cell in stage_cells(audit.margins).items():
         if cell is not None:
-            numbers = {name: short(getattr(cell, name)) for name in ("estimate", "mcse", "lower", "upper")}
-            rows.append({"stage": str(stage), "verdict": cell.verdict, "arm": cell.arm, "rival": cell.rival} | numbers)
+            numbers = {name: short(getattr(cell, name)) for name in FIGURES}
+            rows.append({"stage": stage, "verdict": cell.verdict, "arm": cell.arm, "rival": cell.rival} | numbers)
     return rows
 
 
 def _matrix(audit: "Audit") -> list[list[dict[str, Any] | None]]:
     return [
         [None if cell is None else {"estimate": short(cell.estimate), "verdict": cell.verdict} for cell in row]
-        for row in margin_matrix(audit.margins, epsilon=audit.epsilon)
+        for row in pair_cells(audit.margins)
     ]
 
 

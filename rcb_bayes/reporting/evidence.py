@@ -8,6 +8,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.assumptions import Check
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import badge, chart, parameters, plain, prose, section
+from rcb_bayes.reporting.words import panel
 from rcb_bayes.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def diagnostics(report: "Report") -> Markup:
         ]
     rows.append(("guard in exploitation", _guard(report)))
     if audit is not None:
-        rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {audit.margins.sizes['user']:,} users"))
+        rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit)}"))
     if runs is not None:
         rows.append(("runs", f"{runs.sizes['world']:,} worlds of {report.horizon:,} rounds"))
     weak = report.market.covariates.weak_directions()

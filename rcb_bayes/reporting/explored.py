@@ -30,7 +30,7 @@ def who(report: "Report", data: dict[str, Any]) -> Markup:
     """Who can be explored, at the plan's epsilon and at others."""
     plan = report.plan
     rows = [_sweep_row(one) for one in report.sweep]
-    head = ["epsilon", "explored", "need no subsidy", "mean rate", "cold start (rounds)", "regret of it"]
+    head = ["epsilon", "explored", "need no subsidy", "mean rate", "cold start (rounds)", "regret of the cold start"]
     return section(
         "who",
         "Who can be explored",
@@ -68,12 +68,13 @@ def _who(plan: Plan) -> str:
             "One rate serves all users, so the most reluctant of them sets it: "
             f"{figure(plan.exploration_rate, plan.exploration_rate_mcse)}."
         )
-    subsidised = max(plan.share_explored - plan.share_free, 0.0)
+    # No differences of shares: rounded, they would not add up to what stands elsewhere on the page.
+    everybody = plan.share_explored > 1 - 1e-9
+    left = "Nobody is left out." if everybody else "The rest would lose too much by it, and are left alone."
     return (
-        f"At epsilon = {plan.epsilon:g}, {percent(plan.share_free)} of users lose at most that by the promoted arm and "
-        f"are explored freely; another {percent(subsidised)} are explored at rates of their own, hidden among organic "
-        f"recommendations; the other {percent(max(1.0 - plan.share_explored, 0.0))} would lose too much and are left "
-        "alone."
+        f"At epsilon = {plan.epsilon:g}, {percent(plan.share_explored)} of users are explored. Of all users "
+        f"{percent(plan.share_free)} lose at most that by the promoted arm and are explored freely; the others "
+        f"are explored at rates of their own, hidden among organic recommendations. {left}"
     )
 
 

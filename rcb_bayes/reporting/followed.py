@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rcb_bayes.auditing import Audit
 from rcb_bayes.reporting.markup import Markup, table, tag
 from rcb_bayes.reporting.pieces import SIGNS, chart, dot, plain, prose, section
+from rcb_bayes.reporting.words import averages, knowing, panel
 from rcb_bayes.wording import percent
 
 if TYPE_CHECKING:
@@ -19,15 +20,15 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
     audit = report.audit
     if audit is None:
         return section("follow", "Would users follow?", prose(f"Not audited. {report.not_audited}"))
-    matrix = _matrix(report, data["matrix"]) if len(report.plan.arms) <= _MOST_ARMS else None
+    matrix = _matrix(audit, report.plan.arms, data["matrix"]) if len(report.plan.arms) <= _MOST_ARMS else None
     return section(
         "follow",
         "Would users follow?",
         prose(
-            f"{audit.n_worlds:,} fresh worlds a stage, {audit.margins.sizes['user']} users ({audit.n_random} at "
-            "random, the rest the worst of many). A margin is what a user expects of the recommended arm beyond a "
-            "rival, given that it was recommended; down to minus epsilon she follows."
+            f"{audit.n_worlds:,} fresh worlds a stage, {panel(audit)}. A margin is what a user expects of the "
+            "recommended arm beyond a rival, given that it was recommended; down to minus epsilon she follows."
         ),
+        *(prose(f"{note[:1].upper()}{note[1:]}.") for note in audit.notes),
         _margins(audit, data["margins"]),
         tag("div", _compliance(audit, data["compliance"]), matrix, class_="pair"),
     )
@@ -61,14 +62,14 @@ def _compliance(audit: Audit, found: dict[str, list[float]]) -> Markup:
         "compliance",
         "Users who would follow this plan",
         alt=f"The share of users at random who would follow, over epsilon: {percent(at)} at {audit.epsilon:g}.",
-        note="At every stage, by the point estimates. Band: ± 2 standard errors.",
+        note=f"At every stage, by the point estimates{knowing(audit).rstrip(',')}. Band: ± 2 standard errors.",
         head=["epsilon", "share", "± one error"],
         rows=[[plain(epsilon), percent(share), percent(error)] for epsilon, share, error in points[::10]],
     )
 
 
-def _matrix(report: "Report", cells: list[list[Any]]) -> Markup:
-    arms = report.plan.arms
+def _matrix(audit: Audit, arms: tuple[str, ...], cells: list[list[Any]]) -> Markup:
+    over = "all stages" if averages(audit) else "all stages and users of the panel"
     rows = [
         [dot(i, arm), *("" if cell is None else _cell(cell) for cell in row)]
         for i, (arm, row) in enumerate(zip(arms, cells, strict=True))
@@ -79,7 +80,7 @@ def _matrix(report: "Report", cells: list[list[Any]]) -> Markup:
         table(["arm", *(f"vs {arm}" for arm in arms)], rows, class_="matrix"),
         tag(
             "p",
-            "Over all stages and users of the panel; of the cells with the worst verdict (? inconclusive, ✕ fail).",
+            f"Over {over}; of the cells with the worst verdict (? inconclusive, ✕ fail).",
             class_="note",
         ),
         class_="figure",

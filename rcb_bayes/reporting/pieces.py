@@ -3,6 +3,7 @@
 from typing import Any
 
 from rcb_bayes.reporting.markup import Markup, join, table, tag
+from rcb_bayes.wording import brief
 
 SIGNS = {"pass": "✓", "fail": "✕", "inconclusive": "?"}
 
@@ -61,4 +62,4 @@ def dot(k: int, arm: str) -> Markup:
 
 def plain(value: float | None) -> str:
     """A number to three digits."""
-    return "\u2013" if value is None else "0" if abs(value) < 1e-12 else f"{value:.3g}".replace("-", "\u2212")
+    return "\u2013" if value is None else brief(value).replace("-", "\u2212")

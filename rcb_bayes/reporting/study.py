@@ -1,5 +1,6 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,16 +23,19 @@ from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.saturation import saturated_sets
 from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.simulation import simulate
+from rcb_bayes.sizes import check_audit_size, check_run_size, check_stage_size
 from rcb_bayes.stages import Stages
 from rcb_bayes.theorem import theorem_plan
 
 if TYPE_CHECKING:
     import xarray as xr
 
+_MOST_MAPPED = 100_000
 _MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
 _AROUND = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the epsilon from which a plan could be
 _USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
+_MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
@@ -73,6 +77,8 @@ class ReportSizes:
             if name != "sweep_worlds" or self.sweep_worlds is not None:
                 as_count(getattr(self, name), name=name, least=least.get(name, 1))
         as_count(self.run_worlds, name="run_worlds", least=1)
+        if self.map_users > _MOST_MAPPED:
+            raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
         for value in self.epsilons or ():
             if not (np.isfinite(value) and value >= 0):
                 raise RcbError(f"epsilons must be finite numbers of at least 0, got {value!r}.")
@@ -91,7 +97,8 @@ class Report:
     sweep : plans at other values of epsilon, in their order; the plan itself among them
     users : (U, d), those on the map
     runs : of the plan; None where it is not feasible
-    audit : of the plan; None where it could not be audited, for the reason ``not_audited``
+    audit : of the plan (world by world with 0/1 rewards, which takes longer); None where it could not be audited, for
+        the reason ``not_audited``
     command : the words that make this page again, if it was made on a command line
 
     Examples
@@ -160,7 +167,7 @@ class Report:
         >>> Path("report.html").exists()
         True
         """
-        target = Path(path).expanduser()
+        target = Path(os.path.expanduser(path))
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(self.to_html(), encoding="utf-8")
@@ -214,6 +221,9 @@ def report(
     """
     sizes = sizes or ReportSizes()
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
+    check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
+    check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
+    check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes))
     if plan is not None:
         check_plan(market, plan)
     if runs is not None:
@@ -263,7 +273,7 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
 def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[tuple[Check, ...], "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
     say("checking the assumptions")
-    n = min(plan.n_per_arm, 1000)  # a theorem's N may be millions
+    n = min(plan.n_per_arm, _MOST_CHECKED)
     stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, seed=seed)
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
@@ -276,9 +286,7 @@ def _audited(
 ) -> tuple[Audit | None, str]:
     if not plan.feasible:
         return None, "The plan is not feasible."
-    if not market.noise.is_gaussian:
-        return None, "Plans are audited for Gaussian rewards only."
-    say("auditing the plan")
+    say(_about_the_audit(market, horizon=horizon, n_worlds=sizes.audit_worlds))
     try:
         found = audit(
             market,
@@ -294,15 +302,28 @@ def _audited(
     return found, ""
 
 
+def _about_the_audit(market: Market, *, horizon: int, n_worlds: int) -> str:
+    if market.noise.is_gaussian:
+        return "auditing the plan"
+    return (
+        f"auditing the plan: with 0/1 rewards {n_worlds:,} worlds of {horizon:,} rounds are run one by one, which "
+        "takes minutes (fewer audit worlds or a shorter horizon take less)"
+    )
+
+
+def _every(horizon: int, sizes: ReportSizes) -> int:
+    """Rounds that are summed up, so that what is kept stays bounded."""
+    return max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
+
+
 def _runs(
     market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
 ) -> "xr.Dataset | None":
     if not plan.feasible:
         return None
     say("running the plan")
-    every = max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
-    worlds = {"horizon": horizon, "n_worlds": sizes.run_worlds, "every": every, "seed": seed}
+    worlds = {"horizon": horizon, "n_worlds": sizes.run_worlds, "every": _every(horizon, sizes), "seed": seed}
     return simulate(market, plan, oracle=oracle, options=options, **worlds)
 
 

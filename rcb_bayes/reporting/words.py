@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from rcb_bayes.auditing import Audit
+from rcb_bayes.deciding import DecidingCell, deciding_cell
 from rcb_bayes.plan import Plan
-from rcb_bayes.plots.audits import WorstCell, worst_cell
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.wording import brief, figure, percent
 
 NOTIONS = {
     "user": "each user, knowing her own features and her recommendation, expects to lose at most epsilon by following",
@@ -38,15 +38,14 @@ def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
             headline="There is a plan; whether users follow it was not audited.",
             sentences=(not_audited, _takes(plan)),
         )
-    worst = _worst(audit)
+    worst = deciding_cell(audit.margins)
     if audit.verdict == "pass":
         whom = f"with {percent(plan.share_explored)} of users" if plan.personalised else "with all users, at one rate"
         return Answer(
             verdict="pass",
             headline=f"Yes, {whom}.",
             sentences=(
-                f"In {audit.n_worlds:,} fresh worlds of their own belief none of the {audit.margins.sizes['user']} "
-                f"users of the panel would lose more than {at} by following, at any stage.",
+                f"In {audit.n_worlds:,} fresh worlds of their own belief {_loses(audit, at)}, at any stage.",
                 _takes(plan),
             ),
         )
@@ -56,7 +55,7 @@ def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
             headline="Not as planned: some users would not follow.",
             sentences=(
                 _loss(worst),
-                f"{_followers(audit)} of users at random would follow at every stage, by the point estimates. "
+                f"{_followers(audit)} would follow at every stage, by the point estimates. "
                 "A guard, a larger epsilon or a plan for more worlds of audit can mend it.",
             ),
         )
@@ -65,7 +64,7 @@ def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
         headline="Perhaps: the simulations cannot tell.",
         sentences=(
             _loss(worst),
-            f"{_followers(audit)} of users at random would follow at every stage, by the point estimates. "
+            f"{_followers(audit)} would follow at every stage, by the point estimates. "
             "More worlds would tell: the bounds are too wide, or too few worlds have the arm as the best one.",
         ),
     )
@@ -78,26 +77,41 @@ def _takes(plan: Plan) -> str:
     return f"It takes {plan.n_per_arm:,} samples of each of {len(plan.arms)} arms and {how_long}."
 
 
-def _worst(audit: Audit) -> tuple[str, WorstCell] | None:
-    """The stage with the worst cell, and that cell."""
-    order = ("pass", "inconclusive", "fail")
-    cells = [
-        (str(stage), cell)
-        for stage in audit.margins["stage"].values
-        if (cell := worst_cell(audit.margins.sel(stage=stage), epsilon=audit.epsilon)) is not None
-    ]
-    return max(cells, key=lambda item: (order.index(item[1].verdict), -item[1].estimate), default=None)
+def averages(audit: Audit) -> bool:
+    """Whether margins are averages over users, as under ``definition``."""
+    return "user" not in audit.margins.dims
 
 
-def _loss(worst: tuple[str, WorstCell] | None) -> str:
+def panel(audit: Audit) -> str:
+    """The users that the audit looks at."""
+    if averages(audit):
+        return f"an average over {len(audit.users):,} users{' at random' if audit.n_random else ''}"
+    n, n_random = audit.margins.sizes["user"], audit.n_random
+    rest = f" ({n_random:,} at random, the rest the worst of many)" if 0 < n_random < n else ""
+    return f"{n:,} users{rest}"
+
+
+def _loses(audit: Audit, at: str) -> str:
+    if averages(audit):
+        return f"users who know their recommendation, but not their features, lose at most {at} by following"
+    return f"none of the {audit.margins.sizes['user']:,} users of the panel would lose more than {at} by following"
+
+
+def _loss(worst: DecidingCell | None) -> str:
     if worst is None:
         return "No stage could be judged."
-    stage, cell = worst
+    whom = "a user" if worst.user is not None else "users, on average,"
     return (
-        f"Worst at the stage '{stage}': {cell.arm} in the place of {cell.rival} leaves a user at {cell.estimate:.3g} "
-        f"(bounds {cell.lower:.3g} to {cell.upper:.3g})."
+        f"Worst at the stage '{worst.stage}': {worst.arm} in the place of {worst.rival} leaves {whom} at "
+        f"{brief(worst.estimate)} (bounds {brief(worst.lower)} to {brief(worst.upper)})."
     )
 
 
 def _followers(audit: Audit) -> str:
-    return percent(float(audit.compliance["share"].sel(epsilon=audit.epsilon, method="nearest")))
+    share = percent(float(audit.compliance["share"].sel(epsilon=audit.epsilon, method="nearest")))
+    return f"{share} of users{' at random' if audit.n_random else ''}{knowing(audit)}"
+
+
+def knowing(audit: Audit) -> str:
+    """What is said of compliance under ``definition``: it is of users who do know their features."""
+    return ", if each knew her own features," if averages(audit) else ""

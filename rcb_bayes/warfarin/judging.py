@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.auditing import Audit, audit
+from rcb_bayes.deciding import deciding_cell
 from rcb_bayes.exploit import Exploiting
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
@@ -47,14 +48,13 @@ def audit_rows(
 
 
 def _row(found: Audit, subject: str) -> dict[str, Any]:
-    estimate = found.margins["estimate"].values
-    worst = np.nanargmin(estimate)
+    cell = deciding_cell(found.margins)
     return {
         "subject": subject,
         "notion": found.notion,
         "epsilon": found.epsilon,
         "verdict": found.verdict,
-        "worst": float(estimate.flat[worst]),
-        "worst_mcse": float(found.margins["mcse"].values.flat[worst]),
+        "worst": np.nan if cell is None else cell.estimate,
+        "worst_mcse": np.nan if cell is None else cell.mcse,
         "n_worlds": found.n_worlds,
     }

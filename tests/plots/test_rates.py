@@ -64,12 +64,12 @@ def test_rates_are_drawn_over_the_features_that_vary_most(tmp_path: Path) -> Non
     np.testing.assert_array_equal(colours, rates[explored])
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "sex (89.9 % of the variance)",
-        "age (9.99 % of the variance)",
+        "age (10.0 % of the variance)",
     )
     np.testing.assert_allclose(np.asarray(axes.collections[0].get_offsets()), users[~explored][:, [2, 0]], atol=1e-8)
     legend = axes.get_legend()
     assert legend is not None
-    assert legend.get_texts()[0].get_text() == f"never explored ({100 * (~explored).mean():.3g} %)"
+    assert legend.get_texts()[0].get_text() == f"never explored ({100 * (~explored).mean():.1f} %)"
     assert colour_label(axes) == "exploration rate q(x)"
     assert axes.collections[-1].get_clim() == (0.0, 1.0)
     save(axes, tmp_path)
@@ -79,8 +79,8 @@ def test_a_mixed_direction_has_no_feature_s_name() -> None:
     turn = np.array([[0.8, 0.6], [-0.6, 0.8]])
     axes = plot_rates(plan_of(2), users_of((3.0, 1.0)) @ turn)
     assert axes.get_title() == "Exploration rate of each user, averaged over stages"
-    assert axes.get_xlabel() == "principal direction 1 of the users (90 % of the variance)"
-    assert axes.get_ylabel() == "principal direction 2 of the users (10 % of the variance)"
+    assert axes.get_xlabel() == "principal direction 1 of the users (90.0 % of the variance)"
+    assert axes.get_ylabel() == "principal direction 2 of the users (10.0 % of the variance)"
 
 
 def test_directions_that_cannot_be_told_apart_are_turned_to_the_rate() -> None:
@@ -124,7 +124,7 @@ def test_one_feature_is_drawn_against_the_rate(tmp_path: Path) -> None:
 def test_users_that_vary_in_one_feature_are_drawn_against_it(tmp_path: Path) -> None:
     users = np.column_stack([np.full(50, 0.1), np.linspace(-1, 1, 50)])
     axes = plot_rates(plan_of(2), users)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("dose (100 % of the variance)", "exploration rate q(x)")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("dose (100.0 % of the variance)", "exploration rate q(x)")
     save(axes, tmp_path)
 
 

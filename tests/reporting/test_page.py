@@ -163,3 +163,32 @@ def test_the_command_is_shown_as_text(tmp_path: Path) -> None:
     walk = Walk(target.read_text(encoding="utf-8"))
     assert "rcb report 'my <belief>.py' --seed 1" in walk.text
     assert walk.wrong == []
+
+
+def test_one_figure_has_the_same_digits_wherever_it_stands() -> None:
+    """A share of .56150 is 56.1 % or 56.2 %, by how often it was rounded on the way."""
+    from dataclasses import replace
+
+    found = small_report()
+    plan = replace(found.plan, share_explored=0.561504, share_free=0.3)
+    found = replace(found, plan=plan, sweep=tuple(plan if one.epsilon == plan.epsilon else one for one in found.sweep))
+    page = found.to_html()
+    assert "56.2 %" in page
+    assert "56.1 %" not in page
+    assert '"explored_words":' in page
+
+
+def test_nobody_left_out_is_nobody() -> None:
+    from dataclasses import replace
+
+    found = small_report()
+    page = replace(found, plan=replace(found.plan, share_explored=1 - 3.3e-16)).to_html()
+    assert "Nobody is left out." in page
+    assert "e-1" not in page.split("<script")[0]
+
+
+def test_the_two_regrets_have_names_of_their_own() -> None:
+    page = small_report().to_html()
+    assert "regret of a whole run, 200 rounds" in page
+    assert "regret of the cold start" in page
+    assert ">regret of it<" not in page

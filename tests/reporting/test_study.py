@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rcb_bayes.auditing import audit
 from rcb_bayes.calibration import calibrate
 from rcb_bayes.covariates import Empirical, Sphere
 from rcb_bayes.errors import RcbError
@@ -58,15 +59,21 @@ def test_a_plan_that_is_not_feasible_is_reported_as_such() -> None:
     assert found.plan.epsilon in grid
 
 
-def test_rewards_that_are_not_gaussian_are_planned_for_and_not_audited() -> None:
+def test_rewards_that_are_not_gaussian_are_planned_for_and_audited() -> None:
+    """World by world, and as ``audit`` itself has it."""
     rows = np.random.default_rng(1).normal(size=(12, 2))
     prior = Prior.gaussian([[0.5, 0.2], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=Empirical(rows), noise=BernoulliLogit())
-    found = report(market, n_per_arm=5, horizon=40, sizes=replace(SIZES, epsilons=(0.05,)))
-    assert found.audit is None
-    assert found.verdict in ("inconclusive", "fail")
+    sizes = replace(SIZES, epsilons=(0.05,), audit_worlds=60)
+    found = report(market, n_per_arm=5, horizon=30, sizes=sizes)
+    assert found.audit is not None
+    assert (found.verdict, found.audit.n_worlds) == (found.audit.verdict, 60)
+    alone = audit(market, found.plan, horizon=30, n_worlds=60, n_users=SIZES.audit_users, seed=found.seed + 1)
+    assert alone.margins.equals(found.audit.margins)
     assert len(found.users) == 12
-    assert "Not audited." in found.to_html()
+    page = found.to_html()
+    assert "Not audited." not in page
+    assert all(f"{note[1:]}." in page for note in found.audit.notes)
 
 
 def test_the_grid_is_around_epsilon_with_it_in_the_middle() -> None:

@@ -10,7 +10,7 @@ def test_a_plan_that_passes_is_a_yes() -> None:
     found = small_report()
     assert found.audit is not None
     answer = answer_of(found.plan, replace(found.audit, verdict="pass"), not_audited="")
-    share = f"{100 * found.plan.share_explored:.3g} %"
+    share = f"{100 * found.plan.share_explored:.1f} %"
     assert (answer.verdict, answer.headline) == ("pass", f"Yes, with {share} of users.")
     assert "200 fresh worlds" in answer.sentences[0]
     assert "10 samples of each of 3 arms" in answer.sentences[1]
@@ -42,3 +42,17 @@ def test_no_plan_is_a_no_and_no_audit_is_not_a_yes() -> None:
     unknown = answer_of(plan, None, not_audited="For a reason.")
     assert unknown.verdict == "inconclusive"
     assert unknown.sentences[0] == "For a reason."
+
+
+def test_averages_over_users_are_told_as_such() -> None:
+    found = small_report(notion="definition", personalised=False)
+    if found.audit is None:
+        raise AssertionError(found.not_audited)
+    answer = answer_of(found.plan, replace(found.audit, verdict="pass"), not_audited="")
+    assert "users who know their recommendation, but not their features, lose at most" in answer.sentences[0]
+    fails = answer_of(found.plan, replace(found.audit, verdict="fail"), not_audited="")
+    assert "leaves users, on average, at" in fails.sentences[0]
+    assert "if each knew her own features" in fails.sentences[1]
+    page = found.to_html()
+    assert "an average over 10 users at random" in page
+    assert "users of the panel" not in page

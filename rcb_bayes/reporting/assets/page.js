@@ -164,11 +164,11 @@ function readout() {
     html("b", "", item, value);
   };
   add("a plan made for epsilon", words(sweep.epsilon[k]));
-  if (sweep.personalised) add("users explored", percent(sweep.explored[k]));
-  add(sweep.personalised ? "mean rate" : "rate for all", withError(sweep.exploration_rate[k], sweep.exploration_rate_mcse[k]));
-  add("cold start", sweep.feasible[k] ? `${withError(sweep.expected_cold_start[k], sweep.expected_cold_start_mcse[k])} rounds` : "no plan is feasible");
-  if (sweep.feasible[k]) add("regret of it", withError(sweep.expected_regret[k], sweep.expected_regret_mcse[k]));
-  if (data.compliance) add("follow the present plan", percent(followers(sweep.epsilon[k])));
+  if (sweep.personalised) add("users explored", sweep.explored_words[k]);
+  add(sweep.personalised ? "mean rate" : "rate for all", sweep.exploration_rate_words[k]);
+  add("cold start", sweep.feasible[k] ? `${sweep.expected_cold_start_words[k]} rounds` : "no plan is feasible");
+  if (sweep.feasible[k]) add("regret of its cold start", sweep.expected_regret_words[k]);
+  if (data.compliance) add("follow the present plan", sweep.followers_words[k]);
 }
 
 /* --- all together ----------------------------------------------------------------------------------------------- */

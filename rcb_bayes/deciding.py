@@ -1,0 +1,82 @@
+"""The cell of some margins that decides: the lowest among those with the worst verdict.
+
+Audits, figures, pages and comparisons all name the same cell, so the rule is here and nowhere else. A cell is a user,
+an arm and a rival; under ``definition``, which averages over users, an arm and a rival.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+VERDICTS = ("pass", "inconclusive", "fail")
+FIGURES = ("estimate", "mcse", "lower", "upper")
+
+
+class DecidingCell(NamedTuple):
+    """The lowest margin among the cells with the worst verdict; ``user`` is None where margins are averages."""
+
+    verdict: str
+    stage: str | None
+    user: int | None
+    arm: str
+    rival: str
+    estimate: float
+    mcse: float
+    lower: float
+    upper: float
+
+
+def deciding_place(margins: "xr.Dataset", *, epsilon: float | None = None) -> dict[str, int] | None:
+    """Where the deciding cell is, a position for each dim of the margins; None of margins without a cell.
+
+    Parameters
+    ----------
+    margins : of an audit, of one of its stages, or of a pair of arms; with or without the dim ``user``
+    epsilon : tells verdicts from bounds, where margins have none of their own
+    """
+    estimate = margins["estimate"]
+    codes = _codes(margins, epsilon=epsilon)
+    known = estimate.notnull() & (codes >= 0)
+    if not known.any():
+        return None
+    lowest = estimate.where(known & (codes == codes.where(known, -1).max()))
+    place = np.unravel_index(np.nanargmin(lowest.values), lowest.shape)
+    return {str(dim): int(k) for dim, k in zip(lowest.dims, place, strict=True)}
+
+
+def deciding_cell(margins: "xr.Dataset", *, epsilon: float | None = None) -> DecidingCell | None:
+    """The deciding cell, with its figures; see ``deciding_place``."""
+    place = deciding_place(margins, epsilon=epsilon)
+    if place is None:
+        return None
+    cell = margins.isel(place)
+    return DecidingCell(
+        verdict=VERDICTS[int(_codes(margins, epsilon=epsilon).isel(place).item())],
+        stage=str(cell["stage"].item()) if "stage" in cell.coords else None,
+        user=int(cell["user"].item()) if "user" in cell.coords else None,
+        arm=str(cell["arm"].item()),
+        rival=str(cell["rival"].item()),
+        **{name: float(cell[name].item()) for name in FIGURES},
+    )
+
+
+def stage_cells(margins: "xr.Dataset", *, epsilon: float | None = None) -> dict[str, DecidingCell | None]:
+    """The deciding cell of every stage."""
+    return {str(stage): deciding_cell(margins.sel(stage=stage), epsilon=epsilon) for stage in margins["stage"].values}
+
+
+def pair_cells(margins: "xr.Dataset", *, epsilon: float | None = None) -> list[list[DecidingCell | None]]:
+    """For each recommended arm and each rival the deciding cell over stages and users."""
+    arms = margins["arm"].values
+    return [[deciding_cell(margins.sel(arm=[arm], rival=[rival]), epsilon=epsilon) for rival in arms] for arm in arms]
+
+
+def _codes(margins: "xr.Dataset", *, epsilon: float | None) -> "xr.DataArray":
+    """The verdict of each cell as a position in ``VERDICTS``: the audit's own, or by its bounds alone."""
+    if "verdict" in margins or epsilon is None:
+        return margins["verdict"].transpose(*margins["estimate"].dims)
+    codes = (margins["lower"] < -epsilon).astype(int) + (margins["upper"] < -epsilon).astype(int)
+    return codes.where(margins["estimate"].notnull(), -1)
