@@ -40,7 +40,7 @@ class WarfarinResult:
     >>> result.figures["policy"].values[:3].tolist()
     ['physician', 'clinical formula', 'pharmacogenetic formula']
     >>> dict(result.runs["regret"].sizes)
-    {'policy': 11, 'permutation': 2, 't': 289}
+    {'policy': 12, 'permutation': 2, 't': 289}
     """
 
     runs: "xr.Dataset"
