@@ -1,5 +1,6 @@
 """``rcb reproduce warfarin``: the case study, on made-up patients or on the real file."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from rcb_bayes.errors import RcbError
 if TYPE_CHECKING:
     from rcb_bayes.warfarin import WarfarinResult
 
-_PERMUTATIONS, _FAST_PERMUTATIONS, _FAST_WORLDS = 10, 2, 200
+_PERMUTATIONS, _FAST_PERMUTATIONS = 10, 2
+_PLANS = 8  # of each sampled kind: they differ more than orders of patients do
+_FAST: dict[str, Any] = {"epsilons": (0.025,), "variances": (0.8,), "n_plans": 2, "n_worlds": 200, "audit_worlds": 100}
 _MOST_WORKERS = 4
 
 
@@ -40,9 +43,9 @@ def reproduce_warfarin(
     asked = {"seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
     found = _kept(out, asked, resume=resume)
     if found is None:
-        grid: dict[str, Any] = {"epsilons": (0.025,), "variances": (0.8,), "n_worlds": _FAST_WORLDS} if fast else {}
+        sizes: dict[str, Any] = _FAST if fast else {"n_plans": _PLANS}
         workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-        found = run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **grid)
+        found = run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **sizes)
         _keep(found, asked, out)
     if json_file is not None:
         write_json(_figures(found), json_file)
@@ -84,7 +87,7 @@ def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> N
 
 
 def _best(found: "WarfarinResult") -> str:
-    """RCB with the least error, of those that heed what users accept if there are any."""
+    """RCB with the least error, of those whose exploitation heeds the plan's notion if there are any."""
     own = found.figures["error"].where(found.figures["kind"] == "rcb", drop=True)
     names = [str(name) for name in own["policy"].values]
     heeding = [name for name in names if "heeding" in name] or names
@@ -92,13 +95,19 @@ def _best(found: "WarfarinResult") -> str:
 
 
 def _figures(found: "WarfarinResult") -> dict[str, Any]:
-    names = ("error", "error_mcse", "score", "macro_recall", "extreme", "explored")
+    names = ("error", "error_mcse", "error_least", "error_most", "n_plans", "score", "macro_recall", "extreme")
+    names += ("explored", "cold_start", "cold_start_mcse", "ended")
     policies = {
-        str(policy): {name: float(found.figures[name].sel(policy=policy)) for name in names}
+        str(policy): {name: _finite(float(found.figures[name].sel(policy=policy))) for name in names}
         for policy in found.figures["policy"].values
     }
-    audits = [
-        {name: found.audits[name].values[k].item() for name in ("subject", "notion", "epsilon", "verdict", "worst")}
-        for k in range(found.audits.sizes["audit"])
-    ]
-    return {"cohort": found.cohort, "policies": policies, "audits": audits}
+    plans, audits = (
+        [{str(name): _finite(part[name].values[k].item()) for name in part.data_vars} for k in range(part.sizes[dim])]
+        for part, dim in ((found.plans, "plan"), (found.audits, "audit"))
+    )
+    return {"cohort": found.cohort, "policies": policies, "plans": plans, "audits": audits}
+
+
+def _finite(value: Any) -> Any:
+    """None for what JSON has no number for."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

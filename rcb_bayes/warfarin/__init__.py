@@ -7,9 +7,10 @@ from rcb_bayes.warfarin.experiment import run_warfarin
 from rcb_bayes.warfarin.heeding import Heeding
 from rcb_bayes.warfarin.learned import learn_belief, run_learned
 from rcb_bayes.warfarin.plots import plot_confusion, plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
-from rcb_bayes.warfarin.replay import replay
+from rcb_bayes.warfarin.replay import replay, replay_plans
 from rcb_bayes.warfarin.result import WarfarinResult
 from rcb_bayes.warfarin.synthetic import synthetic_cohort
+from rcb_bayes.warfarin.variation import two_way_error
 
 __all__ = [
     "Cohort",
@@ -24,7 +25,9 @@ __all__ = [
     "plot_warfarin_gain",
     "plot_warfarin_regret",
     "replay",
+    "replay_plans",
     "run_learned",
     "run_warfarin",
     "synthetic_cohort",
+    "two_way_error",
 ]

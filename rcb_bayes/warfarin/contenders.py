@@ -12,7 +12,7 @@ from rcb_bayes.oracle import Oracle, PosteriorOracle, RidgeOracle, SklearnOracle
 from rcb_bayes.plan import Plan
 from rcb_bayes.policies import Rcb
 from rcb_bayes.warfarin.baselines import formula_arms, offline_arms
-from rcb_bayes.warfarin.beliefs import always_medium, physician_market
+from rcb_bayes.warfarin.beliefs import PAPER_SIGMA, REWARD_SIGMA, always_medium, physician_market
 from rcb_bayes.warfarin.cohort import Cohort
 from rcb_bayes.warfarin.dose_oracle import DoseOracle
 from rcb_bayes.warfarin.features import NORM
@@ -45,17 +45,17 @@ class Contender:
 
 
 def rcb_policy(
-    market: Market, plan: Plan, *, oracle: Oracle | None = None, multiple: float = SPREAD_MULTIPLE
+    market: Market, plan: Plan, *, oracle: Oracle | None = None, options: Exploiting | None = None
 ) -> PolicyMaker:
     """RCB by a plan; an oracle without a posterior takes its spread from the physician's."""
     used = oracle or _posterior(market)
     joined = used if _has_posterior(used) else WithSpread(used, _posterior(market))
-    options = Exploiting(spread_multiple=multiple)
-    return lambda made_for, seed: Rcb(made_for, plan, oracle=joined, options=options)
+    chosen = options or Exploiting(spread_multiple=SPREAD_MULTIPLE)
+    return lambda made_for, seed: Rcb(made_for, plan, oracle=joined, options=chosen)
 
 
 def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> PolicyMaker:
-    """RCB by a plan with any oracle, the dose's unless given, cut to what the physician accepts."""
+    """RCB by a plan with any oracle, the dose's unless given, cut to what the plan's notion allows."""
     joined = WithSpread(oracle or DoseOracle(), _posterior(market))
     options = Exploiting(spread_multiple=SPREAD_MULTIPLE, guard=False)
     return lambda made_for, seed: Heeding(Rcb(made_for, plan, oracle=joined, options=options))
@@ -65,23 +65,52 @@ def practical_contenders(market: Market, *, epsilon: float) -> list[Contender]:
     """RCB with fixed plans, N 10, 20 and 30, and with other oracles at N = 20."""
     from sklearn.linear_model import LogisticRegression
 
-    def plan(n: int, of: Market) -> Plan:
-        return fixed_plan(of, n_per_arm=n, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
-
-    twenty = plan(20, market)
+    twenty = _practical_plan(market, 20, epsilon=epsilon)
     classifier = SklearnOracle(estimator=LogisticRegression(C=10.0, max_iter=500))
     return [
-        *(_rcb(f"RCB, N = {n}", market, plan(n, market)) for n in PRACTICAL_N),
+        *(_rcb(f"RCB, N = {n}", market, _practical_plan(market, n, epsilon=epsilon)) for n in PRACTICAL_N),
         _rcb("RCB, N = 20, ridge", market, twenty, oracle=RidgeOracle(penalty=0.1)),
         _rcb("RCB, N = 20, logistic classifier", market, twenty, oracle=classifier),
         _rcb("RCB, N = 20, dose oracle", market, twenty, oracle=DoseOracle()),
     ]
 
 
+def paper_contenders(cohort: Cohort, *, variance: float, epsilon: float) -> list[Contender]:
+    """RCB at N = 20 with the paper's choices in place of ours, first one at a time, then all of them.
+
+    Ours are sigma .3, a prior that stays as it is, and 30 times the posterior's spread. The paper's are sigma .054, a
+    prior variance that grows linearly after the cold start, and the plain spread. What error the plain spread goes by
+    is read three ways: the posterior's, the paper's bound with phi0 = 1, the paper's bound with the patients' own phi0
+    (left out where that is 0, for then there is none).
+    """
+    own, papers = (physician_market(cohort, variance=variance, sigma=sigma) for sigma in (REWARD_SIGMA, PAPER_SIGMA))
+    plain = Exploiting(spread_multiple=1.0)
+    found = [
+        ("plain spread", own, plain),
+        ("linear inflation", own, Exploiting(spread_multiple=SPREAD_MULTIPLE, inflation="linear")),
+        (f"sigma {PAPER_SIGMA:g}", papers, Exploiting(spread_multiple=SPREAD_MULTIPLE)),
+        ("the paper's choices", papers, Exploiting(spread_multiple=1.0, inflation="linear")),
+    ]
+    phi0 = papers.covariates.phi0
+    if phi0 > 0:  # the bound is proportional to phi0, the spread to its root
+        for name, multiple in (("phi0 = 1", phi0**-0.5), ("own phi0", 1.0)):
+            bound = Exploiting(spread="paper", spread_multiple=multiple, inflation="linear")
+            found.append((f"the paper's choices, bound, {name}", papers, bound))
+    return [
+        Contender(
+            name=f"RCB, N = 20, {name}",
+            kind="rcb",
+            policy=rcb_policy(market, _practical_plan(market, 20, epsilon=epsilon), options=options),
+            market=market,
+        )
+        for name, market, options in found
+    ]
+
+
 def logit_contender(cohort: Cohort, *, epsilon: float) -> Contender:
     """RCB at N = 20 whose belief is about the log odds of 0/1 rewards."""
     market = physician_market(cohort, rewards="logit")
-    plan = fixed_plan(market, n_per_arm=20, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
+    plan = _practical_plan(market, 20, epsilon=epsilon)
     laplace = PosteriorOracle(market.prior, market.noise, engine="laplace")
     return _rcb("RCB, N = 20, logit belief", market, plan, oracle=laplace)
 
@@ -123,6 +152,10 @@ def lasso_contender(market: Market) -> Contender:
         )
 
     return Contender(name="Lasso bandit", kind="bandit", policy=made, market=market)
+
+
+def _practical_plan(market: Market, n: int, *, epsilon: float) -> Plan:
+    return fixed_plan(market, n_per_arm=n, exploration_rate=PRACTICAL_RATE, epsilon=epsilon, notion="proof")
 
 
 def _rcb(name: str, market: Market, plan: Plan, *, oracle: Oracle | None = None) -> Contender:

@@ -23,7 +23,7 @@ from rcb_bayes.decisions import EXPLOIT, Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.history import History
 from rcb_bayes.kernel import pick
-from rcb_bayes.margins import as_notion
+from rcb_bayes.margins import NOTIONS, Notion, as_notion
 from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.policies import Rcb
 from rcb_bayes.schema import FloatArray, is_number
@@ -31,48 +31,51 @@ from rcb_bayes.schema import FloatArray, is_number
 _TINY = 1e-300  # a gap of zero allows any probability
 
 
-class Heeding:
+class Heeding(Rcb):
     """RCB whose exploitation recommends nothing that users hold to be worse by more than epsilon.
 
     Parameters
     ----------
-    inner : the algorithm, with any oracle; its cold start is left as it is
+    inner : the algorithm, with any oracle, before its first round; its cold start is left as it is
     epsilon, notion : what users put up with, in which sense; the plan's unless given
 
     Raises
     ------
     RcbError
-        A negative epsilon, an unknown notion.
+        A negative epsilon, an unknown notion, an algorithm that has begun.
 
     Applicability
     -------------
     The users' posterior is frozen in each epoch, as the oracle is. The margin holds given the data of all earlier
-    epochs; ``user`` implies the other notions, and serves for ``definition``. In the cold start the plan's rates answer
-    for it.
+    epochs, and so by construction, see ``kept_by_construction``: an audit of exploitation under those notions says that
+    the program does what it should, and nothing about patients. In the cold start the plan's rates answer for it.
     """
 
     def __init__(self, inner: Rcb, *, epsilon: float | None = None, notion: str | None = None) -> None:
-        self.inner = inner
+        if inner.rounds:
+            raise RcbError(
+                f"Heeding begins with the first round, this algorithm has seen {inner.rounds}. Make it anew."
+            )
+        super().__init__(inner.market, inner.plan, oracle=inner.oracle, options=inner.options)
         self.epsilon = inner.plan.epsilon if epsilon is None else epsilon
         self.notion = as_notion(notion or inner.plan.notion)
         if not (is_number(self.epsilon) and self.epsilon >= 0):
             raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-        market = inner.market
-        self._users = PosteriorOracle(market.prior, market.noise, read="engine")
-        self._history = History(market.n_arms, market.n_features, keep_rows=self._users.needs_rows)
+        self._users = PosteriorOracle(self.market.prior, self.market.noise, read="engine")
+        self._history = History(self.market.n_arms, self.market.n_features, keep_rows=self._users.needs_rows)
         self._epoch = -1
         self._predictor: Predictor | None = None
 
     def recommend_proba(self, x: FloatArray) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
-        found = self.inner.recommend_proba(x).T
-        return self.cut(found, np.ascontiguousarray(x.T))[0].T if self.inner.exploitation is not None else found.T
+        found = super().recommend_proba(x).T
+        return self.cut(found, np.ascontiguousarray(x.T))[0].T if self.exploitation is not None else found.T
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """The inner algorithm's recommendations, cut; scores are the users' own in exploitation."""
-        found = self.inner.decide(x, features, uniforms)
+        """RCB's recommendations, cut; scores are the users' own in exploitation."""
+        found = super().decide(x, features, uniforms)
         n = len(found)
-        if self.inner.exploitation is None:
+        if self.exploitation is None:
             return found
         probabilities, scores = self.cut(found.probabilities, features[:, :n])
         return Decisions(
@@ -84,16 +87,28 @@ class Heeding:
         )
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn as the inner algorithm does."""
+        """Learn as RCB does."""
         kept = np.flatnonzero(decisions.counted)
         self._history.add(x[kept], decisions.arm[kept], reward[kept])
-        self.inner.update(x, decisions, reward)
+        super().update(x, decisions, reward)
+
+    def absorb_one(self, x: FloatArray, arm: int, reward: float, *, counted: bool) -> None:
+        """One reward, whenever it comes."""
+        if counted:
+            self._history.add_one(x, arm, reward)
+        super().absorb_one(x, arm, reward, counted=counted)
+
+    def absorb_many(self, x: FloatArray, arm: np.ndarray, counted: np.ndarray, reward: FloatArray) -> None:
+        """Rewards of many users that come in exploitation."""
+        kept = np.flatnonzero(counted)
+        self._history.add(x[kept], arm[kept], reward[kept])
+        super().absorb_many(x, arm, counted, reward)
 
     def cut(self, probabilities: FloatArray, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Probabilities (K, n) without arms that users would not accept, and what users expect of each."""
-        assert self.inner.exploitation is not None
-        if self.inner.exploitation.epoch != self._epoch:
-            self._predictor, self._epoch = self._users.fit(self._history), self.inner.exploitation.epoch
+        assert self.exploitation is not None
+        if self.exploitation.epoch != self._epoch:
+            self._predictor, self._epoch = self._users.fit(self._history), self.exploitation.epoch
         assert self._predictor is not None  # just fitted
         expected = self._predictor.scores(features)
         gap = expected.max(axis=0) - expected
@@ -102,6 +117,15 @@ class Heeding:
         else:
             kept = np.where(gap <= self.epsilon, probabilities, 0.0)
         return kept + (1.0 - kept.sum(axis=0)) * best_shares(expected, axis=0), expected
+
+
+def kept_by_construction(notion: Notion) -> tuple[Notion, ...]:
+    """Notions that exploitation keeps whatever the data, where it heeds this one.
+
+    Heeding ``proof`` bounds each user's loss times its probability: ``proof`` alone. Heeding ``user``, or
+    ``definition``, for which the same cut serves, bounds the loss itself in every world: all three.
+    """
+    return ("proof",) if notion == "proof" else NOTIONS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,42 +16,67 @@ import numpy as np
 from rcb_bayes.decisions import PROMOTED
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.warfarin.cohort import ARMS, HIGH, LOW, Cohort
+from rcb_bayes.warfarin.variation import two_way_error
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 def replay_metrics(runs: "xr.Dataset") -> "xr.Dataset":
-    """Figures of one policy's replay, averaged over permutations, each with its error.
+    """Figures of one policy's replays, averaged over plans and permutations, each with its error.
+
+    Parameters
+    ----------
+    runs : dims (permutation, t), see ``replay``; or (plan, permutation, t), see ``replay_plans``
 
     Returns
     -------
     ``error`` (share of wrong buckets), ``score`` (2 accuracy - 1), ``macro_recall``, ``extreme`` (share of patients who
     got high for low or low for high), ``explored`` (share of patients who were told an arm for exploration's sake),
-    ``cold_start`` (rounds); ``recall`` over arm; ``confusion`` over (right, assigned), shares of each row. ``*_mcse``
-    is the standard error over permutations.
+    ``cold_start`` (rounds; all there are where it did not end), ``ended`` (share of runs whose cold start did);
+    ``recall`` over arm; ``confusion`` over (right, assigned), shares of each row. ``*_mcse`` is the standard error over
+    plans and permutations together, see ``two_way_error``. ``error_least`` and ``error_most`` are those of the best and
+    the worst plan, ``n_plans`` how many there are.
     """
     import xarray as xr
 
-    right, assigned = runs["right"].values, runs["recommended"].values
-    confusion = np.stack([confusion_table(r, a) for r, a in zip(right, assigned, strict=True)])  # (P, K, K)
-    recall = np.diagonal(confusion, axis1=1, axis2=2)
+    right, assigned = _by_plan(runs, "right"), _by_plan(runs, "recommended")  # (plans, permutations, t)
+    outer = right.shape[:2]
+    confusion = np.stack(
+        [confusion_table(r, a) for r, a in zip(_flat(right), _flat(assigned), strict=True)]
+    )  # (plans x permutations, K, K)
+    confusion = confusion.reshape(*outer, *confusion.shape[1:])
+    recall = np.diagonal(confusion, axis1=2, axis2=3)
     wrong = right != assigned
     far = np.abs(right.astype(int) - assigned.astype(int)) == HIGH - LOW
+    length = _by_plan(runs, "cold_start_length").astype(float)
     plain = {
-        "error": wrong.mean(axis=1),
-        "score": 1.0 - 2.0 * wrong.mean(axis=1),
-        "macro_recall": recall.mean(axis=1),
-        "extreme": far.mean(axis=1),
-        "explored": (runs["stage"].values == PROMOTED).mean(axis=1),
-        "cold_start": runs["cold_start_length"].values.astype(float),
+        "error": wrong.mean(axis=2),
+        "score": 1.0 - 2.0 * wrong.mean(axis=2),
+        "macro_recall": recall.mean(axis=2),
+        "extreme": far.mean(axis=2),
+        "explored": (_by_plan(runs, "stage") == PROMOTED).mean(axis=2),
+        "cold_start": np.where(length < 0, right.shape[2], length),
+        "ended": (length >= 0).astype(float),
     }
     variables: dict[str, Any] = {}
     for name, values in plain.items():
-        variables[name], variables[f"{name}_mcse"] = ((), values.mean()), ((), _error(values))
-    variables["recall"], variables["recall_mcse"] = ("arm", recall.mean(axis=0)), ("arm", _error(recall))
-    variables["confusion"] = (("right", "assigned"), confusion.mean(axis=0))
+        variables[name], variables[f"{name}_mcse"] = ((), values.mean()), ((), two_way_error(values))
+    plans = plain["error"].mean(axis=1)
+    variables |= {"error_least": ((), plans.min()), "error_most": ((), plans.max()), "n_plans": ((), len(plans))}
+    variables["recall"], variables["recall_mcse"] = ("arm", recall.mean(axis=(0, 1))), ("arm", two_way_error(recall))
+    variables["confusion"] = (("right", "assigned"), confusion.mean(axis=(0, 1)))
     return xr.Dataset(variables, coords={"arm": list(ARMS), "right": list(ARMS), "assigned": list(ARMS)})
+
+
+def _by_plan(runs: "xr.Dataset", name: str) -> np.ndarray:
+    """A variable over (plan, permutation, ...), with one plan where there are none."""
+    values = runs[name].values
+    return values if "plan" in runs[name].dims else values[None]
+
+
+def _flat(values: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, values.shape[-1])
 
 
 def confusion_table(right: np.ndarray, assigned: np.ndarray) -> FloatArray:
@@ -76,36 +101,29 @@ def subgroup_metrics(cohort: Cohort, runs: "xr.Dataset") -> "xr.Dataset":
     -------
     Dataset over group: ``n`` patients; ``error``; ``extreme``; ``burden``, the share of the group that was told an arm
     for exploration's sake; ``always_medium``, the error that the physician's rule makes there; with ``*_mcse`` over
-    permutations.
+    plans and permutations together.
     """
     import xarray as xr
 
     groups = cohort.groups()
-    patients = runs["patient"].values
-    right, assigned = runs["right"].values.astype(int), runs["recommended"].values.astype(int)
-    told = runs["stage"].values == PROMOTED
+    patients = _by_plan(runs, "patient")
+    right, assigned = _by_plan(runs, "right").astype(int), _by_plan(runs, "recommended").astype(int)
+    told = _by_plan(runs, "stage") == PROMOTED
     rows: dict[str, list[float]] = {
         name: [] for name in ("error", "error_mcse", "extreme", "extreme_mcse", "burden", "burden_mcse")
     }
     for members in groups.values():
-        own = members[patients]  # (P, T)
-        n = own.sum(axis=1)
+        own = members[patients]  # (plans, permutations, t)
+        n = own.sum(axis=2)
         found = {
-            "error": ((right != assigned) & own).sum(axis=1) / n,
-            "extreme": ((np.abs(right - assigned) == HIGH - LOW) & own).sum(axis=1) / n,
-            "burden": (told & own).sum(axis=1) / n,
+            "error": ((right != assigned) & own).sum(axis=2) / n,
+            "extreme": ((np.abs(right - assigned) == HIGH - LOW) & own).sum(axis=2) / n,
+            "burden": (told & own).sum(axis=2) / n,
         }
         for name, values in found.items():
             rows[name].append(float(values.mean()))
-            rows[f"{name}_mcse"].append(float(_error(values)))
+            rows[f"{name}_mcse"].append(float(two_way_error(values)))
     medium = [float((cohort.arm[members] != ARMS.index("medium")).mean()) for members in groups.values()]
     variables = {name: ("group", values) for name, values in rows.items()}
     variables |= {"n": ("group", [int(m.sum()) for m in groups.values()]), "always_medium": ("group", medium)}
     return xr.Dataset(variables, coords={"group": list(groups)})
-
-
-def _error(values: FloatArray) -> FloatArray:
-    """Standard error of the mean over permutations, the first axis; NaN for one."""
-    if len(values) < 2:
-        return np.full(values.shape[1:], np.nan)
-    return values.std(axis=0, ddof=1) / np.sqrt(len(values))

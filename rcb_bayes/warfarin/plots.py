@@ -9,6 +9,7 @@ from rcb_bayes.plots import PALETTE
 from rcb_bayes.plots.style import own_axes
 from rcb_bayes.schema import suggestion
 from rcb_bayes.warfarin.result import WarfarinResult
+from rcb_bayes.warfarin.variation import two_way_error
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,15 +30,15 @@ def plot_fraction_incorrect(
     Parameters
     ----------
     epsilon : one of the grid's; the first unless given
-    oracle : "posterior mean" or "dose, heeding"
+    oracle : "posterior mean" or "dose heeding"
     """
     part, epsilon = _cell(result, epsilon, oracle)
     axes = own_axes(axes)
     t = part["t"].values
     shown = _thinned(t, first=_FIRST)
     for k, variance in enumerate(part["variance"].values):
-        share = part["regret"].sel(variance=variance).astype(float).cumsum("t") / part["t"]
-        _band(axes, t[shown], share.values[:, shown], colour=PALETTE[k], label=f"{float(variance):g}")
+        share = _of_plans(part, "regret", variance).cumsum(axis=2) / t
+        _band(axes, t[shown], share[..., shown], colour=PALETTE[k], label=f"{float(variance):g}")
     axes.axhline(LASSO_BANDIT, color="black", linestyle=":", label="Lasso bandit, as published")
     medium = float(result.figures["error"].sel(policy="physician"))
     axes.axhline(medium, color="gray", linestyle="--", label="always medium")
@@ -53,8 +54,8 @@ def plot_warfarin_regret(
     t = part["t"].values
     shown = _thinned(t, first=1)
     for k, variance in enumerate(part["variance"].values):
-        total = part["regret"].sel(variance=variance).astype(float).cumsum("t").values
-        _band(axes, t[shown], total[:, shown], colour=PALETTE[k], label=f"{float(variance):g}")
+        total = _of_plans(part, "regret", variance).cumsum(axis=2)
+        _band(axes, t[shown], total[..., shown], colour=PALETTE[k], label=f"{float(variance):g}")
     return _dressed(axes, result, "regret (wrong doses)", f"epsilon = {epsilon:g}, {oracle}")
 
 
@@ -76,8 +77,8 @@ def plot_warfarin_gain(
     n = max(1, min(int(window), len(t)))
     ends = np.arange(n, len(t) + 1, n)
     for k, variance in enumerate(part["variance"].values):
-        gain = part["gain"].sel(variance=variance).values.astype(float)
-        blocks = np.stack([gain[:, end - n : end].mean(axis=1) for end in ends], axis=1)
+        gain = _of_plans(part, "gain", variance)
+        blocks = np.stack([gain[..., end - n : end].mean(axis=2) for end in ends], axis=2)
         _band(axes, t[ends - 1], blocks, colour=PALETTE[k], label=f"{float(variance):g}")
     axes.axhline(-epsilon, color="black", linestyle=":", label="-epsilon")
     return _dressed(axes, result, f"gain, average of {n} patients", f"epsilon = {epsilon:g}, {oracle}")
@@ -120,17 +121,23 @@ def _cell(result: WarfarinResult, epsilon: float | None, oracle: str) -> tuple["
     return part, value
 
 
+def _of_plans(part: "xr.Dataset", name: str, variance: float) -> np.ndarray:
+    """Curves by the plans that are feasible, (plan, permutation, t)."""
+    own = part.sel(variance=variance).transpose("plan", "permutation", "t", missing_dims="ignore")
+    return own[name].values[own["regret"].values[:, 0, 0] >= 0].astype(float)
+
+
 def _thinned(t: np.ndarray, *, first: int) -> np.ndarray:
     places = np.unique(np.linspace(min(first, len(t)) - 1, len(t) - 1, _MOST_POINTS).astype(int))
     return places
 
 
 def _band(axes: "Axes", t: np.ndarray, values: np.ndarray, *, colour: str, label: str) -> None:
-    """Mean over permutations, (P, T) -> a line, with two standard errors."""
-    mean = values.mean(axis=0)
+    """Mean over plans and permutations, (P, S, T) -> a line, with two standard errors over both."""
+    mean = values.mean(axis=(0, 1))
     axes.plot(t, mean, color=colour, label=label)
-    if len(values) > 1:
-        error = 2.0 * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    if values.shape[1] > 1:
+        error = 2.0 * two_way_error(values)
         axes.fill_between(t, mean - error, mean + error, color=colour, alpha=0.2, linewidth=0)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from rcb_bayes.margins import Verdict
 from rcb_bayes.market import Market
+from rcb_bayes.policies import Rcb
 from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.simulation import PAGE, PolicyMaker, World
@@ -71,7 +72,7 @@ def _watched(world: World, policy: Heeding, users: FloatArray, *, horizon: int) 
     seen, done = -1, 0
     out: list[float] = []
     while done < horizon:
-        exploitation = policy.inner.exploitation
+        exploitation = policy.exploitation
         if exploitation is not None and exploitation.epoch > seen:
             seen = exploitation.epoch
             out.append(_smallest(policy, users))
@@ -88,7 +89,7 @@ def _watched(world: World, policy: Heeding, users: FloatArray, *, horizon: int) 
 
 
 def _smallest(policy: Heeding, users: FloatArray) -> float:
-    probabilities, expected = policy.cut(policy.inner.recommend_proba(users.T).T, users)
+    probabilities, expected = policy.cut(Rcb.recommend_proba(policy, users.T).T, users)
     lead = expected - expected.max(axis=0)  # at most 0: against the best rival
     if policy.notion == "proof":
         return float((probabilities * lead).min())

@@ -4,7 +4,7 @@ The right bucket of every patient is known, so that any policy can be replayed o
 been told is 1 or 0, whatever it recommends.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,6 +88,24 @@ def replay(
     data["stage"].attrs = {"flag_values": list(range(len(STAGES))), "flag_meanings": ", ".join(STAGES)}
     data.attrs = {"seed": seed, "version": __version__, "cohort": cohort.source, "rule": cohort.rule}
     return data
+
+
+def replay_plans(
+    cohort: Cohort, policies: Sequence[PolicyMaker], *, market: Market, n_permutations: int = 10, seed: int = 0
+) -> "xr.Dataset":
+    """Replay one policy by several plans, each in the same orders: ``replay``, with a dim "plan" before the others.
+
+    Raises
+    ------
+    RcbError
+        No policy, counts below 1.
+    """
+    import xarray as xr
+
+    if not policies:
+        raise RcbError("Expected a policy for each plan, one or more, got none.")
+    runs = [replay(cohort, one, market=market, n_permutations=n_permutations, seed=seed) for one in policies]
+    return xr.concat(runs, dim=xr.DataArray(np.arange(len(runs)), dims="plan", name="plan"))
 
 
 def _run(cohort: Cohort, policy: Policy, patients: np.ndarray, uniforms: FloatArray) -> dict[str, np.ndarray]:

@@ -1,6 +1,5 @@
 """What the warfarin experiment found: labelled data, a summary, netCDF both ways."""
 
-import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -9,6 +8,8 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, read_netcdf, refused, write_netcdf
+from rcb_bayes.warfarin.telling import RESTS_ON, audit_lines
+from rcb_bayes.wording import figure
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -22,16 +23,18 @@ class WarfarinResult:
 
     Attributes
     ----------
-    runs : dims (policy, permutation, t): ``regret`` (1 for a wrong bucket), ``gain``
-    figures : over policy: ``error``, ``score``, ``macro_recall``, ``extreme``, ``explored``, ``cold_start``, ``recall``
-        (arm), ``confusion`` (right, assigned), with ``*_mcse`` over permutations; ``kind`` tells RCB from the others
+    runs : dims (policy, permutation, t): ``regret`` (1 for a wrong bucket), ``gain``; averages over sampled plans
+    figures : over policy: ``error``, ``score``, ``macro_recall``, ``extreme``, ``explored``, ``cold_start``, ``ended``,
+        ``recall`` (arm), ``confusion`` (right, assigned), with ``*_mcse`` over plans and permutations together;
+        ``error_least`` and ``error_most`` over plans; ``kind`` tells RCB from the others. See ``replay_metrics``
     groups : dims (policy, group): ``error``, ``extreme``, ``burden`` of exploration, ``n``, ``always_medium``
-    grid : dims (oracle, epsilon, variance[, permutation, t]): sampled ``proof`` plans of the physician's belief
-    plans : over plan: what notion and epsilon allow, and whether that is feasible
-    audits : over audit: verdicts, with the worst margin
+    grid : dims (oracle, epsilon, variance[, plan, permutation, t]): sampled ``proof`` plans of the physician's belief
+    plans : over plan: what notion and epsilon allow, on average over ``n_plans``, and whether that is feasible
+    audits : over audit: verdicts on a part of the run under a notion, with the worst margin
     cohort : the cohort in a line
 
-    The datasets' attributes are ``seed``, ``version``, ``cohort``, ``rule`` and ``synthetic``.
+    The datasets' attributes are ``seed``, ``version``, ``cohort``, ``rule``, ``synthetic``, ``n_plans`` and
+    ``n_permutations``.
 
     Examples
     --------
@@ -40,7 +43,7 @@ class WarfarinResult:
     >>> result.figures["policy"].values[:3].tolist()
     ['physician', 'clinical formula', 'pharmacogenetic formula']
     >>> dict(result.runs["regret"].sizes)
-    {'policy': 11, 'permutation': 2, 't': 289}
+    {'policy': 12, 'permutation': 2, 't': 289}
     """
 
     runs: "xr.Dataset"
@@ -52,23 +55,22 @@ class WarfarinResult:
     cohort: str
 
     def summary(self) -> str:
-        """Cohort, plans, audits and one line per policy."""
-        lines = [self.cohort, "", "plans"]
-        for k in range(self.plans.sizes["plan"]):
-            lines.append("  " + _plan_line(self.plans.isel(plan=k)))
+        """Cohort, plans, audits and one line per policy, with what the errors cover and what the figures rest on."""
+        lines = [self.cohort, "", *_errors_told(self.grid.attrs), "", "plans"]
+        lines += ["  " + _plan_line(self.plans.isel(plan=k)) for k in range(self.plans.sizes["plan"])]
         if self.audits.sizes["audit"]:
-            lines += ["", "audits under the physician's belief"]
-            lines += ["  " + _audit_line(self.audits.isel(audit=k)) for k in range(self.audits.sizes["audit"])]
-        lines += ["", f"{'policy':<44}{'error':>15}{'score':>8}{'recall low/medium/high':>25}{'extreme':>9}"]
-        for name in self.figures["policy"].values:
-            lines.append("  " + _policy_line(str(name), self.figures.sel(policy=name)))
-        lines += ["", "error of sampled plans, by epsilon and prior variance"]
+            lines += ["", *audit_lines(self.audits)]
+        lines += ["", _POLICY_HEAD]
+        lines += [
+            "  " + _policy_line(str(name), self.figures.sel(policy=name)) for name in self.figures["policy"].values
+        ]
+        lines += ["", "error of sampled plans for proof, by epsilon and prior variance"]
         for oracle in self.grid["oracle"].values:
             for epsilon in self.grid["epsilon"].values:
-                own = self.grid["error"].sel(oracle=oracle, epsilon=epsilon)
-                cells = "   ".join(f"{float(v['variance']):g}: {float(v):.4f}" for v in own)
-                lines.append(f"  {oracle!s:<20} epsilon {float(epsilon):g}   {cells}")
-        return "\n".join(lines)
+                own = self.grid.sel(oracle=oracle, epsilon=epsilon)
+                cells = "   ".join(_grid_cell(own.sel(variance=variance)) for variance in own["variance"].values)
+                lines.append(f"  {oracle!s:<16} epsilon {float(epsilon):g}   {cells}")
+        return "\n".join([*lines, "", *RESTS_ON])
 
     def confusion(self, policy: str) -> str:
         """The paper's table for one policy: right buckets down, assigned across, in per cent of each row.
@@ -135,33 +137,54 @@ def _known(name: str, names: np.ndarray) -> str:
     return name
 
 
+def _errors_told(attrs: dict[Any, Any]) -> list[str]:
+    plans, orders = int(attrs.get("n_plans", 1)), int(attrs.get("n_permutations", 1))
+    if plans > 1:
+        return [f"{plans} plans of each sampled kind, {orders} orders of patients; ± is one standard error over both"]
+    return [f"one plan of each kind, {orders} orders of patients; ± is over orders alone: it leaves out the plan"]
+
+
+def _grid_cell(cell: "xr.Dataset") -> str:
+    error = float(cell["error_mcse"])
+    return f"{float(cell['variance']):g}: {float(cell['error']):.4f}" + (f" ± {error:.4f}" if error > _NO_ERROR else "")
+
+
 def _plan_line(row: "xr.Dataset") -> str:
+    n, feasible = int(row["n_plans"]), int(row["n_feasible"])
     what = (
         f"{row['kind'].item()}, {row['notion'].item()}, epsilon {float(row['epsilon']):g}, "
         f"variance {float(row['variance']):g}, N = {int(row['n_per_arm']):,}"
     )
     if not bool(row["feasible"]):
         return f"{what}: out of reach. {row['reason'].item()}"
-    return (
-        f"{what}: rate {float(row['exploration_rate']):.3g}, cold start {float(row['expected_cold_start']):,.0f} rounds"
-    )
+    length, error = float(row["expected_cold_start"]), float(row["expected_cold_start_mcse"])
+    rate = figure(float(row["exploration_rate"]), float(row["exploration_rate_mcse"]))
+    text = f"{what}: rate {rate}, cold start {figure(length, error)} rounds"
+    if n > 1:
+        least, most, own = (float(row[f"cold_start_{name}"]) for name in ("least", "most", "own_mcse"))
+        text += f" (plans {least:,.0f} to {most:,.0f}, a plan's own error up to {own:,.0f})"
+    return text + (f"; {n - feasible} of {n} plans not feasible" if feasible < n else "")
 
 
-def _audit_line(row: "xr.Dataset") -> str:
-    worst, error = float(row["worst"]), float(row["worst_mcse"])
-    spread = f" ± {error:.2g}" if error > 0 else ""
-    margin = f"worst margin {worst:.3g}{spread}" if math.isfinite(worst) else "not reached before the last patient"
-    return (
-        f"{row['verdict'].item()}: {row['subject'].item()}, {row['notion'].item()}, epsilon {float(row['epsilon']):g}; "
-        f"{margin} in {int(row['n_worlds']):,} worlds"
-    )
+_NO_ERROR = 1e-9  # what rounding leaves where all runs are alike
+_POLICY_HEAD = (
+    f"{'policy':<53}{'error':>15}{'of plans':>18}{'score':>8}{'recall low/medium/high':>25}{'extreme':>10}"
+    f"{'cold start':>16}"
+)
 
 
 def _policy_line(name: str, row: "xr.Dataset") -> str:
     recall = "/".join(f"{100 * float(v):.1f}" for v in row["recall"])
-    error = float(row["error_mcse"])
-    spread = f" ± {error:.4f}" if error > 0 else " " * 9
-    return (
-        f"{name:<42}{float(row['error']):>6.4f}{spread}{float(row['score']):>8.3f}{recall:>25}"
-        f"{100 * float(row['extreme']):>8.2f} %"
+    error, n = float(row["error_mcse"]), int(row["n_plans"])
+    spread = f" ± {error:.4f}" if error > _NO_ERROR else " " * 9
+    reach = f"{float(row['error_least']):.4f} to {float(row['error_most']):.4f}" if n > 1 else ""
+    length = figure(float(row["cold_start"]), float(row["cold_start_mcse"]))
+    if row["kind"].item() != "rcb":
+        length = ""
+    elif float(row["ended"]) < 1.0:
+        length = f"{100 * float(row['ended']):.0f} % end" if float(row["ended"]) > 0 else "does not end"
+    line = (
+        f"{name:<51}{float(row['error']):>6.4f}{spread}{reach:>18}{float(row['score']):>8.3f}{recall:>25}"
+        f"{100 * float(row['extreme']):>8.2f} %{length:>16}"
     )
+    return line.rstrip()

@@ -9,13 +9,13 @@ from rcb_bayes.warfarin.result import WarfarinResult
 
 def made_up_result(*, n: int = 400, feasible: bool = True) -> WarfarinResult:
     rng = np.random.default_rng(0)
-    oracles, epsilons, variances = ["posterior mean", "dose, heeding"], [0.025, 0.035], [0.4, 0.8]
-    shape = (2, 2, 2, 3, n)
-    dims = ("oracle", "epsilon", "variance", "permutation", "t")
+    oracles, epsilons, variances = ["posterior mean", "dose heeding"], [0.025, 0.035], [0.4, 0.8]
+    shape = (2, 2, 2, 2, 3, n)
+    dims = ("oracle", "epsilon", "variance", "plan", "permutation", "t")
     regret = (rng.random(shape) < 0.35).astype(np.int8)
-    error = regret.mean(axis=(3, 4))
+    error = regret.mean(axis=(3, 4, 5))
     if not feasible:
-        error[:, 0] = np.nan
+        error[:, 0], regret[:, 0] = np.nan, -1
     grid = xr.Dataset(
         {"regret": (dims, regret), "gain": (dims, rng.normal(0.1, 0.05, shape)), "error": (dims[:3], error)},
         coords={"oracle": oracles, "epsilon": epsilons, "variance": variances, "t": np.arange(1, n + 1)},

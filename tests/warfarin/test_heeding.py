@@ -80,7 +80,7 @@ def test_the_proof_notion_allows_more_than_user(few: Cohort, few_market: Market)
             epoch = policy._epoch
 
         policy._predictor = Fixed()
-        policy.inner.exploitation = Exploiting()  # pyright: ignore[reportAttributeAccessIssue]
+        policy.exploitation = Exploiting()  # pyright: ignore[reportAttributeAccessIssue]
         kept[notion] = policy.cut(np.array([[0.0], [1.0], [0.0]]), np.zeros((1, 1)))[0][:, 0]
     np.testing.assert_allclose(kept["user"], [1.0, 0.0, 0.0])
     np.testing.assert_allclose(kept["proof"], [0.7, 0.3, 0.0])  # .3 times a gap of .1 is epsilon
@@ -93,7 +93,7 @@ def test_a_budget_without_end_leaves_the_oracle_alone(few: Cohort, few_market: M
     def plain(market: Market, seed: int) -> Rcb:
         made = free(market, seed)
         assert isinstance(made, Heeding)
-        return Rcb(market, plan, oracle=made.inner.oracle, options=made.inner.options)
+        return Rcb(market, plan, oracle=made.oracle, options=made.options)
 
     one, other = (replay(few, policy, market=few_market, n_permutations=2) for policy in (free, plain))
     np.testing.assert_array_equal(one["recommended"], other["recommended"])
@@ -102,3 +102,29 @@ def test_a_budget_without_end_leaves_the_oracle_alone(few: Cohort, few_market: M
 def test_a_negative_budget_is_refused(few_market: Market) -> None:
     with pytest.raises(RcbError, match="epsilon"):
         Heeding(Rcb(few_market, fixed_plan(few_market)), epsilon=-1.0)
+
+
+def test_what_has_begun_is_refused(few: Cohort, few_market: Market) -> None:
+    """Heeding would know nothing of the samples before."""
+    begun = Rcb(few_market, fixed_plan(few_market, n_per_arm=5))
+    x, uniforms = few.features, np.zeros((len(few), 2))
+    decisions = begun.decide(x, np.ascontiguousarray(x.T), uniforms)
+    begun.update(x[: len(decisions)], decisions, np.zeros(len(decisions)))
+    with pytest.raises(RcbError, match="has seen"):
+        Heeding(begun)
+
+
+def test_rewards_that_come_later_are_heeded_too(few: Cohort, few_market: Market) -> None:
+    """One by one or many at a time, the users' posterior is that of all counted samples."""
+    made = [maker(few_market, "user")(few_market, 0) for _ in range(2)]
+    x, arm, reward = few.features[:40], few.arm[:40].astype(int), np.linspace(0, 1, 40)
+    for k, policy in enumerate(made):
+        assert isinstance(policy, Heeding)
+        for row in range(40) if k else ():
+            policy.absorb_one(x[row], int(arm[row]), float(reward[row]), counted=row % 3 > 0)
+        if not k:
+            kept = np.arange(40) % 3 > 0
+            policy._history.add(x[kept], arm[kept], reward[kept])
+    one, other = (policy._history.sums() for policy in made if isinstance(policy, Heeding))
+    np.testing.assert_allclose(one.xtx, other.xtx)
+    np.testing.assert_allclose(one.xty, other.xty)

@@ -2,13 +2,18 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rcb_bayes.errors import RcbError
+from rcb_bayes.fixed import fixed_plan
+from rcb_bayes.market import Market
 from rcb_bayes.warfarin.beliefs import always_medium
 from rcb_bayes.warfarin.cohort import Cohort
+from rcb_bayes.warfarin.contenders import rcb_policy
 from rcb_bayes.warfarin.metrics import confusion_table, replay_metrics, subgroup_metrics, weighted_risk_score
-from rcb_bayes.warfarin.replay import replay
+from rcb_bayes.warfarin.replay import replay, replay_plans
 
 pairs = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=60)
 
@@ -47,6 +52,30 @@ def test_figures_agree_with_each_other(few: Cohort) -> None:
     assert float(found["extreme"]) == pytest.approx(np.mean(np.abs(few.arm - arms) == 2))
     np.testing.assert_allclose(found["confusion"].sum("assigned"), 1.0)
     assert float(found["error_mcse"]) == pytest.approx(0.0)
+
+
+def test_plans_count_in_the_error(few: Cohort, few_market: Market) -> None:
+    """A plan that is always wrong and one that is always right: orders alone would say that nothing varies."""
+    wrong, right = ((few.arm + shift) % 3 for shift in (1, 0))
+    runs = [replay(few, arms.astype(int), n_permutations=4) for arms in (wrong, right)]
+    both = replay_metrics(xr.concat(runs, dim="plan"))
+    assert float(both["error"]) == pytest.approx(0.5)
+    assert float(both["error_mcse"]) == pytest.approx(0.5)
+    assert (float(both["error_least"]), float(both["error_most"]), int(both["n_plans"])) == (0.0, 1.0, 2)
+    assert float(replay_metrics(runs[0])["error_mcse"]) == pytest.approx(0.0)
+    groups = subgroup_metrics(few, xr.concat(runs, dim="plan"))
+    np.testing.assert_allclose(groups["error"], 0.5)
+    np.testing.assert_allclose(groups["error_mcse"], 0.5)
+
+
+def test_a_cold_start_that_does_not_end_is_no_short_one(few: Cohort, few_market: Market) -> None:
+    plans = [fixed_plan(few_market, n_per_arm=n, exploration_rate=0.4) for n in (5, 400)]
+    runs = replay_plans(few, [rcb_policy(few_market, plan) for plan in plans], market=few_market, n_permutations=2)
+    found = replay_metrics(runs)
+    assert float(found["ended"]) == 0.5
+    assert float(found["cold_start"]) > len(few) / 2  # all there are, for the plan that does not end
+    with pytest.raises(RcbError, match="one or more"):
+        replay_plans(few, [], market=few_market)
 
 
 def test_subgroups_add_up_to_all(few: Cohort) -> None:
