@@ -32,6 +32,7 @@ MOST_VALUES = 2**27
 
 _Samples = Annotated[int, Meta(ge=1, le=2**53)]
 _Worlds = Annotated[int, Meta(ge=2, le=10**8)]
+_Perhaps = Annotated[float | None, Meta(ge=0.0)]
 _Length = NonNegative | Annotated[str, Meta(pattern="^inf$")]
 
 RANGES: dict[type, dict[str, Any]] = {
@@ -46,7 +47,7 @@ RANGES: dict[type, dict[str, Any]] = {
         "rho_mcse": Error,
         "expected_cold_start": _Length,
         "expected_cold_start_mcse": Error,
-        "nearest_epsilon": NonNegative | None,
+        "nearest_epsilon": _Perhaps,
         "spread_multiple": Positive,
         "share_explored": Share,
         "share_free": Share,
