@@ -32,7 +32,7 @@ MOST_VALUES = 2**27
 
 _Samples = Annotated[int, Meta(ge=1, le=2**53)]
 _Worlds = Annotated[int, Meta(ge=2, le=10**8)]
-_Perhaps = Annotated[float | None, Meta(ge=0.0)]
+_Perhaps: Any = NonNegative | None  # pyright: ignore[reportOperatorIssue]
 _Length = NonNegative | Annotated[str, Meta(pattern="^inf$")]
 
 RANGES: dict[type, dict[str, Any]] = {
@@ -291,6 +291,8 @@ def _table_faults(rule: TableRule, plan: Plan) -> Iterator[str]:
     _finite(rule.rates, (n,), "rates of users")
     if not ((rule.rates >= 0.0) & (rule.rates <= 1.0)).all():
         yield "rates of users are in [0, 1]"
+    if plan.known is not None and not np.array_equal(rule.users, plan.known.users):
+        yield "users of a rule are not those it knows"
 
 
 def _guard_faults(rule: GuardRule, plan: Plan) -> Iterator[str]:
