@@ -32,6 +32,7 @@ MOST_VALUES = 2**27
 
 _Samples = Annotated[int, Meta(ge=1, le=2**53)]
 _Worlds = Annotated[int, Meta(ge=2, le=10**8)]
+_Perhaps: Any = NonNegative | None  # pyright: ignore[reportOperatorIssue]
 _Length = NonNegative | Annotated[str, Meta(pattern="^inf$")]
 
 RANGES: dict[type, dict[str, Any]] = {
@@ -46,7 +47,7 @@ RANGES: dict[type, dict[str, Any]] = {
         "rho_mcse": Error,
         "expected_cold_start": _Length,
         "expected_cold_start_mcse": Error,
-        "nearest_epsilon": Annotated[float | None, Meta(ge=0.0, le=LARGEST)],
+        "nearest_epsilon": _Perhaps,
         "spread_multiple": Positive,
         "share_explored": Share,
         "share_free": Share,
@@ -294,6 +295,8 @@ def _table_faults(rule: TableRule, plan: Plan) -> Iterator[str]:
     _finite(rule.rates, (n,), "rates of users")
     if not ((rule.rates >= 0.0) & (rule.rates <= 1.0)).all():
         yield "rates of users are in [0, 1]"
+    if plan.known is not None and not np.array_equal(rule.users, plan.known.users):
+        yield "users of a rule are not those it knows"
 
 
 def _guard_faults(rule: GuardRule, plan: Plan) -> Iterator[str]:

@@ -129,7 +129,8 @@ class Records:
         if origin is tuple:
             return tuple[tuple(part if part is Ellipsis else self._wire(part) for part in inner)]
         if origin in (list, dict):
-            return origin[tuple(self._wire(part) for part in inner)]  # pyright: ignore[reportInvalidTypeArguments]
+            generic: Any = origin
+            return generic[tuple(self._wire(part) for part in inner)]
         return hint  # bool, None, Literal, and whatever msgspec knows
 
     # --- values ---

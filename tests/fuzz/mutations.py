@@ -331,7 +331,8 @@ def changed_netcdf(data: bytes, rng: Rng) -> tuple[str, bytes]:
     import h5py
 
     held = io.BytesIO(data)
-    with h5py.File(held, "r+") as file:
+    with h5py.File(held, "r+") as opened:
+        file: Any = opened
         variables: list[Any] = []
         groups: list[Any] = [file]
         file.visititems(lambda _, item: (variables if isinstance(item, h5py.Dataset) else groups).append(item))

@@ -127,9 +127,16 @@ def plans() -> dict[str, tuple[Market, Plan]]:
     }
 
 
+def users_of(plan: Plan) -> np.ndarray:
+    """Users whom the plan must serve: any, or those of its table."""
+    if plan.known is not None:
+        return plan.known.users
+    return USERS if len(plan.features) == 2 else np.ones((2, len(plan.features)))
+
+
 def plan_behaves(plan: Plan) -> None:
     """Rates and guards are probabilities, and the plan can be told, explained, written and read."""
-    users = USERS if len(plan.features) == 2 else np.ones((2, len(plan.features)))
+    users = users_of(plan)
     rates = [plan.rate(users), *(plan.rate(users, saturated=stage.saturated) for stage in plan.stages)]
     for found in (*rates, *(plan.guard(users, epoch) for epoch in (0, 2, 9))):
         assert np.isfinite(found).all(), "a rate or a guard is no number"
@@ -184,7 +191,7 @@ def agent_behaves(agent: Recommender) -> None:
     is_gaussian = agent.market.noise.is_gaussian
     assert agent.rounds >= agent.n_pending >= 0
     assert all(n >= 0 for n in agent.n_samples.values())
-    for x in USERS[:4]:
+    for x in users_of(agent.plan)[:4]:
         told = agent.recommend(x)
         chances = np.array(list(told.probabilities.values()))
         assert np.isfinite(chances).all(), "a probability is no number"
