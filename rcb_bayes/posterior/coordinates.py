@@ -27,8 +27,8 @@ _LEAST_SLOPE = 1e-6
 class NormalScores:
     """Maps of p coefficients: b = centre + scale sinh(angle(u)), the angle linear between the points of a grid of u.
 
-    ``centre`` and ``scale`` are (p,), ``angle`` (p, J) on an even grid from -5 to 5; ``correlation`` (p, p) is that of u
-    under the belief.
+    ``centre`` and ``scale`` are (p,), ``angle`` (p, J) on an even grid from -5 to 5; ``correlation`` (p, p) is that of
+    u under the belief.
     """
 
     centre: FloatArray

@@ -163,9 +163,7 @@ class LaplaceEngine:
             out.append(StudentMixture.around(centre, root, block))
         return out
 
-    def _weighted_draws(
-        self, data: Rows, proposals: list[StudentMixture], *, n_draws: int, replicate: int
-    ) -> _Draws:
+    def _weighted_draws(self, data: Rows, proposals: list[StudentMixture], *, n_draws: int, replicate: int) -> _Draws:
         """Draws and the log weights of each group."""
         d = self.prior.n_features
         values = np.empty((data.n_sets, n_draws, self.prior.n_arms * d))

@@ -271,9 +271,9 @@ def _padded(data: Rows) -> dict[str, np.ndarray]:
 def diagnose(draws: FloatArray, divergences: int) -> dict[str, float]:
     """What is known about one run (chain, draw, K, d).
 
-    ``rhat`` and ``ess_bulk`` are the worst coefficient's, ranked. Ranks do not see how far out a tail reaches, and means
-    do: ``mean_error`` is about the largest Monte Carlo error of the P means, and ``gap`` the largest distance of a
-    chain's mean from another's, both in posterior standard deviations.
+    ``rhat`` and ``ess_bulk`` are the worst coefficient's, ranked. Ranks do not see how far out a tail reaches, and
+    means do: ``mean_error`` is about the largest Monte Carlo error of the P means, and ``gap`` the largest distance of
+    a chain's mean from another's, both in posterior standard deviations.
     """
     columns = np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)  # (K d, chain, draw)
     varying: FloatArray = columns[np.ptp(columns, axis=(1, 2)) > 0]  # a known coefficient does not move

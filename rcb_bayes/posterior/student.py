@@ -1,8 +1,8 @@
 r"""Mixtures of multivariate Student-t's to propose from, drawn by Sobol points and fitted anew to weighted draws.
 
-Each of C components has three kinds: tails of eight and of three degrees of freedom around its centre, and the component
-of the belief itself with tails of eight. The last bounds the weights: a likelihood of 0/1 rewards is at most one, so
-that the posterior is nowhere more than the belief over the evidence.
+Each of C components has three kinds: tails of eight and of three degrees of freedom around its centre, and the
+component of the belief itself with tails of eight. The last bounds the weights: a likelihood of 0/1 rewards is at most
+one, so that the posterior is nowhere more than the belief over the evidence.
 """
 
 from dataclasses import dataclass, replace

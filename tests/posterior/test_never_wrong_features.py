@@ -150,7 +150,7 @@ def test_nuts(d: int):
     assert batch.vouched.any()
 
 
-# --- what the grid is there to catch -----------------------------------------------------------------------------------
+# --- what the grid is there to catch ----------------------------------------------------------------------------------
 
 
 def test_a_biased_engine_is_caught():
