@@ -4,8 +4,8 @@ A coefficient is Student-t: normal with a precision that is gamma. Chains start 
 sweep draws the precisions given the coefficients and the coefficients given the precisions. Under 0/1 rewards it draws
 the precisions, moves all coefficients along an ellipse (Murray, Adams and MacKay 2010), then moves each coefficient,
 and all of them together, by Metropolis steps of the belief's own density: stretched, shifted, or drawn anew from the
-belief, which jumps between modes. The chains of a problem are independent, so that the spread of their means is the error of
-the answer.
+belief, which jumps between modes. The chains of a problem are independent, so that the spread of their means is the
+error of the answer.
 """
 
 from dataclasses import dataclass

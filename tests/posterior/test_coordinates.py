@@ -1,12 +1,15 @@
 """Normal scores: rising maps with the slope they claim, under which a belief is about standard normal."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats as scipy_stats
 
 from rcb_bayes.posterior.coordinates import NormalScores
 from tests.posterior import twins
 
+stats: Any = scipy_stats  # its annotations do not fit its own use
 NAMES = ("student_t", "no_variance", "gamma", "lognormal", "laplace", "spiky")
 
 

@@ -1,12 +1,15 @@
 """Student-t mixtures: draws with the density they claim, and fits that find weighted moments."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import stats as scipy_stats
 
 from rcb_bayes.posterior.student import StudentMixture
 from rcb_bayes.prior.law import Block
 
+stats: Any = scipy_stats  # its annotations do not fit its own use
 M, C, P = 2, 2, 3
 
 
