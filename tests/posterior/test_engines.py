@@ -22,8 +22,9 @@ from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior import laplace as laplace_module
 from rcb_bayes.posterior.engines import CheckedEngine, check_data
 from rcb_bayes.posterior.importance import Attempt
-from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings
+from rcb_bayes.posterior.nuts import Chains, NutsEngine, NutsSettings, diagnose
 from rcb_bayes.posterior.results import linear_rewards, merged, users_of, warn_if_not_vouched
+from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from tests.posterior.references import LIMIT, bernoulli_rows
@@ -252,6 +253,41 @@ def test_beliefs_with_discrete_variables_keep_what_they_have(monkeypatch: pytest
     assert not batch.vouched.any()
     assert batch.n_sent == 0
     assert not recorder.sent
+
+
+def two_spikes() -> Prior:
+    """A mixture of Student-t's, which no closed form covers."""
+    import pymc
+
+    pm: Any = pymc
+    parts = [pm.StudentT.dist(nu=3.0, mu=m, sigma=0.3) for m in (3.0, -3.0)]
+    with pm.Model(coords={"arm": ["a", "b"], "feature": ["x", "y"]}) as model:
+        pm.Mixture("beta", w=[0.5, 0.5], comp_dists=parts, dims=("arm", "feature"))
+    return Prior.from_pymc(model)
+
+
+@pytest.mark.parametrize(("belief", "expected"), [("mixture", False), ("student_t", True)])
+@pytest.mark.parametrize("chain", ["importance", "laplace", "nuts", "nuts, 0/1", "stretched"])
+def test_the_end_of_every_chain_marks_what_nobody_vouches_for(
+    chain: str, belief: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Chains that look perfect, of a mixture: the last batch says that it is not vouched for."""
+    prior = two_spikes() if belief == "mixture" else gallery("student_t")
+    perfect = np.random.default_rng(0).standard_normal((2, 1000, 2, 2))
+    monkeypatch.setattr(NutsEngine, "_chains", lambda self, data, *, seed: Chains(perfect, diagnose(perfect, 0)))
+    monkeypatch.setattr(importance_module, "MIN_EFFECTIVE_SIZE", np.inf)  # the first engines vouch for nothing
+    monkeypatch.setattr(laplace_module, "_LADDER", (64,))
+    monkeypatch.setattr(importance_module, "LADDER", (Attempt("moments", 256),) * 2)
+    binary = chain in ("laplace", "nuts, 0/1")
+    data = bernoulli_rows(prior, 5, n_sets=3, seed=0) if binary else simulate_statistics(prior, 5, SIGMA, 3, 0)
+    if chain == "stretched":
+        engine = StretchedEngine(prior, KNOWN, factor=2.0)
+    else:
+        engine = make_engine(prior, BINARY if binary else KNOWN, engine=chain.split(",")[0])
+    batch = engine.fit(data)
+    assert set(batch.engine) == {"nuts"}
+    assert (batch.vouched == expected).all()
+    assert not expected or not (batch.diagnostics["rhat"] > 1.01).any()
 
 
 def test_posterior_means_warn(monkeypatch: pytest.MonkeyPatch):

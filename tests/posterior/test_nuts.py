@@ -214,6 +214,17 @@ def test_one_bad_coefficient_is_enough(spoil: str):
     assert not is_good(diagnose(draws, 0))
 
 
+def test_ranks_do_not_see_a_tail_that_one_chain_has_met():
+    """Thirty draws far out: r-hat and bulk size by ranks are fine, the chains' means are not."""
+    draws = chains(np.random.default_rng(4))
+    draws[1, 400:430, 0, 1] += 60.0
+    found = diagnose(draws, 0)
+    assert found["rhat"] <= 1.01
+    assert found["ess_bulk"] >= 200
+    assert not is_good(found)
+    assert is_good(found | {"mean_error": 0.1, "gap": 0.1})
+
+
 @pytest.mark.parametrize("n_draws", [99, 1000])
 def test_figures_are_those_of_arviz(n_draws: int):
     """Good, shifted, slow, drifting and tied draws, and a chain that has not moved."""
@@ -253,6 +264,12 @@ def test_how_many_draws_to_try_next(rhat: float, size: float, divergences: float
     assert NutsEngine(PRIOR, GaussianNoise(SIGMA))._next_factor(found, factor) == expected
     patient = NutsEngine(PRIOR, GaussianNoise(SIGMA), settings=NutsSettings(retry=False))
     assert patient._next_factor(found, factor) == 0
+
+
+@pytest.mark.parametrize(("error", "gap", "expected"), [(0.1, 0.1, 0), (0.2, 0.1, 2), (0.3, 0.1, 4), (0.1, 0.5, 2)])
+def test_errors_of_means_ask_for_more_draws(error: float, gap: float, expected: int):
+    found = {"rhat": 1.0, "ess_bulk": 900.0, "divergences": 0.0, "mean_error": error, "gap": gap}
+    assert NutsEngine(PRIOR, GaussianNoise(SIGMA))._next_factor(found, 1) == expected
 
 
 def test_known_coefficients_do_not_count():
