@@ -33,7 +33,7 @@ _EXACT = 500  # choices whose count is told by its exact law
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheck:
-    """Whether a log followed its plan.
+    r"""Whether a log followed its plan.
 
     Attributes
     ----------
@@ -42,6 +42,18 @@ class LogCheck:
     counts : a row for each stage and arm, and for the explored rounds of each stage: ``observed``, ``expected`` by the
         plan, ``p_value`` (two-sided) and whether it ``deviates`` at ``level``, split over all rows
     n_rounds, n_propensities : rounds, and how many had propensities to compare
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> agent = rcb.Recommender(market, plan, keep_log=100, seed=1)
+    >>> for x in market.covariates.sample(60, seed=2):
+    ...     agent.observe(0.4 * x.sum(), ticket=agent.recommend(x).ticket)
+    >>> log = agent.log
+    >>> log.loc[0, "stage"] = "exploit"  # which its first round was not
+    >>> print("\n".join(rcb.check_log(market, log, plan).deviations))
+    stages: 1 rounds are logged at another stage than the plan's, the first in row 1 ...
     """
 
     followed: bool

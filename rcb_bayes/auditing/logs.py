@@ -120,7 +120,7 @@ def audit_log(
     >>> log = pd.DataFrame(users, columns=market.features).assign(arm="old", reward=users @ [0.5, 0.2])
     >>> found = rcb.audit_log(market, log)
     >>> found.verdict, round(found.realised["lowest"], 2)
-    ('realised', 0.15)
+    ('realised', 0.13)
     """
     judged: Notion = as_notion(notion)
     if judged == "user":

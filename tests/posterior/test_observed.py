@@ -102,14 +102,16 @@ def test_its_posterior_is_the_engines(kind: str):
         noise, reward = rcb.BernoulliLogit(), (reward > 0).astype(float)
     model = rcb.posterior_model(PRIOR, {"x": x, "arm": arm, "reward": reward}, noise)
     with model:
-        tree = pm.sample(draws=2000, tune=500, chains=2, cores=1, random_seed=3, progressbar=False, quiet=True)
+        tree = pm.sample(draws=2000, tune=1000, chains=4, cores=1, random_seed=3, progressbar=False, quiet=True)
     table = az.summary(tree, var_names=["beta"], round_to="none")
+    # NUTS draws of a normal are so well apart that more of them seem to be there than are: no credit for that.
+    size = np.minimum(np.asarray(table["ess_bulk"], dtype=float), 8000)
+    error = np.asarray(table["sd"], dtype=float) / np.sqrt(size)
     if kind == "gaussian":
         data: Any = Statistics.from_rows(x, arm=arm, reward=reward, n_arms=2)
     else:
         data = Rows(x=x[None], arm=arm[None], reward=reward[None], n_arms=2)
     expected = rcb.posterior_means(PRIOR, noise, data).mean[0].ravel()
-    off = (np.asarray(table["mean"], dtype=float) - expected) / np.asarray(table["mcse_mean"], dtype=float)
-    assert np.abs(off).max() < 4.5
-    planted = (np.asarray(table["mean"], dtype=float) - PRIOR.mean.values.ravel()) / table["mcse_mean"].astype(float)
-    assert np.abs(planted).max() > 20  # without the data
+    mean = np.asarray(table["mean"], dtype=float)
+    assert (np.abs(mean - expected) < 4 * error).all()
+    assert np.abs((mean - PRIOR.mean.values.ravel()) / error).max() > 20  # without the data
