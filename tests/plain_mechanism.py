@@ -18,6 +18,7 @@ rewards as well, round by round, and is what ``run_worlds`` is checked by.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -270,7 +271,7 @@ def _order(name) -> tuple:
 
 
 def _joined(parts: list[Stage]) -> Stage:
-    def both(name: str):
+    def both(name: str) -> Any:
         values = [getattr(part, name) for part in parts]
         return None if values[0] is None else np.concatenate(values)
 

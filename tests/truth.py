@@ -5,6 +5,7 @@ Of the plan only its rates and its guards reach the plain side.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +24,13 @@ class Case:
     """
 
     name: str
-    mean: tuple
-    variance: object
+    mean: Any
+    variance: Any
     sigma: float
-    rows: object = None
-    shares: object = None
-    platform_mean: tuple | None = None
-    platform_variance: object = None
+    rows: Any = None
+    shares: Any = None
+    platform_mean: Any = None
+    platform_variance: Any = None
     sphere_size: int = 2048
 
     def belief(self) -> plain.Belief:
@@ -43,7 +44,7 @@ class Case:
     def users(self) -> plain.Users | Callable[[np.random.Generator], plain.Users]:
         """The table, or a sampler."""
         if self.rows is None:
-            return plain.sphere(np.shape(self.mean)[1], self.sphere_size)
+            return plain.sphere(np.asarray(self.mean).shape[1], self.sphere_size)
         return plain.Users.table(self.rows, self.shares)
 
     def market(self) -> rcb.Market:
@@ -51,9 +52,9 @@ class Case:
         own = None
         if self.platform_mean is not None:
             own = rcb.Prior.gaussian(self.platform_mean, self.platform_variance)
-        d = np.shape(self.mean)[1]
+        d = np.asarray(self.mean).shape[1]
         users = rcb.Sphere(d) if self.rows is None else rcb.Empirical(self.rows, weights=self.shares)
-        more = {} if own is None else {"platform_prior": own}
+        more: dict[str, Any] = {} if own is None else {"platform_prior": own}
         prior = rcb.Prior.gaussian(self.mean, self.variance)
         return rcb.Market(prior=prior, covariates=users, noise=rcb.GaussianNoise(self.sigma), **more)
 
@@ -180,7 +181,7 @@ def both_sides(
     n_epochs: int | None = None,
 ) -> tuple[rcb.Audit, plain.Outcome]:
     """An audit of the plan, and the plain mechanism for the users that it looked at."""
-    more = {} if options is None else {"options": options}
+    more: dict[str, Any] = {} if options is None else {"options": options}
     found = rcb.audit(case.market(), plan, horizon=horizon, n_worlds=audit_worlds, n_users=n_users, seed=seed, **more)
     scenario = scenario_of(case, plan, horizon=horizon, options=options, n_epochs=n_epochs)
     out = plain.run_worlds(scenario, n_worlds, seed=1000 + seed, watched=found.users, batch=batch)

@@ -1,5 +1,7 @@
 """Markets in which package and plain mechanism are compared: bench_truth.py at length, test_truth.py in small."""
 
+from typing import Any
+
 import numpy as np
 
 from tests.truth import Case
@@ -56,23 +58,23 @@ _FOUR_TYPES = [[1.0, 0.0, 0.2], [0.3, 0.8, 0.0], [0.0, 0.5, 0.9], [0.6, 0.6, 0.6
 
 def grid() -> dict[str, Case]:
     """What other comparisons hold fixed, changed: arms, shares, signs, platforms, populations."""
-    different = dict(
+    different: dict[str, Any] = dict(
         mean=((0.4, 0.1, 0.0), (0.1, 0.3, 0.1), (0.0, 0.1, 0.3)),
         variance=(0.02, 0.1, 0.3),
         sigma=0.4,
         rows=_FOUR_TYPES,
     )
-    four = dict(
+    four: dict[str, Any] = dict(
         mean=((0.4, 0.1, 0.0), (0.1, 0.3, 0.1), (0.0, 0.1, 0.3), (0.2, 0.2, 0.2)),
         variance=(0.02, 0.1, 0.3, 0.05),
         sigma=0.4,
         rows=_FOUR_TYPES,
     )
     signed = [[1.0, -0.5, 0.2], [-0.3, 0.8, 0.0], [0.0, -0.5, -0.9], [0.6, 0.6, 0.6], [-1.0, 0.0, 0.3]]
-    believes = dict(
+    believes: dict[str, Any] = dict(
         platform_mean=((0.3, 0.2, 0.0), (0.2, 0.2, 0.2), (0.1, 0.0, 0.2)), platform_variance=(0.1, 0.1, 0.1)
     )
-    narrow = dict(platform_mean=different["mean"], platform_variance=(0.005, 0.4, 0.02))
+    narrow: dict[str, Any] = dict(platform_mean=different["mean"], platform_variance=(0.005, 0.4, 0.02))
     even = [0.25] * 4
     rare = [0.6, 0.3, 0.09, 0.01]
     repeated = different | {"rows": [*_FOUR_TYPES, *_FOUR_TYPES[:2]]}

@@ -1,6 +1,7 @@
 """What plans come to in the paper's settings, as Markdown tables: the theorem's, sampled ones, and greedy beside."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def theorem_rows() -> Iterator[tuple[str, ...]]:
     cases += [(2, 3, None, TAU), (3, 3, None, TAU), *((k, D, 1.0, None) for k in (2, 5, 10))]
     for n_arms, d, phi0, tau_star in cases:
         setting = market("setting_1", n_arms, d=d)
-        paper = {"epsilon": EPSILON, "tau": TAU, "rho": RHO, "tau_star": tau_star, "prior_gap": 1.0}
+        paper: dict[str, Any] = {"epsilon": EPSILON, "tau": TAU, "rho": RHO, "tau_star": tau_star, "prior_gap": 1.0}
         plan = rcb.theorem_plan(setting, **paper, phi0=phi0, horizon=HORIZON)
         yield (
             f"{n_arms}, d = {d}" if d != D else str(n_arms),
@@ -92,7 +93,7 @@ def greedy_rows() -> Iterator[tuple[str, ...]]:
     """Greedy in the paper's settings: does it leave an arm untried, and what does it cost?"""
     for belief in ("setting_1", "setting_4"):
         setting = market(belief, 5)
-        shared = {"horizon": GREEDY_ROUNDS, "n_worlds": GREEDY_WORLDS, "seed": SEED}
+        shared: dict[str, Any] = {"horizon": GREEDY_ROUNDS, "n_worlds": GREEDY_WORLDS, "seed": SEED}
         greedy = rcb.simulate(setting, lambda own, seed: rcb.Greedy(own, seed=seed), **shared)
         plan = rcb.calibrate(setting, epsilon=EPSILON, n_per_arm=D, n_worlds=N_WORLDS, seed=SEED)
         ours = rcb.simulate(setting, plan, **shared)

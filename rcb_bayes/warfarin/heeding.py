@@ -92,11 +92,10 @@ class Heeding(Rcb):
         self._history.add(x[kept], decisions.arm[kept], reward[kept])
         super().update(x, decisions, reward)
 
-    def absorb_one(self, x: FloatArray, arm: int, reward: float, *, counted: bool) -> None:
-        """One reward, whenever it comes."""
-        if counted:
-            self._history.add_one(x, arm, reward)
-        super().absorb_one(x, arm, reward, counted=counted)
+    def absorb_one(self, x: FloatArray, arm: int, reward: float) -> None:
+        """One reward that counts, whenever it comes."""
+        self._history.add_one(x, arm, reward)
+        super().absorb_one(x, arm, reward)
 
     def absorb_many(self, x: FloatArray, arm: np.ndarray, counted: np.ndarray, reward: FloatArray) -> None:
         """Rewards of many users that come in exploitation."""

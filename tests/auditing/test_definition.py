@@ -1,6 +1,7 @@
 """``definition``: users averaged with their weights, errors that cover the users, plans that pass."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_a_guard_weighs_users_as_the_population_does():
     mean, error = plain(0.05)
     assert mean + 4 * error < -plan.epsilon
     assert plan.guard([1.0, 0.0], 0)[1] < 1.0
-    shared = {"horizon": 20_000, "n_worlds": 500, "seed": 3}
+    shared: dict[str, Any] = {"horizon": 20_000, "n_worlds": 500, "seed": 3}
     assert rcb.audit(market, plan, **shared).verdict == "pass"
     opened = rcb.audit(market, plan, options=Exploiting(guard=False), **shared)
     assert opened.verdict == "fail"
