@@ -109,7 +109,7 @@ def as_count(value: object, *, name: str, least: int = 0, most: int = MOST_COUNT
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise RcbError(f"{name} must be an integer of at least {least}, got {_shown(value)}.")
-    if value > most:
+    if int(value) > most:
         because = f" ({why})" if why else ""
         raise RcbError(f"{name} must be an integer of at most {most:,}{because}, got {_shown(value)}.")
     return int(value)
@@ -130,8 +130,8 @@ def is_number(value: object) -> TypeGuard[float]:
 
 def _shown(value: object) -> str:
     """A value in a message; a number of hundreds of digits by its size."""
-    if isinstance(value, Integral) and abs(value) >= 10**30:
-        return f"about {'-' * (value < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
+    if isinstance(value, Integral) and abs(int(value)) >= 10**30:
+        return f"about {'-' * (int(value) < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

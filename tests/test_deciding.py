@@ -53,7 +53,7 @@ def audit_of(margins: xr.Dataset) -> Audit:
         {name: ("epsilon", [0.5]) for name in ("share", "share_mcse", "share_lower", "share_upper")},
         coords={"epsilon": [0.05]},
     )
-    given: dict[str, Any] = dict.fromkeys(NOTIONS, margins)
+    given: dict[Any, xr.Dataset] = dict.fromkeys(NOTIONS, margins)
     settings: dict[str, Any] = {"n_worlds": 100, "n_random": 3, "level": 0.05, "seed": 1}
     return Audit(
         verdict="fail", notion="user", epsilon=0.05, by_notion=given, compliance=share, users=np.eye(3), **settings

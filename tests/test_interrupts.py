@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rcb_bayes.cli import stopping
+from rcb_bayes.cli import main, stopping
 from rcb_bayes.interrupts import is_interrupt
 from rcb_bayes.posterior.nuts import _finished
 
@@ -74,6 +74,7 @@ def run(program: str, *words: str, folder: Path, limit: float = 120) -> subproce
     """A program of its own in an empty folder; ``send(seconds)`` in it sends Ctrl-C to itself."""
     given = f"""
         import os, signal, sys, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have jobs in the background ignore it
         def send(seconds):
             timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
             timer.daemon = True
@@ -226,6 +227,14 @@ def test_at_any_moment(command: str, belief: str, seconds: int, tmp_path: Path) 
         assert "rcb:" not in done.stderr
     else:
         assert_stopped(done)
+
+
+def test_whoever_calls_the_command_line_in_python_still_hears_it(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "rcb-bayes" in capsys.readouterr().out
 
 
 def test_the_signal_is_what_it_is() -> None:
