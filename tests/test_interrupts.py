@@ -144,6 +144,21 @@ def test_one_that_is_swallowed_is_raised_again(tmp_path: Path) -> None:
     assert_stopped(run(SWALLOWS.format(times=1), "models", folder=tmp_path))
 
 
+def test_one_that_is_lost_in_a_callback_is_raised_again_without_noise(tmp_path: Path) -> None:
+    """Compiled code that calls Python back cannot pass an exception on: it is printed, and gone."""
+    program = """
+        import ctypes
+        from rcb_bayes.cli import models
+        def gallery():
+            send(0.2)
+            ctypes.CFUNCTYPE(None)(lambda: time.sleep(2))()
+            time.sleep(60)
+        models.gallery = gallery
+        main()
+    """
+    assert_stopped(run(program, "models", folder=tmp_path))
+
+
 @pytest.mark.slow
 def test_code_that_swallows_all_of_them_is_ended(tmp_path: Path) -> None:
     assert_stopped(run(SWALLOWS.format(times=10**6), "models", folder=tmp_path))
