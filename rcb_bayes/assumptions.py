@@ -12,7 +12,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.saturation import saturated_sets
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.stages import Stages
-from rcb_bayes.wording import percent
+from rcb_bayes.wording import brief, percent
 from rcb_bayes.worlds import block_seeds, draw_worlds, simulate_data
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -232,7 +232,7 @@ def _trust(stages: Stages, *, inflation: str | None) -> Check:
     verdict: Verdict = "inconclusive" if inflation is None else "pass" if inflation == "linear" else "fail"
     declared = "not declared" if inflation is None else inflation
     of_what = "the prior variance" if stages.market.prior.has_finite_variance is not False else "an infinite variance"
-    left = f"{stages.n_per_arm} samples per arm leave {percent(value)} of {of_what} of x'b."
+    left = f"{stages.n_per_arm} samples per arm leave {brief(100 * value, 2)} % of {of_what} of x'b."
     return Check(
         name="4 evolution of trust",
         verdict=verdict,

@@ -131,7 +131,7 @@ def is_number(value: object) -> TypeGuard[float]:
 def _shown(value: object) -> str:
     """A value in a message; a number of hundreds of digits by its size."""
     if isinstance(value, Integral) and abs(int(value)) >= 10**30:
-        return f"about {'-' * (value < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
+        return f"about {'-' * (int(value) < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

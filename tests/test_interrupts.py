@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rcb_bayes.cli import stopping
+from rcb_bayes.cli import main, stopping
 from rcb_bayes.interrupts import is_interrupt
 from rcb_bayes.posterior.nuts import _finished
 
@@ -74,6 +74,7 @@ def run(program: str, *words: str, folder: Path, limit: float = 120) -> subproce
     """A program of its own in an empty folder; ``send(seconds)`` in it sends Ctrl-C to itself."""
     given = f"""
         import os, signal, sys, threading, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have jobs in the background ignore it
         def send(seconds):
             timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
             timer.daemon = True
@@ -141,6 +142,21 @@ SWALLOWS = """
 def test_one_that_is_swallowed_is_raised_again(tmp_path: Path) -> None:
     """As callbacks of compiled code do it."""
     assert_stopped(run(SWALLOWS.format(times=1), "models", folder=tmp_path))
+
+
+def test_one_that_is_lost_in_a_callback_is_raised_again_without_noise(tmp_path: Path) -> None:
+    """Compiled code that calls Python back cannot pass an exception on: it is printed, and gone."""
+    program = """
+        import ctypes
+        from rcb_bayes.cli import models
+        def gallery():
+            send(0.2)
+            ctypes.CFUNCTYPE(None)(lambda: time.sleep(2))()
+            time.sleep(60)
+        models.gallery = gallery
+        main()
+    """
+    assert_stopped(run(program, "models", folder=tmp_path))
 
 
 @pytest.mark.slow
@@ -226,6 +242,14 @@ def test_at_any_moment(command: str, belief: str, seconds: int, tmp_path: Path) 
         assert "rcb:" not in done.stderr
     else:
         assert_stopped(done)
+
+
+def test_whoever_calls_the_command_line_in_python_still_hears_it(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "rcb-bayes" in capsys.readouterr().out
 
 
 def test_the_signal_is_what_it_is() -> None:

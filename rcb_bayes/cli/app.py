@@ -1,5 +1,6 @@
 """The application: its commands, and one place where errors become exit codes."""
 
+import atexit
 import os
 import sys
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = _complain(stopping.words(), code=stopping.STOPPED)
     if code == stopping.STOPPED:
         stopping.leave()
-    stopping.ignore()
+    atexit.register(stopping.ignore)  # not sooner: whoever called this in Python goes on to hear it
     sys.exit(code)
 
 

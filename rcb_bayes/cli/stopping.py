@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rcb_bayes.interrupts import is_interrupt
+
 STOPPED = 130  # as shells have it: 128 plus the signal
 _AGAIN, _AT_LAST = 1.0, 5.0  # seconds after Ctrl-C
 
@@ -56,9 +58,12 @@ def watched() -> Iterator[None]:
     there.setblocking(False)
     before = signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_insist, args=(here,), daemon=True).start()
+    report = sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if is_interrupt(lost.exc_value) else report(lost)  # it comes again
     try:
         yield
     finally:
+        sys.unraisablehook = report
         signal.set_wakeup_fd(before)
         there.close()  # which ends the thread
 
