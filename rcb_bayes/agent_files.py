@@ -161,7 +161,8 @@ RANGES: dict[type, dict[str, Any]] = {
     Cold: {"saturated": tuple[Count, ...]},
     Epoch: {"began": Count, "epoch": Annotated[int, Meta(ge=0, le=_EPOCHS)], "ends": Annotated[int, Meta(ge=0)]},
 }
-RANGES[Late] = {"patience": Annotated[int | None, Meta(ge=0, le=2**53)], "looked": Count}
+_Perhaps: Any = Count | None  # pyright: ignore[reportOperatorIssue]
+RANGES[Late] = {"patience": _Perhaps, "looked": Count}
 RANGES[Kept] = {"keep": Annotated[int, Meta(ge=1, le=2**53)] | Annotated[str, Meta(min_length=1, max_length=4096)]}
 RANGES[Epoch]["gamma"] = Positive | Annotated[str, Meta(pattern="^inf$")]
 RECORDS = Records(AgentState, ranges=RANGES, custom={Plan: PLANS.schema})

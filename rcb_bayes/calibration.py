@@ -107,10 +107,14 @@ def calibrate(
         close = suggestion(str(spread), ("posterior", "tuned"))
         raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
     horizon = as_count(horizon, name="horizon", least=1)
+    is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_plan_size(
-        market, n_per_arm=settings.n_per_arm, n_worlds=settings.n_worlds, audit_worlds=settings.audit_worlds
+        market,
+        n_per_arm=settings.n_per_arm,
+        n_worlds=settings.n_worlds,
+        audit_worlds=0 if is_given else settings.audit_worlds,
     )
-    if n_per_arm is not None or not market.noise.is_gaussian:
+    if is_given:
         return _planned(market, settings, guard=guard, spread=spread, horizon=horizon)
     return _with_best_n(market, settings, guard=guard, spread=spread, horizon=horizon)
 

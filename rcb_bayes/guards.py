@@ -1,12 +1,12 @@
 """Guards at plan time: exploitation simulated epoch by epoch, with the guard of each epoch in force."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.compact import compact_gamma, compact_outlook
 from rcb_bayes.epochs import EpochWorlds
-from rcb_bayes.exploit import Exploiting
+from rcb_bayes.exploit import Exploiting, inflation_factor
 from rcb_bayes.forward import Forward
 from rcb_bayes.guard import crowd_guard, users_guard
 from rcb_bayes.market import Market
@@ -34,6 +34,12 @@ class Counts:
     n_fitted: int = 0
     n_not_vouched: int = 0
 
+    def take(self, epochs: EpochWorlds) -> None:
+        """What epochs have counted since they were last asked."""
+        self.n_fitted += epochs.n_fitted
+        self.n_not_vouched += epochs.n_not_vouched
+        epochs.n_fitted = epochs.n_not_vouched = 0
+
 
 def compute_guards(forward: Forward, *, options: Exploiting, counted: Counts | None = None) -> tuple[GuardRule, ...]:
     """The guards of the first epochs; none where no cold start ends.
@@ -44,20 +50,22 @@ def compute_guards(forward: Forward, *, options: Exploiting, counted: Counts | N
     if not forward.market.noise.is_gaussian:
         return (closed_guard(forward.market),)
     n_worlds = min(forward.settings.n_worlds, MAX_WORLDS)
-    epochs = _epochs(forward, options, n_worlds=n_worlds)
-    if epochs is None:
-        return ()
     slack = _slack(forward, n_worlds)
-    rules = []
+    found: list[tuple[GuardRule, FloatArray]] = []
+    epochs: EpochWorlds | None = None
+    total = counted or Counts()
     for epoch in range(N_EPOCHS):
-        rule, factors = _rule(forward, epochs, slack=slack)
-        rules.append(rule)
-        if epoch < N_EPOCHS - 1:
-            epochs.run(factors)
+        # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
+        if epochs is None or options.inflation != "none":
+            epochs = _epochs(forward, options, n_worlds=n_worlds, epoch=epoch)
+        if epochs is None:
+            return ()
+        while epochs.epoch < epoch:
+            epochs.run(found[epochs.epoch][1])
             epochs.begin()
-    if counted is not None:
-        counted.n_fitted, counted.n_not_vouched = epochs.n_fitted, epochs.n_not_vouched
-    return tuple(rules)
+        found.append(_rule(forward, epochs, slack=slack))
+        total.take(epochs)
+    return tuple(rule for rule, _ in found)
 
 
 def tuned_multiple(forward: Forward, *, guard: bool, horizon: int) -> tuple[float, dict[float, float]]:
@@ -109,13 +117,19 @@ def exploitation_regret(forward: Forward, *, multiple: float, guard: bool, horiz
     return ExpectedRegret(regret=float(total.mean()), regret_mcse=error, needs_guard=needs_guard)
 
 
-def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int) -> EpochWorlds | None:
-    """Worlds at the end of their cold start; None where there are none, or rewards are not Gaussian."""
+def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int, epoch: int = 0) -> EpochWorlds | None:
+    """Worlds at the end of their cold start, of the prior as it is by some epoch.
+
+    None where no cold start ends, or rewards are not Gaussian.
+    """
     settings = forward.settings
     ended = np.flatnonzero(forward.paths.sets[-1] != STUCK)
     if not len(ended) or not forward.market.noise.is_gaussian:
         return None
     worlds, data, _ = after_cold_start(forward, ended, n_worlds=n_worlds)
+    rounds = forward.market.n_arms * settings.n_per_arm * ((1 << epoch) - 1)
+    factor = inflation_factor(options.inflation, rounds)
+    worlds, data = loosened(forward.market, worlds, data, factor=factor)
     return EpochWorlds(
         forward.market,
         forward.panel,
@@ -158,6 +172,16 @@ def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> t
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("xtx", "xty", "yty", "n")}
     sigma = None if sigmas[0] is None else np.concatenate([part for part in sigmas if part is not None])
     return Worlds(beta=np.concatenate(betas), sigma=sigma), unchecked_statistics(**joined), chosen
+
+
+def loosened(market: Market, worlds: Worlds, data: Statistics, *, factor: float) -> tuple[Worlds, Statistics]:
+    """Worlds of a prior with variances multiplied by a factor, and what the same samples would have given there."""
+    if factor == 1.0:
+        return worlds, data
+    away = (np.sqrt(factor) - 1.0) * (worlds.beta - market.prior.mean.values)  # (W, K, d)
+    moved = np.einsum("wkde,wke->wkd", data.xtx, away)
+    yty = data.yty + 2.0 * (away * data.xty).sum(axis=2) + (away * moved).sum(axis=2)
+    return replace(worlds, beta=worlds.beta + away), unchecked_statistics(data.xtx, data.xty + moved, yty, data.n)
 
 
 def closed_guard(market: Market) -> GuardRule:

@@ -23,7 +23,7 @@ _MOST_BROKEN = 0.0  # of users
 _USUAL_STAGE = 0.05  # of cold starts that pass a stage, for it to count in who is explored
 _BEST_DRAWS = 1000
 _COVERAGE_PATHS = 1000
-_MOST_UNKNOWN = 0.5  # of the length of a cold start, for its error
+_MOST_UNKNOWN = 2.0  # lengths of a cold start, for its error: then what is certified is noise
 _DOUBLINGS = 5
 
 

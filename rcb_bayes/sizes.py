@@ -34,8 +34,8 @@ def check_stage_size(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
     _check_memory(_FLOAT * n_worlds * (_OWN_USERS * (d + k) + 2 * k * d), what=f"{n_worlds:,} worlds", ask="worlds")
 
 
-def check_plan_size(market: Market, *, n_per_arm: int, n_worlds: int, audit_worlds: int) -> None:
-    """Refuse plans whose stages cannot be simulated; see ``check_stage_size``."""
+def check_plan_size(market: Market, *, n_per_arm: int, n_worlds: int, audit_worlds: int = 0) -> None:
+    """Refuse plans whose stages cannot be simulated; see ``check_stage_size``. ``audit_worlds`` where one is made."""
     k, d = market.n_arms, market.n_features
     check_samples(n_per_arm)
     _check_draws(market, n_per_arm=n_per_arm, n_worlds=n_worlds)

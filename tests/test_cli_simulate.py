@@ -114,6 +114,7 @@ def test_json_has_the_figures_with_their_errors(rcb: Run):
         (("--no-guard",), {"guard": False}),
     ],
 )
+@pytest.mark.filterwarnings("ignore::rcb_bayes.exploit.GuardWarning")  # as a user would be told
 def test_options_reach_the_runs(rcb: Run, arguments: tuple[str, ...], words: dict[str, Any]):
     result = json.loads(rcb(*BELIEF, *SMALL, *arguments, "--json", "-").out)
     expected = mean_and_error(runs(**words)["regret"].sum("t"))[0]
@@ -215,7 +216,7 @@ def test_the_file_keeps_the_regret(rcb: Run, tmp_path: Path, monkeypatch: pytest
         (["setting_1", "--noise", "-1"], "--noise takes a positive standard deviation or 'logit', got '-1'."),
         (["gaussian", "--noise", "logit"], "Use --covariates users.csv, or --uniform."),
         (["setting_1", "--plan", "none.json"], "Cannot read a plan from none.json"),
-        (["setting_1", "--plan", "note.txt"], "This is no plan"),
+        (["setting_1", "--plan", "note.txt"], "it is not JSON"),
         (["setting_1", "--plan", "plan.json"], "Calibrate a plan for this market."),
         (["setting_4", "--plan", "plan.json", "--epsilon", "0.1"], "--epsilon is settled by the plan of plan.json."),
         (["setting_4", "--plan", "plan.json", "--uniform"], "--personalised/--uniform is settled by the plan"),

@@ -5,7 +5,7 @@ as sums given its users. How long each stage of a cold start takes is drawn, too
 horizon is not looked at, and what it does get to is, however long others take.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,16 +16,14 @@ from rcb_bayes.choice import best_shares, promotion_shares
 from rcb_bayes.epochs import EpochWorlds
 from rcb_bayes.exploit import Exploiting, inflation_factor, spread_multiple
 from rcb_bayes.forward import N_PATHS, Forward, followed
-from rcb_bayes.guards import after_cold_start
+from rcb_bayes.guards import Counts, after_cold_start, loosened
 from rcb_bayes.market import Market
 from rcb_bayes.plan import Plan
-from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.progress import track
 from rcb_bayes.rates import LinearOutlook
 from rcb_bayes.saturation import Paths, arms_of, draw_rounds
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.wording import percent
-from rcb_bayes.worlds import Worlds
 
 _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
 _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
@@ -41,8 +39,7 @@ class _Followed:
     asked: Asked
     horizon: int
     begins: FloatArray
-    n_posteriors: int = 0
-    n_not_vouched: int = 0
+    counts: Counts = field(default_factory=Counts)
 
     @property
     def market(self) -> Market:
@@ -73,8 +70,8 @@ def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, option
         crowd=crowd,
         views=views,
         notes=_unfinished(run),
-        n_posteriors=simulator.n_fitted + run.n_posteriors,
-        n_not_vouched=simulator.n_not_vouched + run.n_not_vouched,
+        n_posteriors=simulator.n_fitted + run.counts.n_fitted,
+        n_not_vouched=simulator.n_not_vouched + run.counts.n_not_vouched,
     )
 
 
@@ -190,17 +187,14 @@ def _epoch_views(run: _Followed, options: Exploiting) -> list[View]:
             epochs.begin()
         view = _epoch_view(run, epochs, plan if guarded else None, np.flatnonzero(still))
         views.append(replace(_judged(run, view), share=len(there) / N_PATHS))
-        run.n_posteriors += epochs.n_fitted
-        run.n_not_vouched += epochs.n_not_vouched
-        epochs.n_fitted = epochs.n_not_vouched = 0
+        run.counts.take(epochs)
 
 
 def _begun(run: _Followed, there: np.ndarray, options: Exploiting, *, factor: float) -> tuple[EpochWorlds, FloatArray]:
     """Exploitation at its beginning, in worlds of some paths, and the rounds after which their cold starts ended."""
     forward, plan = run.forward, run.plan
     worlds, data, chosen = after_cold_start(forward, there, n_worlds=forward.settings.n_worlds)
-    if factor != 1.0:
-        worlds, data = _loosened(forward.market, worlds, data, factor=factor)
+    worlds, data = loosened(forward.market, worlds, data, factor=factor)
     epochs = EpochWorlds(
         forward.market,
         forward.panel,
@@ -213,14 +207,6 @@ def _begun(run: _Followed, there: np.ndarray, options: Exploiting, *, factor: fl
         seed=int(forward.simulator.rng(12).integers(2**63)),
     )
     return epochs, run.begins[-1][chosen]
-
-
-def _loosened(market: Market, worlds: Worlds, data: Statistics, *, factor: float) -> tuple[Worlds, Statistics]:
-    """Worlds of a prior with variances multiplied by a factor, and what the same samples would have given there."""
-    away = (np.sqrt(factor) - 1.0) * (worlds.beta - market.prior.mean.values)  # (W, K, d)
-    moved = np.einsum("wkde,wke->wkd", data.xtx, away)
-    yty = data.yty + 2.0 * (away * data.xty).sum(axis=2) + (away * moved).sum(axis=2)
-    return replace(worlds, beta=worlds.beta + away), unchecked_statistics(data.xtx, data.xty + moved, yty, data.n)
 
 
 def _epoch_view(run: _Followed, epochs: EpochWorlds, plan: Plan | None, there: np.ndarray) -> ViewOf:

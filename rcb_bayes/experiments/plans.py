@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from rcb_bayes.calibration import calibrate
+from rcb_bayes.calibration import calibrate, guard_anew
 from rcb_bayes.experiments.measures import Run
 from rcb_bayes.experiments.settings import PRIOR_GAP, RHO, TAU, TAU_STAR, Cell, Effort
 from rcb_bayes.exploit import Exploiting
@@ -22,7 +22,7 @@ def plans_for(market: Market, cell: Cell, *, effort: Effort, seed: int) -> list[
     made += [fixed_run(market, n, theorem.plan.exploration_rate, epsilon=cell.epsilon) for n in cell.fixed]
     for personalised in (False, True):
         made.append(timed(sampled_run, market, cell.epsilon, personalised=personalised, effort=effort, seed=seed))
-    return [entry for run in made for entry in _inflated(run, cell.inflations)]
+    return [entry for run in made for entry in _inflated(market, run, cell.inflations)]
 
 
 def theorem_run(market: Market, cell: Cell, *, horizon: int) -> Run:
@@ -81,10 +81,14 @@ def timed(make: Callable[..., Run], *arguments: object, **options: object) -> Ru
     return replace(run, seconds=time.process_time() - begun)
 
 
-def _inflated(run: Run, inflations: tuple[str, ...]) -> list[Run]:
+def _inflated(market: Market, run: Run, inflations: tuple[str, ...]) -> list[Run]:
     if inflations == ("none",):
         return [run]
-    return [
-        replace(run, name=f"{run.name}, {inflation}", options=Exploiting(inflation=inflation))
-        for inflation in inflations
-    ]
+    out = []
+    for inflation in inflations:
+        options = Exploiting(inflation=inflation)
+        plan = run.plan
+        if isinstance(plan, Plan) and plan.has_guard and inflation != "none":
+            plan = guard_anew(market, plan, options=options)
+        out.append(replace(run, name=f"{run.name}, {inflation}", plan=plan, options=options))
+    return out
