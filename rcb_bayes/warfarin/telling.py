@@ -20,6 +20,7 @@ RESTS_ON = (
 )
 
 _BY_CONSTRUCTION = "by construction"
+_WIDTH = 42  # of a column
 
 
 def audit_lines(audits: "xr.Dataset") -> list[str]:
@@ -43,12 +44,12 @@ def _part_lines(own: "xr.Dataset", part: str) -> list[str]:
         title += f" worst found, up to {int(own['n_plans'].max())} plans each"
     else:
         title = f"exploitation, by the first plan: {worlds:,} worlds, {users} patients at random, as each epoch begins"
-    lines = [title, f"  {'':<44}" + "".join(f"{notion:<34}" for notion in NOTIONS).rstrip()]
+    lines = [title, f"  {'':<44}" + "".join(f"{notion:<{_WIDTH}}" for notion in NOTIONS).rstrip()]
     subjects = list(dict.fromkeys(str(name) for name in own["subject"].values))
     for name in subjects:
         rows = own.isel(audit=own["subject"].values == name)
         cells = [_cell(rows.isel(audit=rows["notion"].values == notion).squeeze("audit")) for notion in NOTIONS]
-        lines.append(f"  {name:<44}" + "".join(f"{cell:<34}" for cell in cells).rstrip())
+        lines.append(f"  {name:<44}" + "".join(f"{cell:<{_WIDTH}}" for cell in cells).rstrip())
     if part == EXPLOITATION and bool(own["by_construction"].any()):
         lines.append(
             f"  {_BY_CONSTRUCTION}: the cut leaves nothing that breaks this notion in any world, so that no audit could"

@@ -64,7 +64,7 @@ def test_the_dose_oracle_within_the_proof_notion_on_the_real_file(real: Cohort) 
     )
     runs = replay(real, heeding_rcb(market, plan), market=market, n_permutations=10)
     assert float(replay_metrics(runs)["error"]) <= 0.345
-    yardstick = Yardstick(cold_worlds=500, n_worlds=20, n_users=100, horizon=500, seed=1)
+    yardstick = Yardstick(cold_worlds=500, n_worlds=50, n_users=100, horizon=500, seed=1)
     rows = audit_cold_starts(market, [plan], "heeding", yardstick=yardstick)
     verdicts = {row["notion"]: row["verdict"] for row in rows}
     assert verdicts["proof"] == "pass"
