@@ -351,7 +351,12 @@ def _logbook(kept: Kept, market: Market) -> Logbook | None:
         )
         return None
     book = Logbook(kept.keep, features=market.features, arms=market.arms)
-    book.restore({"rows": [list(row) for row in kept.rows]})
+    whole = [book.columns.index(name) for name in ("ticket", "counted")]
+    rows = [list(row) for row in kept.rows]
+    for row in rows:
+        for place in whole:
+            row[place] = int(float(row[place] or 0))
+    book.restore({"rows": rows})
     return book
 
 
@@ -604,5 +609,6 @@ def _log_faults(kept: Kept, state: AgentState, market: Market) -> Iterator[str]:
             for value, word in zip(row, words, strict=True)
         ):
             yield "a row of the log is no row of this market's"
-        if not isinstance(row[0], int) or not 0 <= row[0] < state.rounds:
+        ticket, counted = (row[columns.index(name)] for name in ("ticket", "counted"))
+        if ticket not in range(state.rounds) or counted not in (0, 1):
             yield "the log has a round that was never served"

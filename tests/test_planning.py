@@ -105,12 +105,12 @@ def test_a_cold_start_of_unknown_length_is_no_plan(monkeypatch: pytest.MonkeyPat
     market = one_user([0.3, 0.0], 0.3)
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, guard=False, seed=1)
     assert plan.feasible
-    # An error of the rate as large as the rate itself leaves the length unknown.
+    # An error of the rate several times the rate itself leaves the length unknown.
     unsure = forward.StageSimulator._rates_of_each
 
     def with_error(self: forward.StageSimulator, stage: forward.Stage) -> None:
         unsure(self, stage)
-        stage.rate_mcse = 2.0 * stage.rate
+        stage.rate_mcse = 4.0 * stage.rate
 
     monkeypatch.setattr(forward.StageSimulator, "_rates_of_each", with_error)
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, guard=False, seed=1)

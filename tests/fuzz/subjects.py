@@ -157,19 +157,26 @@ def served(agent: Recommender, n: int, seed: int = 0) -> Recommender:
     is_gaussian = agent.market.noise.is_gaussian
     for x in agent.market.covariates.sample(n, seed=seed):
         told = agent.recommend(x)
-        if rng.random() < 0.9:
+        counts = agent.stage != "exploit" and told.stage != "organic"  # a stage waits for rewards that count
+        if counts or rng.random() < 0.9:
             agent.observe(float(rng.normal(0.2, 0.3)) if is_gaussian else float(rng.random() < 0.5), ticket=told.ticket)
+    return agent
+
+
+def one_out(agent: Recommender) -> Recommender:
+    """An agent one of whose rewards has not come."""
+    agent.recommend(agent.market.covariates.sample(1, seed=9)[0])
     return agent
 
 
 @cache
 def agents() -> dict[str, tuple[Market, Recommender]]:
     linear, logit = plans()["user"], plans()["logit"]
-    last = rcb.Exploiting(feed="last", clock="global")
+    last = rcb.Exploiting(feed="last", clock="global", guard=False)
     return {
         "new": (linear[0], Recommender(*linear, seed=1)),
-        "first": (linear[0], served(Recommender(*linear, seed=1), 4)),
-        "cold": (linear[0], _until(Recommender(*linear, seed=2), "rest of the arms")),
+        "first": (linear[0], one_out(served(Recommender(*linear, seed=1), 4))),
+        "cold": (linear[0], one_out(_until(Recommender(*linear, seed=2), "rest of the arms"))),
         "exploiting": (linear[0], served(_until(Recommender(*linear, seed=3), "exploit"), 40)),
         "last": (linear[0], served(_until(Recommender(*linear, seed=4, options=last), "exploit"), 40)),
         "fixed": (linear[0], served(Recommender(*plans()["fixed"], seed=5), 120)),
