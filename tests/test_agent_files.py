@@ -88,7 +88,7 @@ def put(value: Any, *place: str) -> Callable[[dict[str, Any]], None]:
         ("cold", put(2, "rounds"), "more than 2 rounds|never issued"),
         ("cold", put(packed(np.array([999]), "i8"), "pending", "ticket"), "never issued"),
         ("cold", put(packed(np.array([9]), "i8"), "pending", "arm"), "arm that does not exist"),
-        ("cold", put(packed(np.array([0]), "i8"), "pending", "stage"), "another stage"),
+        ("cold", put(packed(np.array([3]), "i8"), "pending", "stage"), "another stage"),
         ("cold", put("never", "options", "feed"), "feed"),
         ("cold", put([], "entropy"), "no seed"),
         ("logit", put(packed(np.array([0.5] * 11)), "cold", "history", "reward"), "0 or 1|other shapes"),

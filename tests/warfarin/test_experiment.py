@@ -73,14 +73,15 @@ def test_the_dose_oracle_within_the_proof_notion_on_the_real_file(real: Cohort) 
     assert [row["notion"] for row in later if row["by_construction"]] == ["proof"]
 
 
-def test_the_papers_own_choices_err_about_as_often_as_the_physician(real: Cohort) -> None:
-    """Ours make the difference: .353 with them, .396 without."""
+def test_the_papers_own_choices_err_no_less_often_than_the_physician(real: Cohort) -> None:
+    """Ours make the difference: about .35 with them, .40 without."""
     contenders = {one.name: one for one in paper_contenders(real, variance=0.8, epsilon=0.025)}
     one = contenders["RCB, N = 20, the paper's choices"]
     found = replay_metrics(replay(real, one.policy, market=one.market, n_permutations=4))
     physician = 1 - real.counts[1] / len(real)
-    assert float(found["error"]) > 0.37
-    assert abs(float(found["error"]) - physician) < 0.02
+    error, mcse = float(found["error"]), float(found["error_mcse"])
+    assert error > physician - 4 * mcse
+    assert error - 0.3533 > 4 * mcse  # which is what our choices come to
     assert any("own phi0" in name for name in contenders)
 
 
