@@ -313,7 +313,8 @@ def _cold_start(scenario: Scenario, state: _State, users: Users, watched: Array,
     prior = users.rows @ scenario.acting.mean.T  # (U, K)
     rates: dict[tuple[int, ...], Array] = {}
     sets = np.full(n, -1)  # a code of the saturated arms; -1: MPASC
-    entered = {(): [(np.arange(n), state.time.copy(), state.xx[:, :0], state.xy[:, :0])]}
+    first = (np.arange(n), state.time.copy(), state.xx[:, :0], state.xy[:, :0])
+    entered: dict[tuple[int, ...], list] = {(): [first]}
     left: dict[tuple[int, ...], Array] = {}
     powers = 2 ** np.arange(k)
     while True:

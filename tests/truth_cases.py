@@ -77,18 +77,18 @@ def grid() -> dict[str, Case]:
     narrow: dict[str, Any] = dict(platform_mean=different["mean"], platform_variance=(0.005, 0.4, 0.02))
     even = [0.25] * 4
     rare = [0.6, 0.3, 0.09, 0.01]
-    repeated = different | {"rows": [*_FOUR_TYPES, *_FOUR_TYPES[:2]]}
+    repeated: dict[str, Any] = {**different, "rows": [*_FOUR_TYPES, *_FOUR_TYPES[:2]]}
     joint = np.kron(0.5 + 0.5 * np.eye(3), np.diag([0.05, 0.1, 0.2]))
     cases = [
         Case(name="3 arms, even", shares=even, **different),
         Case(name="3 arms, rare", shares=rare, **different),
         Case(name="3 arms, rare last", shares=rare[::-1], **different),
         Case(name="3 arms, repeated rows", shares=[0.3, 0.2, 0.09, 0.01, 0.3, 0.1], **repeated),
-        Case(name="3 arms, signed", shares=[0.4, 0.3, 0.2, 0.08, 0.02], **(different | {"rows": signed})),
+        Case(name="3 arms, signed", shares=[0.4, 0.3, 0.2, 0.08, 0.02], **{**different, "rows": signed}),
         Case(name="3 arms, platform otherwise", shares=rare, **different, **believes),
         Case(name="3 arms, platform's variances otherwise", shares=even, **different, **narrow),
-        Case(name="3 arms, coupled", shares=rare, **(different | {"variance": joint})),
-        Case(name="3 arms, ties", shares=rare, **(different | {"mean": np.zeros((3, 3))})),
+        Case(name="3 arms, coupled", shares=rare, **{**different, "variance": joint}),
+        Case(name="3 arms, ties", shares=rare, **{**different, "mean": np.zeros((3, 3))}),
         Case(name="4 arms, even", shares=even, **four),
         Case(name="4 arms, rare", shares=rare, **four),
         Case(name="2 arms, sphere", mean=((0.4, 0.2), (0.1, 0.1)), variance=(0.05, 0.2), sigma=0.4, sphere_size=512),
