@@ -63,6 +63,7 @@ MAX_STAGES = 128
 _CRITICAL_USERS = 256
 _USERS_PER_WORLD = 16
 _CROWD = 65_536
+_FOUND = 0.9999  # of the least rate that a search finds, for what it leaves to find
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,14 +316,14 @@ class StageSimulator:
 
         if isinstance(outlook, LinearOutlook):
             stage.worst = worst_users(
-                rates, self.market.covariates, self.panel, rng=self.rng(16, stage.code), thorough=2
+                rates, self.market.covariates, self.panel, rng=self.rng(16, stage.code), thorough=4
             )[0]
         else:
             stage.worst = self.panel.users[np.argsort(stage.rates, kind="stable")[:1]]
         found = self.rates_at(outlook, stage.worst, code=stage.code, slack=stage.slack)
         least = int(found.rate.argmin())
         worst = subset(found, np.array([least]))
-        stage.rate = float(worst.rate[0])
+        stage.rate = float(worst.rate[0]) * (1.0 if self.panel.is_exact or worst.is_free[0] else _FOUND)
         stage.ideal = float(found.ideal.min())
         stage.worlds_needed = float(_worlds_needed(found, critical).max())
         if not worst.is_free[0]:

@@ -10,6 +10,7 @@ from rcb_bayes.schema import FloatArray
 
 _N_WORST = 20
 _STEPS = (0.3, 0.1, 0.03)  # of the way towards another user
+_FINE = (0.01, 0.003, 0.001)
 _TRIES = 6  # of each of the worst, at each step
 
 Score = Callable[[FloatArray], FloatArray]
@@ -22,7 +23,8 @@ def worst_users(
     """The users with the lowest scores, worst first, (n, d), and their scores (n,).
 
     Where the panel is a sample, each of the worst is moved towards others, or away from them, as long as that makes her
-    worse, within the support: a population that can be moved in has ``project``. ``thorough`` repeats every step.
+    worse, within the support: a population that can be moved in has ``project``. ``thorough`` above 1 repeats every
+    step, and goes on with finer ones.
     """
     scores = score(panel.users)
     order = np.argsort(scores, kind="stable")[:_N_WORST]
@@ -30,7 +32,7 @@ def worst_users(
     project = getattr(covariates, "project", None)
     if panel.is_exact or project is None:
         return users, scores
-    for step in np.repeat(_STEPS, thorough):
+    for step in np.repeat(_STEPS if thorough == 1 else _STEPS + _FINE, thorough):
         others = panel.users[rng.integers(panel.n_users, size=(_TRIES, len(users)))]
         size = step * rng.choice([-1.0, 1.0], size=(_TRIES, len(users), 1))
         moved = project((users + size * (others - users)).reshape(-1, users.shape[1]))
