@@ -274,7 +274,7 @@ def test_the_order_of_a_table_changes_nothing() -> None:
     if len({plan.n_per_arm for plan in plans}) == 1:
         assert np.ptp(kept, axis=0).max() < 0.15
     # Planted: users of one end alone.
-    rows = np.asarray(cases.in_order("up").rows)[:256]
+    rows = np.asarray(cases.in_order("up").rows)[:32]
     part = replace(cases.in_order("up"), rows=rows).market()
     wrong = rcb.calibrate(part, epsilon=EPSILON, n_worlds=300, audit_worlds=300, horizon=500, seed=1)
     apart = [

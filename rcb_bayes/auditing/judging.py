@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.auditing.view import Asked, Averages, Crowd, View, cell_terms
+from rcb_bayes.choice import TIE
 from rcb_bayes.margins import FEW_EVENTS, NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
 from rcb_bayes.market import Market
 from rcb_bayes.schema import ARM, BoolArray, FloatArray
@@ -86,7 +87,7 @@ def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: in
             terms.append(found[:, used, rival])
             errors.append(_ratio_error(terms[-1], weights))
             places.append(np.stack([np.full(len(used), arm), np.full(len(used), rival), used]))
-            evidence.append(_evidence(view, arm, rival, used, asked.epsilon))
+            evidence.append(_held(_evidence(view, arm, rival, used, asked.epsilon), terms[-1], asked.epsilon))
         out["mass"][arm] = view.chances[arm].mean(axis=1)
     bands = simultaneous_bands(np.concatenate(terms, axis=1), level=level, seed=seed)
     at = tuple(np.concatenate(places, axis=1))
@@ -94,6 +95,16 @@ def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: in
     entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=view.n_worlds, epsilon=asked.epsilon)
     out["mcse"][at] = np.concatenate(errors)
     return out
+
+
+def _held(evidence: Evidence, terms: FloatArray, epsilon: float) -> Evidence:
+    """Cells whose linear form (W, U) is not negative in any world hold, as a rate that hides nothing does exactly."""
+    holds = terms.min(axis=0) >= -TIE
+    return replace(
+        evidence,
+        always_holds=evidence.always_holds | holds,
+        least=np.where(holds, np.maximum(evidence.least, -epsilon), evidence.least),
+    )
 
 
 def _ratio_error(terms: FloatArray, weights: FloatArray) -> FloatArray:
