@@ -37,3 +37,39 @@ class MarketError(RcbError):
 
 class BeliefWarning(UserWarning):
     """A belief that can be used, but is not quite what it says."""
+
+
+class GuardWarning(UserWarning):
+    """A plan is run in another way than its guard was computed for.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> issubclass(rcb.GuardWarning, UserWarning)
+    True
+    """
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error is a Ctrl-C, or came of one.
+
+    Compiled code that is interrupted half-way ends in errors of its own: a SystemError for a result that came with an
+    exception set, a Rust panic. The KeyboardInterrupt is then behind it, as its cause or its context.
+
+    Examples
+    --------
+    >>> from rcb_bayes.errors import is_interrupt
+    >>> is_interrupt(KeyboardInterrupt()), is_interrupt(ValueError("no number"))
+    (True, False)
+    """
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        if isinstance(one, KeyboardInterrupt):
+            return True
+        seen.add(id(one))
+        waiting += [one.__cause__, one.__context__]
+    return False

@@ -218,7 +218,7 @@ def test_bad_seeds(seed: Any):
 # --- imports ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", ["schema", "covariates", "noise"])
+@pytest.mark.parametrize("module", ["schema", "users", "market.noise"])
 def test_import_stays_light(module: str):
     heavy = ("pandas", "scipy", "xarray", "pymc", "arviz")
     program = f"import sys, rcb_bayes.{module}; print([name for name in {heavy} if name in sys.modules])"

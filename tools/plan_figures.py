@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import rcb_bayes as rcb
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.telling.wording import figure, percent
 
 SEED = 1
 N_WORLDS = 2000

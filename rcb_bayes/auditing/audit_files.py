@@ -20,7 +20,7 @@ from rcb_bayes.auditing.judging import VERDICTS, verdict_of
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, read_netcdf, refused, write_netcdf
 from rcb_bayes.files.records import Count, NonNegative
-from rcb_bayes.margins import NOTIONS
+from rcb_bayes.mechanism.margins import NOTIONS
 from rcb_bayes.schema import ARM, FloatArray
 
 if TYPE_CHECKING:

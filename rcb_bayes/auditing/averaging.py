@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from rcb_bayes.auditing.view import Averages, Population, View
-from rcb_bayes.margins import user_leads, world_leads
-from rcb_bayes.panel import Panel
+from rcb_bayes.mechanism.margins import user_leads, world_leads
+from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 2_000_000

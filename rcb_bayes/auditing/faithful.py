@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcb_bayes.exploit import Exploiting
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import PosteriorOracle
-from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Rcb
-from rcb_bayes.progress import track
-from rcb_bayes.simulation import World
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.oracle import PosteriorOracle
+from rcb_bayes.running.policies import Rcb
+from rcb_bayes.running.simulation import World
+from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing.logs import Log

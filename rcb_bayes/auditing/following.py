@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rcb_bayes.auditing.logs import Log, as_log, read_log
-from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, STAGES
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploiting
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle
-from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Rcb, check_plan
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, STAGES
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.oracle import Oracle
+from rcb_bayes.running.policies import Rcb
 from rcb_bayes.schema import FloatArray, is_number
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.auditing.view import Asked, Averages, Crowd, View, cell_terms
-from rcb_bayes.choice import TIE
-from rcb_bayes.margins import FEW_EVENTS, NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.mechanism.margins import FEW_EVENTS, NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
 from rcb_bayes.schema import ARM, BoolArray, FloatArray
 
 if TYPE_CHECKING:

@@ -26,16 +26,16 @@ from rcb_bayes.auditing.judging import (
 )
 from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
-from rcb_bayes.covariates.tables import read_log as read_log_file
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.history import History
-from rcb_bayes.margins import MIN_WORLDS, Notion, as_notion, simultaneous_bands
 from rcb_bayes.market import Market
-from rcb_bayes.plan import Plan
-from rcb_bayes.policies import check_plan
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.margins import MIN_WORLDS, Notion, as_notion, simultaneous_bands
+from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
+from rcb_bayes.running.history import History
 from rcb_bayes.schema import ARM, FloatArray, as_count, is_number
+from rcb_bayes.users.tables import read_log as read_log_file
 
 if TYPE_CHECKING:
     import pandas as pd

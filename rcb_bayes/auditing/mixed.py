@@ -14,16 +14,16 @@ from numpy.typing import ArrayLike
 from rcb_bayes.auditing.judging import clopper_pearson, lowest_of
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.auditing.run import audit
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.margins import Verdict
 from rcb_bayes.market import Market
-from rcb_bayes.plan import Plan
-from rcb_bayes.prior import Prior
-from rcb_bayes.recommender import Recommender
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.recommender import Recommender
+from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.schema import FloatArray, is_number
-from rcb_bayes.simulation import PolicyMaker
-from rcb_bayes.wording import percent
+from rcb_bayes.telling.wording import percent
 
 if TYPE_CHECKING:
     import xarray as xr

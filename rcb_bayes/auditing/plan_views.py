@@ -12,18 +12,18 @@ import numpy as np
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
 from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd, seats_of
-from rcb_bayes.choice import best_shares, promotion_shares
-from rcb_bayes.epochs import EpochWorlds
-from rcb_bayes.exploit import Exploiting, inflation_factor, spread_multiple
-from rcb_bayes.forward import N_PATHS, Forward, followed
-from rcb_bayes.guards import Counts, after_cold_start, loosened
 from rcb_bayes.market import Market
-from rcb_bayes.plan import Plan
-from rcb_bayes.progress import track
-from rcb_bayes.rates import LinearOutlook
-from rcb_bayes.saturation import Paths, arms_of, draw_rounds
+from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.epochs import EpochWorlds
+from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor, spread_multiple
+from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.saturation import Paths, arms_of, draw_rounds
+from rcb_bayes.planning.forward import N_PATHS, Forward, followed
+from rcb_bayes.planning.guard_rules import Counts, after_cold_start, loosened
+from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.wording import percent
+from rcb_bayes.telling.progress import track
+from rcb_bayes.telling.wording import percent
 
 _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
 _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
@@ -203,7 +203,7 @@ def _begun(run: _Followed, there: np.ndarray, options: Exploiting, *, factor: fl
         n_per_arm=plan.n_per_arm,
         engine=forward.simulator.engine,
         platform=forward.simulator.platform,
-        options=replace(options, spread_multiple=spread_multiple(options, plan)),
+        options=replace(options, spread_multiple=spread_multiple(options, plan.spread_multiple)),
         seed=int(forward.simulator.rng(12).integers(2**63)),
     )
     return epochs, run.begins[-1][chosen]

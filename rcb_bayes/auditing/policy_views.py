@@ -12,21 +12,21 @@ import numpy as np
 from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
 from rcb_bayes.baselines.learner import Learner
-from rcb_bayes.choice import best_shares
-from rcb_bayes.cold_start import ColdStart
 from rcb_bayes.errors import DataError
-from rcb_bayes.history import History, Sums
-from rcb_bayes.margins import MIN_WORLDS
 from rcb_bayes.market import Market
-from rcb_bayes.panel import expected_rewards, make_panel
-from rcb_bayes.policies import Policy, Rcb
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.margins import MIN_WORLDS
+from rcb_bayes.mechanism.panel import expected_rewards, make_panel
+from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.posterior import Engine, Rows, make_engine
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.posterior.results import PosteriorBatch
-from rcb_bayes.progress import track
-from rcb_bayes.rates import LinearOutlook
+from rcb_bayes.running.cold_start import ColdStart
+from rcb_bayes.running.history import History, Sums
+from rcb_bayes.running.policies import Policy, Rcb
+from rcb_bayes.running.simulation import PAGE, PolicyMaker, World
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.simulation import PAGE, PolicyMaker, World
+from rcb_bayes.telling.progress import track
 
 _N_USERS = 2048
 

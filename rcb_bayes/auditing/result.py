@@ -9,12 +9,12 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
 from rcb_bayes.auditing.view import Asked, Looked
-from rcb_bayes.deciding import deciding_place
 from rcb_bayes.errors import RcbError
-from rcb_bayes.margins import Notion, Verdict, as_notion
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.deciding import deciding_place
+from rcb_bayes.mechanism.margins import Notion, Verdict, as_notion
 from rcb_bayes.schema import FloatArray, is_number, suggestion
-from rcb_bayes.wording import brief, percent
+from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -18,18 +18,19 @@ from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.exploit import Exploiting, paper_error
-from rcb_bayes.labelled import Users
-from rcb_bayes.labelled import as_users as rows_of
-from rcb_bayes.margins import MIN_WORLDS, Notion, Verdict, as_notion
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle, PosteriorOracle
-from rcb_bayes.plan import Plan
-from rcb_bayes.policies import Rcb, check_arms, plan_differs
-from rcb_bayes.recommender import Recommender
+from rcb_bayes.market.sizes import check_audit_size
+from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
+from rcb_bayes.mechanism.margins import MIN_WORLDS, Notion, Verdict, as_notion
+from rcb_bayes.planning.checks import check_arms, plan_differs
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.oracle import Oracle, PosteriorOracle
+from rcb_bayes.running.policies import Rcb
+from rcb_bayes.running.recommender import Recommender
+from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.schema import FloatArray, as_count, is_number
-from rcb_bayes.simulation import PolicyMaker
-from rcb_bayes.sizes import check_audit_size
+from rcb_bayes.users.labelled import Users
+from rcb_bayes.users.labelled import as_users as rows_of
 
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
 

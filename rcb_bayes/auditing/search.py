@@ -6,9 +6,9 @@ import numpy as np
 
 from rcb_bayes.auditing.view import Asked, View, cell_terms
 from rcb_bayes.market import Market
-from rcb_bayes.panel import Panel
+from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.search import worst_users
 
 SEARCH_WORLDS = 300
 _CHUNK_USERS = 25

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.margins import Notion, steadied_terms
 from rcb_bayes.market import Market
-from rcb_bayes.panel import Panel, expected_rewards
+from rcb_bayes.mechanism.margins import Notion, steadied_terms
+from rcb_bayes.mechanism.panel import Panel, expected_rewards
 from rcb_bayes.schema import FloatArray
 
 _BY_PRODUCT_USERS = 256

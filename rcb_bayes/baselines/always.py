@@ -3,11 +3,11 @@
 import numpy as np
 
 from rcb_bayes.baselines.learner import as_arm, chosen, only
-from rcb_bayes.decisions import Decisions
-from rcb_bayes.history import History
-from rcb_bayes.kernel import linear_scores
 from rcb_bayes.market import Market
-from rcb_bayes.panel import expected_rewards
+from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.mechanism.kernel import linear_scores
+from rcb_bayes.mechanism.panel import expected_rewards
+from rcb_bayes.running.history import History
 from rcb_bayes.schema import FloatArray
 
 

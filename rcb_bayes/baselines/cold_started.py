@@ -5,12 +5,12 @@ from typing import Literal, Protocol
 import numpy as np
 
 from rcb_bayes.baselines.learner import chosen, shared_oracle
-from rcb_bayes.cold_start import ColdStart
-from rcb_bayes.decisions import PROMOTED, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.fixed import given_plan
-from rcb_bayes.history import History
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.decisions import PROMOTED, Decisions
+from rcb_bayes.planning.fixed import given_plan
+from rcb_bayes.running.cold_start import ColdStart
+from rcb_bayes.running.history import History
 from rcb_bayes.schema import FloatArray, suggestion
 
 Collect = Literal["hidden", "in turn"]

@@ -9,12 +9,12 @@ at the cost of a product of C with x. What rounding leaves behind is wiped out f
 
 import numpy as np
 
-from rcb_bayes.history import History
-from rcb_bayes.kernel import linear_scores
-from rcb_bayes.noise import GaussianNoise, Noise
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import GaussianLaw
+from rcb_bayes.market.noise import GaussianNoise, Noise
+from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior.exact import exact_moments
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import GaussianLaw
+from rcb_bayes.running.history import History
 from rcb_bayes.schema import FloatArray
 
 _EVERY = 1024  # samples between fits from the sums

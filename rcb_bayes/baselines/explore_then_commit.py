@@ -3,11 +3,11 @@
 import numpy as np
 
 from rcb_bayes.baselines.learner import chosen, shared_oracle
-from rcb_bayes.choice import best_shares
-from rcb_bayes.decisions import EXPLOIT, PROMOTED, Decisions
-from rcb_bayes.history import History
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle, Predictor
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions
+from rcb_bayes.running.history import History
+from rcb_bayes.running.oracle import Oracle, Predictor
 from rcb_bayes.schema import FloatArray, as_count
 
 

@@ -3,12 +3,13 @@
 import numpy as np
 
 from rcb_bayes.baselines.learner import shared_oracle
-from rcb_bayes.decisions import Decisions
-from rcb_bayes.exploit import Exploitation, Exploiting
-from rcb_bayes.fixed import given_plan
-from rcb_bayes.history import History
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle
+from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.planning.fixed import given_plan
+from rcb_bayes.running.exploit import Exploitation
+from rcb_bayes.running.history import History
+from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.schema import FloatArray
 
 

@@ -1,7 +1,7 @@
 """Greedy: no exploration at all."""
 
 from rcb_bayes.baselines.learner import Learner
-from rcb_bayes.choice import best_shares
+from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.schema import FloatArray
 
 

@@ -17,15 +17,15 @@ import numpy as np
 from rcb_bayes.baselines.cold_started import ColdStarted, collecting
 from rcb_bayes.baselines.learner import chosen, shared_oracle
 from rcb_bayes.baselines.user_types import panel_of
-from rcb_bayes.choice import TIE, best_shares
-from rcb_bayes.decisions import Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps import probability_error
+from rcb_bayes.gaps.estimation import probability_error
+from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Predictor
-from rcb_bayes.panel import expected_rewards
+from rcb_bayes.mechanism.choice import TIE, best_shares
+from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.mechanism.panel import expected_rewards
+from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.schema import FloatArray, as_count, is_number
-from rcb_bayes.stages import Stages
 
 _Z = 3.0  # Monte Carlo errors that are left
 

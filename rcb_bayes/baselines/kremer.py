@@ -17,15 +17,15 @@ import numpy as np
 from rcb_bayes.baselines.learner import chosen, only, shared_oracle
 from rcb_bayes.baselines.reward_laws import NormalLaw, RewardLaw, SampledLaw, root
 from rcb_bayes.baselines.user_types import sole_user
-from rcb_bayes.choice import best_shares
-from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.history import History
+from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Predictor
-from rcb_bayes.panel import expected_rewards
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, Decisions
+from rcb_bayes.mechanism.panel import expected_rewards
+from rcb_bayes.running.history import History
+from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.schema import FloatArray, as_count
-from rcb_bayes.stages import Stages
 
 _N_WORLDS = 4000
 _MOST_THRESHOLDS = 100_000

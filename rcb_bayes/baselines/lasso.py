@@ -14,12 +14,12 @@ from math import log, sqrt
 import numpy as np
 
 from rcb_bayes.baselines.learner import as_positive, chosen
-from rcb_bayes.choice import best_shares
-from rcb_bayes.decisions import EXPLOIT, PROMOTED, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.history import History, Sums
-from rcb_bayes.kernel import linear_scores
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions
+from rcb_bayes.mechanism.kernel import linear_scores
+from rcb_bayes.running.history import History, Sums
 from rcb_bayes.schema import FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest

@@ -8,12 +8,12 @@ from functools import lru_cache
 import numpy as np
 
 from rcb_bayes.baselines.conjugate import Conjugate
-from rcb_bayes.decisions import EXPLOIT, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.history import History
-from rcb_bayes.kernel import pick
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle, PosteriorOracle, Predictor
+from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
+from rcb_bayes.mechanism.kernel import pick
+from rcb_bayes.running.history import History
+from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.schema import FloatArray, as_count, as_rng, is_number, suggestion
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from rcb_bayes.baselines.learner import Learner
-from rcb_bayes.choice import best_shares
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Oracle
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.schema import FloatArray, is_number
 
 

@@ -21,17 +21,17 @@ from rcb_bayes.baselines.cold_started import ColdStarted, collecting
 from rcb_bayes.baselines.hidden_exploration import settled_rate
 from rcb_bayes.baselines.learner import as_rate, shared_oracle
 from rcb_bayes.baselines.user_types import panel_of, sole_user
-from rcb_bayes.choice import best_shares, is_best
-from rcb_bayes.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.history import History
-from rcb_bayes.kernel import pick
+from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import Predictor
-from rcb_bayes.panel import expected_rewards
-from rcb_bayes.policies import Policy
+from rcb_bayes.mechanism.choice import best_shares, is_best
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, Decisions
+from rcb_bayes.mechanism.kernel import pick
+from rcb_bayes.mechanism.panel import expected_rewards
+from rcb_bayes.running.history import History
+from rcb_bayes.running.oracle import Predictor
+from rcb_bayes.running.policies import Policy
 from rcb_bayes.schema import FloatArray, as_count, is_number, suggestion
-from rcb_bayes.stages import Stages
 
 InnerMaker = Callable[[Market, int], Policy]
 Rule = Literal["sharp", "third"]

@@ -3,10 +3,10 @@
 import numpy as np
 
 from rcb_bayes.baselines.learner import Learner
-from rcb_bayes.choice import best_shares
-from rcb_bayes.kernel import linear_scores
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import PosteriorOracle
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.kernel import linear_scores
+from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.schema import FloatArray, as_count
 
 _MOST_DRAWS = 4096  # of all coefficients at a time

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rcb_bayes.covariates import Empirical
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.users import Empirical
 
 _MOST = 256
 

@@ -14,12 +14,12 @@ from rcb_bayes.baselines.hidden_exploration import settled_rate
 from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.baselines.thompson import LinThompson
 from rcb_bayes.baselines.user_types import panel_of
-from rcb_bayes.choice import best_shares
-from rcb_bayes.decisions import Decisions
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.schema import FloatArray, as_count
-from rcb_bayes.worlds import draw_worlds
 
 _N_WORLDS = 10_000
 _BOUNDED_SIGMA = 0.5  # of rewards in [0, 1], by Hoeffding's lemma

@@ -11,8 +11,7 @@ from typer.main import get_command
 
 from rcb_bayes._version import __version__
 from rcb_bayes.cli import audit, calibrate, check, demo, models, report, reproduce, simulate, stopping
-from rcb_bayes.errors import RcbError
-from rcb_bayes.interrupts import is_interrupt
+from rcb_bayes.errors import RcbError, is_interrupt
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
 _LONGEST = 2000  # letters of a message; a name of a thousand and more says nothing

@@ -21,8 +21,8 @@ from rcb_bayes.cli.calibrate import (
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
-from rcb_bayes.deciding import stage_cells
 from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.deciding import stage_cells
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
@@ -66,8 +66,8 @@ def command(
     and its figures are written.
     """
     from rcb_bayes.auditing import audit, audit_log
-    from rcb_bayes.exploit import Exploiting
-    from rcb_bayes.sizes import check_audit_size
+    from rcb_bayes.market.sizes import check_audit_size
+    from rcb_bayes.mechanism.exploiting import Exploiting
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if log is not None:
@@ -104,7 +104,7 @@ def command(
 
 
 def _made(market: "Market", personalised: bool, **options: Any) -> Any:
-    from rcb_bayes.calibration import calibrate
+    from rcb_bayes.auditing.calibration import calibrate
 
     plan = calibrate(market, personalised=personalised, **options)
     if not plan.feasible:

@@ -16,11 +16,11 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.wording import brief, figure, percent, times
+from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
-    from rcb_bayes.plan import Plan
+    from rcb_bayes.planning.plan import Plan
     from rcb_bayes.schema import FloatArray
 
 _FEASIBLE, _INFEASIBLE = 0, 1
@@ -96,7 +96,7 @@ def command(
     personalised = as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     check_rewards(market, personalised=personalised)
-    from rcb_bayes.calibration import calibrate
+    from rcb_bayes.auditing.calibration import calibrate
 
     plan = calibrate(
         market,
@@ -123,7 +123,7 @@ def command(
 
 def read_plan(path: Path, context: typer.Context) -> "Plan":
     """The saved plan; options that would make another one are refused beside it."""
-    from rcb_bayes.plan import Plan
+    from rcb_bayes.planning.plan import Plan
 
     for name, option in _OF_A_PLAN.items():
         source = context.get_parameter_source(name) if name in context.params else None
@@ -154,7 +154,7 @@ def plain(value: Any) -> Any:
 
 def as_choice(notion: str, personalised: bool | None) -> bool:
     """Whether the plan is personalised, in the words of the command line where it cannot be."""
-    from rcb_bayes.margins import as_notion
+    from rcb_bayes.mechanism.margins import as_notion
 
     if as_notion(notion) != "definition":
         return personalised is not False
@@ -168,7 +168,7 @@ def as_choice(notion: str, personalised: bool | None) -> bool:
 
 def check_rewards(market: "Market", *, personalised: bool) -> None:
     """Refuse rates of each user's own where they cannot be known."""
-    from rcb_bayes.covariates import Empirical
+    from rcb_bayes.users import Empirical
 
     if personalised and not market.noise.is_gaussian and not isinstance(market.covariates, Empirical):
         raise RcbError(
@@ -333,7 +333,7 @@ def _save(plan: "Plan", market: "Market", out: Path, *, quiet: bool) -> None:
 
 def _some_users(market: "Market", *, seed: int) -> "FloatArray":
     """Users to draw: the rows of a short table, or as many at random."""
-    from rcb_bayes.covariates import Empirical
+    from rcb_bayes.users import Empirical
 
     users = market.covariates
     if isinstance(users, Empirical) and users.n_rows <= _FIGURE_USERS:

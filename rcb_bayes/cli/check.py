@@ -11,12 +11,12 @@ from rich.table import Table
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from rcb_bayes.assumptions import Check
+    from rcb_bayes.gaps.assumptions import Check
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -43,10 +43,10 @@ def command(
 
     The verdict is that of Assumptions 1 to 3; the fourth is about users' behaviour over time, and declared.
     """
-    from rcb_bayes.assumptions import check_stages, combine
-    from rcb_bayes.gaps import gaps_at
-    from rcb_bayes.saturation import saturated_sets
-    from rcb_bayes.stages import Stages
+    from rcb_bayes.gaps.assumptions import check_stages, combine
+    from rcb_bayes.gaps.estimation import gaps_at
+    from rcb_bayes.gaps.stages import Stages
+    from rcb_bayes.mechanism.saturation import saturated_sets
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)

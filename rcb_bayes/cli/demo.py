@@ -16,7 +16,7 @@ from rcb_bayes.cli.report import PageOption
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
-    from rcb_bayes.plan import Plan
+    from rcb_bayes.planning.plan import Plan
     from rcb_bayes.reporting import Report
 
 _EPSILON, _TAU, _RHO, _SIGMA, _HORIZON = 0.05, 0.01, 0.95, 0.05, 50_000
@@ -30,11 +30,11 @@ _SIZES = {"check_worlds": 1000, "audit_worlds": 1000, "audit_users": 60, "run_wo
 
 def command(seed: SeedOption = 1, json_file: JsonOption = None, out: PageOption = Path("rcb_out/demo")) -> None:
     """Check a strong belief against its users, see the paper's plan for it beside a sampled one, and get the report."""
-    from rcb_bayes.assumptions import check_assumptions
-    from rcb_bayes.covariates import Sphere
+    from rcb_bayes.belief import load_prior
+    from rcb_bayes.gaps.assumptions import check_assumptions
     from rcb_bayes.market import Market
-    from rcb_bayes.noise import GaussianNoise
-    from rcb_bayes.prior import load_prior
+    from rcb_bayes.market.noise import GaussianNoise
+    from rcb_bayes.users import Sphere
 
     market = Market(prior=load_prior("setting_4"), covariates=Sphere(5), noise=GaussianNoise(_SIGMA))
     checks = check_assumptions(market, n_worlds=_N_WORLDS, seed=seed)
@@ -78,7 +78,7 @@ def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:
 
 def _theorem_plan(market: "Market", *, seed: int) -> dict[str, float]:
     """The paper's plan with the paper's constants."""
-    from rcb_bayes.theorem import theorem_plan
+    from rcb_bayes.planning.theorem import theorem_plan
 
     plan = theorem_plan(
         market,
@@ -96,7 +96,7 @@ def _theorem_plan(market: "Market", *, seed: int) -> dict[str, float]:
 
 
 def _sampled_plan(market: "Market", *, seed: int) -> "Plan":
-    from rcb_bayes.calibration import calibrate
+    from rcb_bayes.auditing.calibration import calibrate
 
     return calibrate(market, epsilon=_EPSILON, n_per_arm=_N_PER_ARM, n_worlds=_PLAN_WORLDS, seed=seed)
 

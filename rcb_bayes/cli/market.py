@@ -10,9 +10,9 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import suggestion
 
 if TYPE_CHECKING:
-    from rcb_bayes.covariates import Covariates
     from rcb_bayes.market import Market
-    from rcb_bayes.noise import Noise
+    from rcb_bayes.market.noise import Noise
+    from rcb_bayes.users import Covariates
 
 _POPULATIONS = ("sphere", "ball", "gaussian")
 _USERS, _SIGMA = "sphere", 0.05  # of gallery names
@@ -52,10 +52,10 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
     RcbError
         A belief of one's own without users or rewards: who they are is no matter of defaults.
     """
-    from rcb_bayes.covariates import Empirical
+    from rcb_bayes.belief.files import find_model, gallery, load_prior, parameters_of
     from rcb_bayes.market import Market
-    from rcb_bayes.noise import GaussianNoise
-    from rcb_bayes.prior.files import find_model, gallery, load_prior, parameters_of
+    from rcb_bayes.market.noise import GaussianNoise
+    from rcb_bayes.users import Empirical
 
     # Words first: what is misspelt is told before PyMC is loaded for the belief.
     params = parse_settings(settings or [])
@@ -126,7 +126,7 @@ def _check_population(name: str) -> None:
 def _population(name: str, n_features: int) -> "Covariates":
     import numpy as np
 
-    from rcb_bayes.covariates import Ball, Gaussian, Sphere
+    from rcb_bayes.users import Ball, Gaussian, Sphere
 
     if name == "sphere":
         return Sphere(n_features)
@@ -134,7 +134,7 @@ def _population(name: str, n_features: int) -> "Covariates":
 
 
 def _as_noise(noise: str) -> "Noise":
-    from rcb_bayes.noise import BernoulliLogit, GaussianNoise
+    from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 
     if noise == "logit":
         return BernoulliLogit()

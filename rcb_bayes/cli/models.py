@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from rcb_bayes.belief.files import description_of, find_model, gallery, parameters_of
 from rcb_bayes.cli.options import JsonOption, check_target, is_stdout, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.prior.files import description_of, find_model, gallery, parameters_of
 
 NameArgument = Annotated[
     str | None,

@@ -13,7 +13,7 @@ from rcb_bayes.cli.warfarin import reproduce_warfarin
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
-    from rcb_bayes.experiments import Outcome
+    from rcb_bayes.studies.paper import Outcome
 
 _WIDE = 170  # of a pipe or a file
 _COLOURS = {"held": "green", "not held": "red", "undecided": "yellow"}
@@ -51,7 +51,7 @@ def command(
         return
     if data is not None:
         raise RcbError("--data is for warfarin: the paper's settings make their own data.")
-    from rcb_bayes.experiments import Request, reproduce
+    from rcb_bayes.studies.paper import Request, reproduce
 
     if out is not None:
         keep_parts(f"Finished cells are kept in {out}: go on with --resume.")
@@ -66,7 +66,7 @@ def command(
 
 
 def _print(outcome: "Outcome", out: Path | None) -> None:
-    from rcb_bayes.experiments.tables import as_lines
+    from rcb_bayes.studies.paper.tables import as_lines
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -27,15 +27,15 @@ from rcb_bayes.cli.calibrate import (
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.wording import brief, percent
+from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
 
-    from rcb_bayes.exploit import Exploiting
     from rcb_bayes.market import Market
-    from rcb_bayes.plan import Plan
+    from rcb_bayes.mechanism.exploiting import Exploiting
+    from rcb_bayes.planning.plan import Plan
 
 _RUN, _INFEASIBLE = 0, 1
 _MOST_ROUNDS = 5_000_000  # kept one by one; 36 bytes each
@@ -83,7 +83,7 @@ def command(
 
     With --out the runs (runs.nc, at most 1,000 points a world) and their regret (regret.png) are written.
     """
-    from rcb_bayes.sizes import check_run_size
+    from rcb_bayes.market.sizes import check_run_size
 
     options = _as_options(
         clock=clock,
@@ -100,7 +100,7 @@ def command(
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:
         check_rewards(market, personalised=personal)
-        from rcb_bayes.calibration import calibrate
+        from rcb_bayes.auditing.calibration import calibrate
 
         plan = calibrate(
             market,
@@ -129,8 +129,8 @@ def _carry_out(
     out: Path | None,
 ) -> None:
     """Run the plan, print and write what came of it, and exit."""
-    from rcb_bayes.policies import check_plan
-    from rcb_bayes.simulation import simulate
+    from rcb_bayes.planning.checks import check_plan
+    from rcb_bayes.running.simulation import simulate
 
     check_plan(market, plan)
     quiet = is_stdout(json_file)
@@ -164,7 +164,7 @@ def _carry_out(
 
 
 def _as_options(**words: Any) -> "Exploiting":
-    from rcb_bayes.exploit import Exploiting
+    from rcb_bayes.mechanism.exploiting import Exploiting
 
     return Exploiting(**words)
 
@@ -174,7 +174,7 @@ def _as_options(**words: Any) -> "Exploiting":
 
 def figures_of(runs: "xr.Dataset", market: "Market", plan: "Plan") -> dict[str, Any]:
     """What the runs come to, each figure as its mean over worlds with its error; as JSON has it."""
-    from rcb_bayes.decisions import STAGES
+    from rcb_bayes.mechanism.decisions import STAGES
 
     lengths = runs["cold_start_length"].values
     ended = lengths > 0
@@ -225,7 +225,7 @@ def _some_rounds(horizon: int) -> list[int]:
 
 
 def _bounds(market: "Market", plan: "Plan", *, horizon: int) -> dict[str, float | None]:
-    from rcb_bayes.regret import regret_bound
+    from rcb_bayes.planning.regret import regret_bound
 
     try:
         bound = regret_bound(market, plan, horizon=horizon)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from rcb_bayes.interrupts import is_interrupt
+from rcb_bayes.errors import is_interrupt
 
 STOPPED = 130  # as shells have it: 128 plus the signal
 _AGAIN, _AT_LAST = 1.0, 5.0  # seconds after Ctrl-C

@@ -11,7 +11,7 @@ from rcb_bayes.cli.options import is_stdout, replaced, write_figure, write_file,
 from rcb_bayes.errors import RcbError
 
 if TYPE_CHECKING:
-    from rcb_bayes.warfarin import WarfarinResult
+    from rcb_bayes.studies.warfarin import WarfarinResult
 
 _PERMUTATIONS, _FAST_PERMUTATIONS = 10, 2
 _PLANS = 8  # of each sampled kind: they differ more than orders of patients do
@@ -36,7 +36,7 @@ def reproduce_warfarin(
     RcbError
         A folder that holds another run; whatever is wrong with the file.
     """
-    from rcb_bayes.warfarin import load_warfarin, run_warfarin, synthetic_cohort
+    from rcb_bayes.studies.warfarin import load_warfarin, run_warfarin, synthetic_cohort
 
     cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(os.path.expanduser(data))
     n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
@@ -60,7 +60,7 @@ def _kept(out: Path | None, asked: dict[str, Any], *, resume: bool) -> "Warfarin
     """A finished run of the same request; None where there is none yet."""
     import json
 
-    from rcb_bayes.warfarin import WarfarinResult
+    from rcb_bayes.studies.warfarin import WarfarinResult
 
     if out is None or not (out / "request.json").exists():
         return None
@@ -73,7 +73,7 @@ def _kept(out: Path | None, asked: dict[str, Any], *, resume: bool) -> "Warfarin
 def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> None:
     import json
 
-    from rcb_bayes.warfarin import plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
+    from rcb_bayes.studies.warfarin import plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
 
     if out is None:
         return

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from rcb_bayes.encoding import Number, Packed, number, packed, unpacked
+from rcb_bayes.files.encoding import Number, Packed, number, packed, unpacked
 
 Text = Annotated[str, Meta(max_length=1_000_000)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

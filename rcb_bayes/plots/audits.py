@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcb_bayes.deciding import pair_cells, stage_cells
+from rcb_bayes.mechanism.deciding import pair_cells, stage_cells
 from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, draw_band, own_axes
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcb_bayes.labelled import Users, as_users
+from rcb_bayes.belief import Prior
 from rcb_bayes.plots.style import arm_styles, own_axes
-from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
     import xarray as xr

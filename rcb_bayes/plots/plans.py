@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from rcb_bayes.plan import Plan
+    from rcb_bayes.plots.drawable import DrawablePlan
 
 _TRADEOFF_LABELS = {
     "price": "regret beyond the unconstrained cold start",
@@ -64,7 +64,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     return axes
 
 
-def plot_coverage(plan: "Plan", *, axes: "Axes | None" = None) -> "Axes":
+def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes":
     """Each arm's smallest eigenvalue of X'X/N, averaged over cold starts, with two Monte Carlo errors.
 
     N samples of an arm do not cover the directions of users to whom it is never recommended.

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.labelled import Users, as_users
 from rcb_bayes.plots.style import NOBODY, PALETTE, own_axes
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.wording import percent
+from rcb_bayes.telling.wording import percent
+from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rcb_bayes.plan import Plan
+    from rcb_bayes.plots.drawable import DrawablePlan
 
 _ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
 
 
 def plot_rates(
-    plan: "Plan", users: Users, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
+    plan: "DrawablePlan", users: Users, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
 ) -> "Axes":
     """The map of q(x), the exploration rate of each user, over the two principal directions of the users.
 
@@ -136,7 +136,7 @@ def _direction_label(direction: FloatArray, name: str, share: float, features: t
     return name if np.isnan(share) or len(features) == 1 else f"{name} ({percent(share)} of the variance)"
 
 
-def _rates_title(plan: "Plan", rates: FloatArray, saturated: Sequence[str] | None) -> str:
+def _rates_title(plan: "DrawablePlan", rates: FloatArray, saturated: Sequence[str] | None) -> str:
     if not plan.personalised:
         return f"One exploration rate for all users: {rates[0]:.3g}"
     if saturated is None:

@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import Block
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
 from rcb_bayes.posterior.unknown_noise import NoiseMixture, noise_mixture
 from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block
-from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.telling.progress import track
 
 _CHUNK_VALUES = 1_000_000  # numbers in the largest array: more would not fit the processor's cache
 

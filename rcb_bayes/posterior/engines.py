@@ -17,8 +17,9 @@ from typing import Protocol
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import BeliefError, DataError, RcbError
-from rcb_bayes.noise import GaussianNoise, Noise
+from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.exact import exact_draws, exact_moments
@@ -26,7 +27,6 @@ from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
-from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray, suggestion
 
 ENGINES: tuple[str, ...] = ("auto", "exact", "importance", "conditional", "laplace", "nuts")

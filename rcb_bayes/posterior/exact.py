@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from rcb_bayes.belief.law import Block, GaussianLaw, square_root
 from rcb_bayes.posterior.data import Statistics
-from rcb_bayes.prior.law import Block, GaussianLaw, square_root
 from rcb_bayes.schema import FloatArray
 
 

@@ -16,6 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import GaussianLaw
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics
@@ -31,10 +33,8 @@ from rcb_bayes.posterior.proposal import (
     surrogate_posterior,
 )
 from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import GaussianLaw
-from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.telling.progress import track
 
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter

@@ -19,6 +19,8 @@ from functools import cached_property
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.coordinates import NormalScores, normal_scores
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows
@@ -29,10 +31,8 @@ from rcb_bayes.posterior.proposal import moment_surrogate, scale_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.posterior.student import StudentMixture
 from rcb_bayes.posterior.vouching import Checked, check_means, check_rewards
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block, GaussianLaw
-from rcb_bayes.progress import track
 from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.telling.progress import track
 
 _LADDER = (512, 2048, 8192, 16384)
 _CHUNK_VALUES = CHUNK_VALUES

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from rcb_bayes.belief.law import Block
 from rcb_bayes.posterior.coordinates import NormalScores
 from rcb_bayes.posterior.data import Rows
 from rcb_bayes.posterior.proposal import lifted
-from rcb_bayes.prior.law import Block
 from rcb_bayes.schema import FloatArray
 
 CHUNK_VALUES = 2_000_000  # numbers held at a time

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block, GaussianLaw
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 _N_DRAWS = 8192

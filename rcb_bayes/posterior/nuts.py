@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from rcb_bayes.errors import BeliefError, RcbError
-from rcb_bayes.interrupts import is_interrupt
-from rcb_bayes.noise import Noise
+from rcb_bayes.belief import Prior
+from rcb_bayes.errors import BeliefError, RcbError, is_interrupt
+from rcb_bayes.market.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
-from rcb_bayes.prior import Prior
-from rcb_bayes.progress import track
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.telling.progress import track
 
 DIAGNOSTICS = ("rhat", "ess_bulk", "divergences", "mean_error", "gap")
 _PREFIX = "rcb_data_"

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import BeliefError, DataError
-from rcb_bayes.labelled import as_users
-from rcb_bayes.noise import Noise
+from rcb_bayes.market.noise import Noise
 from rcb_bayes.posterior.data import Rows
-from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FEATURE, FloatArray, as_finite_array
+from rcb_bayes.users.labelled import as_users
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics, component_posterior, square_roots
 from rcb_bayes.posterior.lumps import mixture_weights
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 _SURROGATE_DRAWS = 4096

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.noise import GaussianNoise, Noise
+from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.data import Rows, Statistics, as_statistics, unchecked_statistics
 from rcb_bayes.posterior.engines import Engine, make_engine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
-from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray
 
 Sums = tuple[FloatArray, FloatArray]

@@ -10,8 +10,8 @@ from functools import cache
 
 import numpy as np
 
+from rcb_bayes.belief.law import Block
 from rcb_bayes.posterior.proposal import lifted
-from rcb_bayes.prior.law import Block
 from rcb_bayes.schema import FloatArray
 
 _SHARES = np.array([0.6, 0.25, 0.15])

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.noise import Noise
+from rcb_bayes.belief import Prior
+from rcb_bayes.market.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_engine
 from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
-from rcb_bayes.prior import Prior
 from rcb_bayes.schema import ARM, FEATURE, FloatArray
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcb_bayes.belief.law import square_root
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import block_statistics
-from rcb_bayes.prior.law import square_root
 from rcb_bayes.schema import FloatArray
 
 

@@ -7,7 +7,7 @@ from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import badge, facts, parameters, prose
 from rcb_bayes.reporting.words import NOTIONS, knowing
-from rcb_bayes.wording import figure, percent, times
+from rcb_bayes.telling.wording import figure, percent, times
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report

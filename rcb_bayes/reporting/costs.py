@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import chart, plain, prose, section
-from rcb_bayes.wording import figure
+from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report

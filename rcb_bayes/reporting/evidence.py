@@ -5,11 +5,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes._version import __version__
-from rcb_bayes.assumptions import Check
+from rcb_bayes.gaps.assumptions import Check
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import badge, chart, parameters, plain, prose, section
 from rcb_bayes.reporting.words import panel
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report

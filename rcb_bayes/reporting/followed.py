@@ -6,7 +6,7 @@ from rcb_bayes.auditing import Audit
 from rcb_bayes.reporting.markup import Markup, table, tag
 from rcb_bayes.reporting.pieces import SIGNS, chart, dot, plain, prose, section
 from rcb_bayes.reporting.words import averages, knowing, panel
-from rcb_bayes.wording import percent
+from rcb_bayes.telling.wording import percent
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report

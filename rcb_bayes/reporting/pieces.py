@@ -3,7 +3,7 @@
 from typing import Any
 
 from rcb_bayes.reporting.markup import Markup, join, table, tag
-from rcb_bayes.wording import brief
+from rcb_bayes.telling.wording import brief
 
 SIGNS = {"pass": "✓", "fail": "✕", "inconclusive": "?"}
 

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rcb_bayes.plan import Plan, PlannedStage
+from rcb_bayes.planning.plan import Plan, PlannedStage
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar, dot, prose, section
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.assumptions import Check, check_stages
 from rcb_bayes.auditing import Audit, audit
-from rcb_bayes.calibration import calibrate
-from rcb_bayes.covariates import Empirical
+from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.errors import RcbError
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.gaps import gaps_at
+from rcb_bayes.gaps.assumptions import Check, check_stages
+from rcb_bayes.gaps.estimation import gaps_at
+from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.oracle import PosteriorOracle
-from rcb_bayes.plan import Plan
-from rcb_bayes.policies import check_plan
-from rcb_bayes.progress import say, track
+from rcb_bayes.market.sizes import check_audit_size, check_run_size, check_stage_size
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.saturation import saturated_sets
+from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.words import Answer, answer_of
-from rcb_bayes.saturation import saturated_sets
+from rcb_bayes.running.oracle import PosteriorOracle
+from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import FloatArray, as_count
-from rcb_bayes.simulation import simulate
-from rcb_bayes.sizes import check_audit_size, check_run_size, check_stage_size
-from rcb_bayes.stages import Stages
-from rcb_bayes.theorem import theorem_plan
+from rcb_bayes.telling.progress import say, track
+from rcb_bayes.users import Empirical
 
 if TYPE_CHECKING:
     import xarray as xr

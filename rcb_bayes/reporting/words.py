@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass
 
 from rcb_bayes.auditing import Audit
-from rcb_bayes.deciding import DecidingCell, deciding_cell
-from rcb_bayes.plan import Plan
-from rcb_bayes.wording import brief, figure, percent
+from rcb_bayes.mechanism.deciding import DecidingCell, deciding_cell
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.telling.wording import brief, figure, percent
 
 NOTIONS = {
     "user": "each user, knowing her own features and her recommendation, expects to lose at most epsilon by following",

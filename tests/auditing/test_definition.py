@@ -10,8 +10,8 @@ from scipy.stats import chi2
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.auditing.view import Asked, make_crowd
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.panel import make_panel
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.panel import make_panel
 
 N, SIGMA = 10, 0.5
 MEAN, VARIANCE = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([1e-4, 0.25])

@@ -7,7 +7,7 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes.errors import RcbError
-from rcb_bayes.exploit import inflation_factor
+from rcb_bayes.mechanism.exploiting import inflation_factor
 
 LINEAR = rcb.Exploiting(inflation="linear", guard=False)
 N = 3

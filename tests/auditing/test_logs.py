@@ -11,7 +11,7 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior, audit_log
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.simulation import World
+from rcb_bayes.running.simulation import World
 
 
 @cache

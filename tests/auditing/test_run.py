@@ -11,11 +11,11 @@ import xarray as xr
 
 import rcb_bayes as rcb
 from rcb_bayes import Audit, Market, Plan, Prior
-from rcb_bayes.decisions import EXPLOIT, Decisions
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.kernel import ipgs_probabilities
-from rcb_bayes.margins import Notion
-from tests.gap_twins import normal_truth
+from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
+from rcb_bayes.mechanism.kernel import ipgs_probabilities
+from rcb_bayes.mechanism.margins import Notion
+from tests.twins.gap_twins import normal_truth
 
 EPSILON, SIGMA, N, VARIANCE = 0.05, 0.3, 8, 0.2
 MEAN = np.array([0.3, 0.1])

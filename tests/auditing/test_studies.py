@@ -14,10 +14,10 @@ from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.view import Asked, Population, View, cell_terms
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.margins import Notion
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.margins import Notion
 from tests.auditing import plain
-from tests.gap_twins import normal_truth
+from tests.twins.gap_twins import normal_truth
 
 SIGMA, N, VARIANCE, EPSILON = 0.3, 8, 0.2, 0.05
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
-from rcb_bayes.policies import Policy
+from rcb_bayes.running.policies import Policy
 
 D, SIGMA = 2, 0.3
 MEAN = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]])

@@ -6,8 +6,8 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Prior
 from rcb_bayes.baselines.conjugate import Conjugate
-from rcb_bayes.history import History
 from rcb_bayes.posterior import Statistics, posterior_means
+from rcb_bayes.running.history import History
 
 K, D, SIGMA = 3, 2, 0.3
 

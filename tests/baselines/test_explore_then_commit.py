@@ -3,7 +3,7 @@
 import numpy as np
 
 import rcb_bayes as rcb
-from rcb_bayes.simulation import simulate
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import USERS, conjugate, drive, market
 
 

@@ -8,10 +8,10 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Exploiting
 from rcb_bayes.errors import RcbError
-from rcb_bayes.fixed import fixed_plan
-from rcb_bayes.kernel import ipgs_probabilities
-from rcb_bayes.oracle import RidgeOracle
-from rcb_bayes.simulation import simulate
+from rcb_bayes.mechanism.kernel import ipgs_probabilities
+from rcb_bayes.planning.fixed import fixed_plan
+from rcb_bayes.running.oracle import RidgeOracle
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import MEAN, SIGMA, USERS, VARIANCES, drive, market
 
 K, D = 3, 2

@@ -3,7 +3,7 @@
 import numpy as np
 
 import rcb_bayes as rcb
-from rcb_bayes.oracle import RidgeOracle
+from rcb_bayes.running.oracle import RidgeOracle
 from tests.baselines.runs import MEAN, USERS, conjugate, drive, market
 
 

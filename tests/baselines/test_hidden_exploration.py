@@ -11,7 +11,7 @@ from scipy.stats import norm
 import rcb_bayes as rcb
 from rcb_bayes.baselines.hidden_exploration import estimate_hidden_rate, hidden_inverse_rate
 from rcb_bayes.errors import RcbError
-from rcb_bayes.simulation import simulate
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import alike, market
 
 N, GAP, VARIANCE, SIGMA = 4, 0.3, 0.09, 0.2

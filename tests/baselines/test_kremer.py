@@ -13,7 +13,7 @@ from rcb_bayes import Market, Prior
 from rcb_bayes.baselines.kremer import kremer_thresholds, worth_exploring
 from rcb_bayes.baselines.reward_laws import ContinuousLaw, NormalLaw, SampledLaw
 from rcb_bayes.errors import RcbError
-from rcb_bayes.simulation import simulate
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import alike, clicks, market
 
 # --- by hand ---------------------------------------------------------------------------------------------------------

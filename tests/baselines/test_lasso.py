@@ -10,7 +10,7 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
 from rcb_bayes.baselines.lasso import lasso
 from rcb_bayes.errors import RcbError
-from rcb_bayes.simulation import simulate
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import drive, market
 
 

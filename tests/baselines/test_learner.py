@@ -9,8 +9,8 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Market
 from rcb_bayes.errors import RcbError
-from rcb_bayes.policies import Policy
-from rcb_bayes.simulation import simulate
+from rcb_bayes.running.policies import Policy
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import USERS, alike, clicks, drive, market
 
 Maker = Callable[[Market, int], Policy]

@@ -11,12 +11,12 @@ import rcb_bayes as rcb
 from rcb_bayes import Market
 from rcb_bayes.baselines.learner import Learner
 from rcb_bayes.baselines.repeated_hidden_exploration import estimate_repeated_rate, repeated_rate
-from rcb_bayes.choice import best_shares
-from rcb_bayes.decisions import Decisions
 from rcb_bayes.errors import RcbError
-from rcb_bayes.history import History
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.running.history import History
+from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.simulation import simulate
 from tests.baselines.runs import alike, drive, market
 
 N, GAP, VARIANCE, SIGMA = 7, 0.3, 0.09, 0.2

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
-from rcb_bayes.simulation import World, simulate
+from rcb_bayes.running.simulation import World, simulate
 from tests.baselines import plain_bandits
 from tests.baselines.runs import clicks, drive
 

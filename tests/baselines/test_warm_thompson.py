@@ -10,7 +10,7 @@ from scipy.stats import norm
 import rcb_bayes as rcb
 from rcb_bayes.baselines.warm_thompson import estimate_separations, warm_start_samples
 from rcb_bayes.errors import RcbError
-from rcb_bayes.simulation import simulate
+from rcb_bayes.running.simulation import simulate
 from tests.baselines.runs import alike, drive, market
 
 GAP, SD = 0.3, 0.5  # of mu_1 - mu_2 in the market of users who are alike

@@ -21,7 +21,7 @@ import rcb_bayes as rcb
 from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.view import Asked
-from rcb_bayes.exploit import Exploiting
+from rcb_bayes.mechanism.exploiting import Exploiting
 
 N_ARMS, N_FEATURES, N_PER_ARM = 3, 5, 20
 

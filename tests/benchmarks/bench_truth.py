@@ -1,4 +1,4 @@
-"""The package against ``tests/plain_mechanism.py``: the paper's mechanism, simulated anew with true rewards.
+"""The package against ``tests/twins/plain_mechanism.py``: the paper's mechanism, simulated anew with true rewards.
 
 A Markdown table for each scenario: what the plain simulation finds, what the package says, and how many Monte Carlo
 errors they are apart. ``python tests/benchmarks/bench_truth.py [NAME ...]`` runs some of them; ``--fast`` takes fewer
@@ -24,11 +24,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, the folder of ``tests`` is not there
 
 import rcb_bayes as rcb
-from rcb_bayes.exploit import Exploiting
-from rcb_bayes.margins import Notion
-from tests import plain_mechanism as plain
-from tests import truth_cases as cases
-from tests.truth import Case, Row, both_sides, compared, scenario_of, stage_key
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.margins import Notion
+from tests.twins import plain_mechanism as plain
+from tests.twins import truth_cases as cases
+from tests.twins.truth import Case, Row, both_sides, compared, scenario_of, stage_key
 
 EPSILON = 0.05
 

@@ -13,8 +13,8 @@ import numpy as np
 
 import rcb_bayes as rcb
 from rcb_bayes import Audit, Market, Plan, Prior, Recommender
-from rcb_bayes.warfarin.synthetic import synthetic_patients
-from tests.warfarin.files import cells
+from rcb_bayes.studies.warfarin.synthetic import synthetic_patients
+from tests.studies.warfarin.files import cells
 
 SECONDS = 20  # for any one file, on any machine: far more than it takes
 USERS = rcb.Sphere(2).sample(6, seed=1)
@@ -272,7 +272,7 @@ def read_table(name: str, path: Path) -> Any:
         return rcb.Empirical.from_csv(path)
     if name == "log":
         return rcb.audit_log(market(), path)
-    from rcb_bayes.warfarin.table import read_patients
+    from rcb_bayes.studies.warfarin.table import read_patients
 
     return read_patients(path)
 

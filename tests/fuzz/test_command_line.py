@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from rcb_bayes import assumptions, calibration, simulation, stages
 from rcb_bayes.auditing import logs
 from rcb_bayes.auditing import run as audits
 from rcb_bayes.cli import app
 from rcb_bayes.cli import reproduce as reproducing
 from rcb_bayes.errors import RcbError
-from rcb_bayes.experiments import reproduction
+from rcb_bayes.gaps import assumptions, stages
+from rcb_bayes.planning import calibration
+from rcb_bayes.running import simulation
+from rcb_bayes.studies.paper import reproduction
 
 pytestmark = pytest.mark.slow
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from rcb_bayes import Audit, Plan, Recommender
-from rcb_bayes.agent_files import RECORDS, state_of
 from rcb_bayes.auditing import audit_files
-from rcb_bayes.encoding import Packed, packed, unpacked
+from rcb_bayes.files.encoding import Packed, packed, unpacked
 from rcb_bayes.files.envelope import DIGEST, digest_of
 from rcb_bayes.files.netcdf import sealed
-from rcb_bayes.plan_files import plan_wire
+from rcb_bayes.planning.plan_files import plan_wire
+from rcb_bayes.running.agent_files import RECORDS, state_of
 from tests.fuzz.mutations import (
     Arrays,
     changed_bytes,

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import DataError
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.plots import plot_prior_posterior
 from rcb_bayes.posterior import Statistics, fit_posterior
-from rcb_bayes.prior import Prior
 from tests.plots.drawing import labels_of, save
 
 PRIOR = Prior.gaussian([[0.3, 0.1], [0.0, 0.3]], 0.2, arms=["old", "new"])

@@ -10,13 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from rcb_bayes.covariates import Empirical, Sphere
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps import estimate_gaps, gap_curve
+from rcb_bayes.gaps.estimation import estimate_gaps, gap_curve
 from rcb_bayes.market import Market
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.plots import PALETTE, plot_frontier, plot_gap_curve
-from rcb_bayes.prior import Prior
+from rcb_bayes.users import Empirical, Sphere
 from tests.plots.drawing import labels_of, save
 
 MEAN = np.array([[0.3, 0.1], [0.0, 0.3], [0.1, -0.2]])

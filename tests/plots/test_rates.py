@@ -9,14 +9,14 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from rcb_bayes.calibration import calibrate
-from rcb_bayes.covariates import Sphere
+from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.noise import GaussianNoise
-from rcb_bayes.plan import Plan
+from rcb_bayes.market.noise import GaussianNoise
+from rcb_bayes.planning.plan import Plan
 from rcb_bayes.plots import plot_rates
-from rcb_bayes.prior import Prior
+from rcb_bayes.users import Sphere
 from tests.plots.drawing import save
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.posterior import Rows, Statistics
-from rcb_bayes.prior import Prior
 from rcb_bayes.schema import FloatArray
 
 LIMIT = 4.5  # Monte Carlo errors

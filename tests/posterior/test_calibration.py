@@ -16,13 +16,13 @@ import pymc
 import pytest
 from scipy import stats
 
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.posterior import Rows, Statistics
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.engines import Engine, ExactEngine, ImportanceEngine
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
-from rcb_bayes.prior import Prior, load_prior
 from tests.posterior import twins
 from tests.posterior.references import bernoulli_worlds
 

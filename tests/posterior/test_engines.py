@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import BeliefError, DataError, RcbError
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise, Noise
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise, Noise
 from rcb_bayes.posterior import (
     ENGINES,
     DiagnosticWarning,
@@ -25,7 +26,6 @@ from rcb_bayes.posterior.importance import Attempt
 from rcb_bayes.posterior.nuts import Chains, NutsEngine, NutsSettings, diagnose
 from rcb_bayes.posterior.results import linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.posterior.stretched import StretchedEngine
-from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from tests.posterior.references import LIMIT, bernoulli_rows
 from tests.posterior.twins import simulate_statistics

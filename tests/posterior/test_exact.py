@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rcb_bayes.belief import Prior
+from rcb_bayes.belief.law import Block, GaussianLaw, gaussian_law, joint_covariance
 from rcb_bayes.errors import BeliefError, DataError
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior import Rows, Statistics, make_engine
 from rcb_bayes.posterior import exact as exact_module
 from rcb_bayes.posterior.engines import ExactEngine
 from rcb_bayes.posterior.exact import Components, component_posterior, exact_draws, exact_moments
-from rcb_bayes.prior import Prior
-from rcb_bayes.prior.law import Block, GaussianLaw, gaussian_law, joint_covariance
 from tests.posterior import twins
 
 K, D, SIGMA = 3, 2, 0.3

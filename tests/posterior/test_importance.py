@@ -7,8 +7,9 @@ worst error of a vouched answer was below .2, its root mean square over a cell b
 import numpy as np
 import pytest
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior import Statistics, importance
 from rcb_bayes.posterior.engines import ImportanceEngine
 from rcb_bayes.posterior.exact import exact_moments
@@ -22,7 +23,6 @@ from rcb_bayes.posterior.importance import (
     normalised,
     resample,
 )
-from rcb_bayes.prior import Prior
 from tests.posterior import twins
 from tests.posterior.twins import BELIEFS, cached_prior, cached_sampler, simulate_statistics
 

@@ -13,10 +13,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise, Noise
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise, Noise
 from rcb_bayes.posterior import PosteriorBatch, Rows, Statistics
 from rcb_bayes.posterior.engines import Engine, make_engine
-from rcb_bayes.prior import Prior, load_prior
 from tests.posterior.references import LIMIT, bernoulli_rows
 from tests.posterior.twins import simulate_statistics
 

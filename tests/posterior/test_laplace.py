@@ -6,8 +6,9 @@ import numpy as np
 import pymc
 import pytest
 
+from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import BeliefError, DataError
-from rcb_bayes.noise import BernoulliLogit
+from rcb_bayes.market.noise import BernoulliLogit
 from rcb_bayes.posterior import PosteriorBatch, Rows, make_engine
 from rcb_bayes.posterior import laplace as laplace_module
 from rcb_bayes.posterior.laplace import LaplaceEngine
@@ -15,7 +16,6 @@ from rcb_bayes.posterior.logit import modes, signed_design
 from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings
 from rcb_bayes.posterior.proposal import moment_surrogate
 from rcb_bayes.posterior.student import student_base
-from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from tests.posterior import twins
 from tests.posterior.references import LIMIT, LogitMoments, bernoulli_rows, logit_quadrature

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.posterior.exact import exact_moments
 from rcb_bayes.posterior.importance import LADDER, ImportanceSampler, Weighted
 from rcb_bayes.posterior.lumps import Cover, find_lumps, log_hiding, mixture_weights
 from rcb_bayes.posterior.proposal import moment_surrogate, scale_surrogate
-from rcb_bayes.prior import Prior
 from tests.posterior import twins
 
 # Weights, means and standard deviations of two camps of an arm, the first of them hard to see.

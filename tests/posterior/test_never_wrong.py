@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior import Statistics
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.engines import Engine, ExactEngine, ImportanceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
-from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from tests.posterior import twins
 from tests.posterior.twins import BELIEFS, Moments

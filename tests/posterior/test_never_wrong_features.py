@@ -12,7 +12,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.posterior import PosteriorBatch, Rows, Statistics
 from rcb_bayes.posterior import laplace as laplace_module
 from rcb_bayes.posterior import vouching as vouching_module
@@ -23,7 +24,6 @@ from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.student import StudentMixture
 from rcb_bayes.posterior.vouching import Checked
-from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import BoolArray, FloatArray
 from tests.posterior.plain_chains import ChainMoments, Student, gibbs_moments, sampled_moments, signed_rows
 from tests.posterior.twins import simulate_statistics

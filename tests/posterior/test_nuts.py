@@ -9,12 +9,12 @@ import pymc
 import pytest
 from scipy import stats as scipy_stats
 
+from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import BeliefError, DataError, RcbError
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.posterior import DiagnosticWarning, PosteriorBatch, Rows, Statistics, make_engine
 from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings, diagnose, is_good, rhat_and_bulk_size
 from rcb_bayes.posterior.results import warn_if_not_vouched
-from rcb_bayes.prior import Prior, load_prior
 from rcb_bayes.schema import FloatArray
 from tests.posterior.references import (
     LIMIT,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.posterior import Statistics
 from rcb_bayes.posterior.exact import Components, exact_moments
 from rcb_bayes.posterior.proposal import (
@@ -16,7 +17,6 @@ from rcb_bayes.posterior.proposal import (
     scale_surrogate,
     surrogate_posterior,
 )
-from rcb_bayes.prior import Prior
 from tests.posterior import twins
 
 M, B, C, P = 3, 2, 3, 2

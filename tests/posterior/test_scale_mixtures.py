@@ -8,13 +8,13 @@ import pymc
 import pytest
 from scipy import stats as scipy_stats
 
-from rcb_bayes.noise import GaussianNoise
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.belief import conditional as law_module
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior import PosteriorBatch, Statistics, make_engine
 from rcb_bayes.posterior import conditional as conditional_module
 from rcb_bayes.posterior.conditional import Attempt, ConditionalEngine
 from rcb_bayes.posterior.importance import ImportanceSampler
-from rcb_bayes.prior import Prior, load_prior
-from rcb_bayes.prior import conditional as law_module
 from tests.posterior.references import LIMIT, stacked
 from tests.posterior.twins import simulate_statistics
 

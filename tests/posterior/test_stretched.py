@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise, Noise
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise, Noise
 from rcb_bayes.posterior import make_engine
 from rcb_bayes.posterior.stretched import StretchedEngine
-from rcb_bayes.prior import Prior, load_prior
 from tests.posterior.references import LIMIT
 from tests.posterior.twins import simulate_statistics
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from rcb_bayes.belief.law import Block
 from rcb_bayes.posterior.student import StudentMixture
-from rcb_bayes.prior.law import Block
 
 stats: Any = scipy_stats  # its annotations do not fit its own use
 M, C, P = 2, 2, 3

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import DataError
-from rcb_bayes.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.posterior import (
     DiagnosticWarning,
     Rows,
@@ -22,7 +23,6 @@ from rcb_bayes.posterior import (
 from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior.importance import Attempt
 from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings
-from rcb_bayes.prior import Prior, load_prior
 from tests.posterior.references import LIMIT, bernoulli_rows
 from tests.posterior.twins import simulate_statistics
 

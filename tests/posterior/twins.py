@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.posterior import Statistics
 from rcb_bayes.posterior.importance import ImportanceSampler
-from rcb_bayes.prior import Prior, load_prior
-from rcb_bayes.prior.law import Block, GaussianLaw
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
 
 LogDensity = Callable[[FloatArray], FloatArray]  # (..., d) -> (...)

@@ -3,11 +3,11 @@
 from functools import cache
 from typing import Any
 
-from rcb_bayes.covariates import Sphere
+from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
-from rcb_bayes.noise import GaussianNoise
-from rcb_bayes.prior import Prior
+from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.reporting import Report, ReportSizes, report
+from rcb_bayes.users import Sphere
 
 # Labels as a belief file might have them.
 ARMS = ("<script>alert(1)</script>", 'b & "c"', "</script><img src=x onerror=alert(2)>")

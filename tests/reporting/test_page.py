@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rcb_bayes.reporting import report
-from rcb_bayes.wording import figure, percent
+from rcb_bayes.telling.wording import figure, percent
 from tests.reporting.reports import ARMS, SIZES, market_of, small_report
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}

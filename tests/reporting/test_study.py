@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from rcb_bayes.auditing import audit
-from rcb_bayes.calibration import calibrate
-from rcb_bayes.covariates import Empirical, Sphere
+from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.noise import BernoulliLogit
-from rcb_bayes.prior import Prior
+from rcb_bayes.market.noise import BernoulliLogit
 from rcb_bayes.reporting import ReportSizes, report, study
+from rcb_bayes.users import Empirical, Sphere
 from tests.reporting.reports import SIZES, market_of, small_report
 
 
@@ -126,7 +126,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_theorem_s_plan_can_be_reported() -> None:
-    from rcb_bayes.theorem import theorem_plan
+    from rcb_bayes.planning.theorem import theorem_plan
 
     market = Market(prior=Prior.gaussian([[0.1], [0.0]], 0.2), covariates=Sphere(1), noise=small_report().market.noise)
     plan = theorem_plan(market, epsilon=0.5, tau=0.5, rho=0.4, n_worlds=50)

@@ -1,0 +1,89 @@
+"""``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
+
+from rcb_bayes.auditing.run import plan_verdict
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import check_plan_size
+from rcb_bayes.planning.calibration import as_settings, planned, with_best_n
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.schema import as_count, suggestion
+
+
+def calibrate(
+    market: Market,
+    *,
+    epsilon: float = 0.05,
+    notion: str = "user",
+    personalised: bool = True,
+    n_per_arm: int | None = None,
+    n_worlds: int = 2000,
+    audit_worlds: int = 1000,
+    guard: bool = True,
+    spread: str = "posterior",
+    horizon: int = 10_000,
+    engine: str = "auto",
+    seed: int = 0,
+) -> Plan:
+    """A plan by sampling: the largest exploration rates that an independent audit will pass.
+
+    Parameters
+    ----------
+    epsilon : what users put up with
+    notion : "user" (each user by herself, the strongest), "proof" or "definition"
+    personalised : a rate for each user rather than one for all; for "user" and "proof"
+    n_per_arm : N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected
+        regret over ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them)
+    n_worlds : simulated worlds behind the rates of each stage
+    audit_worlds : worlds of the audit that the plan is to pass; more of them allow higher rates
+    guard : whether off-best recommendations of the exploitation stage are cut where users would not follow them
+    spread : "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``
+    horizon : T, rounds over which regret is counted
+
+    Returns
+    -------
+    Plan, marked infeasible with the reason where nobody, or too few users, can be explored.
+
+    Raises
+    ------
+    RcbError
+        A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small.
+
+    Applicability
+    -------------
+    Rates hold for the law of data that this very mechanism produces. One rate for all is the least over all rows of a
+    table, else over a panel and over users looked for from its worst ones on, within the support. N is chosen, and
+    the plan audited, with Gaussian rewards; with others N is 50 unless given. A plan with N given is not audited.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
+    >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
+    (True, 0.6, 26)
+    """
+    settings = as_settings(
+        epsilon=epsilon,
+        notion=notion,
+        personalised=personalised,
+        n_per_arm=50 if n_per_arm is None else n_per_arm,
+        n_worlds=n_worlds,
+        audit_worlds=audit_worlds,
+        engine=engine,
+        seed=seed,
+    )
+    if spread not in ("posterior", "tuned"):
+        close = suggestion(str(spread), ("posterior", "tuned"))
+        raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
+    horizon = as_count(horizon, name="horizon", least=1)
+    is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
+    check_plan_size(
+        market,
+        n_per_arm=settings.n_per_arm,
+        n_worlds=settings.n_worlds,
+        audit_worlds=0 if is_given else settings.audit_worlds,
+    )
+    if is_given:
+        return planned(market, settings, guard=guard, spread=spread, horizon=horizon)
+    return with_best_n(market, settings, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)

@@ -1,0 +1,181 @@
+"""``compare_plans``: plans and policies side by side, what they cost and whether users would follow.
+
+All run in the same worlds (the same seeds of users, coefficients and noise), so that differences of regret are sharper
+than the regrets themselves.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.auditing import Audit, audit
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.deciding import deciding_cell
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.oracle import PosteriorOracle
+from rcb_bayes.running.simulation import PolicyMaker, simulate
+from rcb_bayes.schema import as_count
+from rcb_bayes.telling.progress import track
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_MOST_POINTS = 100
+Contender = Plan | PolicyMaker
+
+
+def compare_plans(
+    market: Market,
+    plans: Mapping[str, Contender] | Sequence[Contender],
+    *,
+    horizon: int = 10_000,
+    n_worlds: int = 20,
+    audit_worlds: int = 500,
+    audit_horizon: int | None = None,
+    epsilon: float | None = None,
+    options: Exploiting | None = None,
+    seed: int = 1,
+) -> "xr.Dataset":
+    """Run and audit plans, or policies, in the same worlds.
+
+    Parameters
+    ----------
+    plans : plans or functions (market, seed) -> policy, by name; a plain sequence is numbered
+    horizon : T, rounds of each run
+    n_worlds, audit_worlds : worlds of the runs, and of each audit; 0 leaves audits out
+    audit_horizon : rounds that are audited; all of them for plans, 64 for policies, which are run world by world
+    epsilon : what users put up with; each plan's own, or .05, unless given
+    options : of the exploitation stage of plans
+
+    Returns
+    -------
+    Dataset, dim (plan): ``regret`` and ``extra_regret`` over the first plan, each with its ``_mcse`` over worlds;
+    ``cold_start`` (rounds; NaN where it does not end), ``gain`` (realised, a round); ``seconds`` of the runs; with dim
+    notion, ``verdict`` and ``worst_margin`` with bounds; ``compliance``, the share of users who would follow at every
+    stage; ``n_per_arm`` and ``exploration_rate`` of plans; ``feasible``. A plan that is not feasible has NaN.
+
+    Raises
+    ------
+    RcbError
+        No plans, counts too small.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> plans = {"sampled": plan, "new only": lambda market, seed: rcb.AlwaysArm(market, "new")}
+    >>> table = rcb.compare_plans(market, plans, horizon=200, n_worlds=4, audit_worlds=300, audit_horizon=2)
+    >>> table["verdict"].sel(notion="user").values.tolist()
+    ['pass', 'fail']
+    >>> table["regret"].values.round()
+    array([ 7., 60.])
+    """
+    named = _named(plans)
+    as_count(n_worlds, name="n_worlds", least=2)
+    audit_worlds = as_count(audit_worlds, name="audit_worlds")
+    rows = []
+    for name, plan in track(list(named.items()), description="plans"):
+        row = _described(plan)
+        if row["feasible"]:
+            row |= _run(market, plan, horizon=horizon, n_worlds=n_worlds, options=options, seed=seed)
+            if audit_worlds:
+                upto = audit_horizon or (horizon if isinstance(plan, Plan) else min(horizon, 64))
+                row |= _judged(
+                    audit(
+                        market,
+                        plan,
+                        horizon=upto,
+                        n_worlds=audit_worlds,
+                        epsilon=epsilon,
+                        options=options if isinstance(plan, Plan) else None,
+                        seed=seed + 1,
+                    )
+                )
+        rows.append({"name": name, **row})
+    return _as_dataset(rows, market, horizon=horizon, n_worlds=n_worlds, audit_worlds=audit_worlds, seed=seed)
+
+
+def _named(plans: Mapping[str, Contender] | Sequence[Contender]) -> dict[str, Contender]:
+    if isinstance(plans, Mapping):
+        named = {str(name): plan for name, plan in plans.items()}
+    else:
+        named = {f"plan {k}": plan for k, plan in enumerate(plans, 1)}
+    if not named:
+        raise RcbError("There are no plans to compare: pass them by name, as in {'sampled': plan, 'theorem': other}.")
+    return named
+
+
+def _described(plan: Contender) -> dict[str, Any]:
+    if not isinstance(plan, Plan):
+        return {"feasible": True}
+    runs = plan.feasible or plan.kind != "sampled"  # the theorem's cold start may outlast the horizon, and is run
+    return {"feasible": runs, "n_per_arm": plan.n_per_arm, "exploration_rate": plan.exploration_rate}
+
+
+def _run(
+    market: Market, plan: Contender, *, horizon: int, n_worlds: int, options: Exploiting | None, seed: int
+) -> dict[str, Any]:
+    start = time.perf_counter()
+    every = max(1, horizon // _MOST_POINTS)
+    oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # many worlds: summaries take time
+    runs = simulate(
+        market, plan, horizon=horizon, n_worlds=n_worlds, oracle=oracle, options=options, every=every, seed=seed
+    )
+    lengths = runs["cold_start_length"].values.astype(float)
+    return {
+        "regrets": runs["regret"].sum("t").values,
+        "cold_start": float(lengths.mean()) if (lengths >= 0).all() else np.nan,
+        "gain": float(runs["gain"].mean()),
+        "seconds": time.perf_counter() - start,
+    }
+
+
+def _judged(found: Audit) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for notion in NOTIONS:
+        row[f"verdict {notion}"] = found.verdicts[notion]
+        cell = deciding_cell(found.by_notion[notion])
+        if cell is not None:
+            row |= {f"worst_margin {notion}": cell.estimate}
+            row |= {f"worst_margin_{bound} {notion}": getattr(cell, bound) for bound in ("lower", "upper")}
+    share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
+    return row | {"compliance": float(share["share"]), "compliance_mcse": float(share["share_mcse"])}
+
+
+def _as_dataset(rows: list[dict[str, Any]], market: Market, **attrs: Any) -> "xr.Dataset":
+    import xarray as xr
+
+    first = next((row["regrets"] for row in rows if "regrets" in row), None)
+    for row in rows:
+        if "regrets" in row and first is not None:
+            own, n = row["regrets"], np.sqrt(len(first))
+            row["regret"], row["regret_mcse"] = own.mean(), own.std(ddof=1) / n
+            row["extra_regret"], row["extra_regret_mcse"] = (own - first).mean(), (own - first).std(ddof=1) / n
+    variables: dict[str, Any] = {"feasible": ("plan", [row["feasible"] for row in rows])}
+    for name in (
+        "regret",
+        "regret_mcse",
+        "extra_regret",
+        "extra_regret_mcse",
+        "cold_start",
+        "gain",
+        "seconds",
+        "n_per_arm",
+        "exploration_rate",
+        "compliance",
+        "compliance_mcse",
+    ):
+        variables[name] = ("plan", [float(row.get(name, np.nan)) for row in rows])
+    for name in ("worst_margin", "worst_margin_lower", "worst_margin_upper"):
+        table = [[float(row.get(f"{name} {notion}", np.nan)) for notion in NOTIONS] for row in rows]
+        variables[name] = (("plan", "notion"), table)
+    table = [[row.get(f"verdict {notion}", "") for notion in NOTIONS] for row in rows]
+    variables["verdict"] = (("plan", "notion"), table)
+    coords = {"plan": [row["name"] for row in rows], "notion": list(NOTIONS)}
+    return xr.Dataset(variables, coords=coords, attrs=attrs | {"belief": market.prior.name, "version": __version__})

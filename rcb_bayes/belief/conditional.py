@@ -1,0 +1,232 @@
+r"""Beliefs that are Gaussian once a few parameters are known: scales, correlations, the noise.
+
+Draw those parameters (the conditioners) from the belief; given each draw, ``beta`` is Gaussian in closed form. A
+hierarchical belief then is, up to Monte Carlo error in the conditioners alone, an equally weighted mixture of
+Gaussians, whose posterior is exact.
+
+Student-t and Laplace variables are scale mixtures of normals themselves (Andrews and Mallows 1974),
+
+.. math:: t_\nu = z \sqrt{\nu / \chi^2_\nu}, \qquad \mathrm{Laplace}(b) = b z \sqrt{2 e}, \quad e \sim \mathrm{Exp}(1),
+
+so that arms which share a level may have heavy tails: then the scale of each such element is drawn, too.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.tensor.random.basic import LaplaceRV, MvNormalRV, NormalRV, StudentTRV
+
+from rcb_bayes.belief.affine import AffineReader, Form, NotAffineError
+from rcb_bayes.belief.draws import compile_draws
+from rcb_bayes.belief.gaussian import read_gaussian
+from rcb_bayes.belief.graph import Graph, UnknownShapeError, drawn_behind
+from rcb_bayes.belief.law import Block, GaussianLaw
+from rcb_bayes.schema import FloatArray
+
+_MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionalLaw:
+    """J Gaussian components, one per draw of the conditioners, and the noise's sd (J,) where it is among them.
+
+    ``only_sigma`` says that the components differ in nothing but the noise.
+    """
+
+    law: GaussianLaw
+    sigma: FloatArray | None
+    only_sigma: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditioners:
+    """What beta is Gaussian given: ``drawn`` variables of the model, and scales for the elements of ``mixed`` ones."""
+
+    drawn: tuple[Variable, ...] = ()
+    mixed: tuple[Variable, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.drawn or self.mixed)
+
+
+def find_conditioners(beta: Variable, *, sigma: Variable | None = None, graph: Graph) -> Conditioners | None:
+    """The variables to condition on, so that beta is Gaussian given them; None where that does not do it.
+
+    First every variable that is not normal; then also the normal ones that stand behind a scale. Student-t and Laplace
+    variables are given their scales rather than themselves where that does it: an effect drawn from the belief hardly
+    ever agrees with the data. What beta shares with an unknown ``sigma`` comes on top, for only given that is the noise
+    independent of beta.
+    """
+    behind = drawn_behind([beta])
+    scales = [part for v in behind if _is_normal(v) for part in v.owner.op.dist_params(v.owner)[1:]]  # type: ignore[union-attr]
+    shared = [v for v in drawn_behind([sigma]) if v in behind] if sigma is not None else []
+    mixtures = tuple(v for v in behind if _is_scale_mixture(v) and v not in shared)
+    if _n_elements(mixtures, graph) > _MOST_MIXED:
+        mixtures = ()
+    for mixed in (mixtures, ()) if mixtures else ((),):
+        others = [v for v in behind if not _is_normal(v) and v not in mixed]
+        more = [part for v in mixed for part in _shape_and_scale(v)]
+        for candidates in ([*others, *shared], [*others, *shared, *drawn_behind([*scales, *more])]):
+            found = Conditioners(tuple(dict.fromkeys(candidates)), mixed)
+            if found and beta not in found.drawn and _is_gaussian_given(beta, found, graph=graph):
+                return found
+    return None
+
+
+def shares_randomness(beta: Variable, sigma: Variable) -> bool:
+    """Whether the noise's sd depends on anything that beta depends on."""
+    behind = drawn_behind([beta])
+    return any(v in behind for v in drawn_behind([sigma]))
+
+
+def conditional_law(
+    beta: Variable,
+    sigma: Variable | None,
+    *,
+    conditioners: Conditioners,
+    groups: tuple[tuple[int, ...], ...],
+    n_draws: int,
+    replicate: int,
+    graph: Graph,
+) -> ConditionalLaw:
+    """Draw the conditioners and write the belief as a mixture of what it is given each draw.
+
+    An unknown sigma couples all arms a posteriori, so that they become one group. Every ``replicate`` is a fresh set of
+    draws.
+    """
+    outputs = [*conditioners.drawn, sigma] if sigma is not None else list(conditioners.drawn)
+    drawn = compile_draws(outputs, graph=graph)(n_draws, np.random.default_rng([3, replicate])) if outputs else []
+    n_arms, d = graph.shape(beta)
+    means, roots = _given_draws(beta, conditioners, drawn, n_draws, rng=np.random.default_rng([5, replicate]))
+    means = np.broadcast_to(means, (n_draws, n_arms * d))
+    if sigma is not None:
+        groups = (tuple(range(n_arms)),)
+    blocks = []
+    for arms in groups:
+        index = [arm * d + k for arm in arms for k in range(d)]
+        part = roots[:, index]
+        blocks.append(
+            Block(
+                arms=arms,
+                weights=np.full(n_draws, 1.0 / n_draws),
+                means=means[:, index],
+                covariances=np.broadcast_to(part @ part.swapaxes(-1, -2), (n_draws, len(index), len(index))),
+            )
+        )
+    law = GaussianLaw(n_arms=n_arms, n_features=d, blocks=tuple(blocks))
+    sigmas = np.asarray(drawn[-1], dtype=float) if sigma is not None else None
+    return ConditionalLaw(law, sigmas, only_sigma=sigma is not None and not conditioners)
+
+
+def _given_draws(
+    beta: Variable, conditioners: Conditioners, drawn: list[np.ndarray], n_draws: int, *, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (J, K d) and covariance roots (J, K d, n) of beta given each draw; J = 1 where nothing is drawn.
+
+    Scales of mixed elements multiply the columns of a root, which is read once where they are all that is drawn.
+    """
+    n_given = n_draws if conditioners.drawn else 1  # what nothing is drawn for is the same every time
+    per_given = n_draws // n_given
+    means, roots = [], []
+    for j in range(n_given):
+        values = {v: part[j] for v, part in zip(conditioners.drawn, drawn, strict=False)}
+        mean, root, columns = _given(beta, values, conditioners.mixed)
+        if conditioners.mixed:
+            factors = np.ones((per_given, root.shape[1]))
+            for variable, places in columns.items():
+                if variable in conditioners.mixed:
+                    factors[:, places] = _mixing_scales(variable, per_given, Graph(known=values), rng)
+            root = root * factors[:, None, :]
+        means.append(mean.reshape(-1))
+        roots.append(root if conditioners.mixed else root[None])
+    return np.array(means), np.concatenate(roots)
+
+
+def _given(
+    beta: Variable, values: dict[Variable, np.ndarray], mixed: tuple[Variable, ...]
+) -> tuple[np.ndarray, np.ndarray, dict[Variable, slice]]:
+    """Mean and covariance root (K d, n) of beta given the conditioners' values, and each leaf's columns of the root.
+
+    Of mixed variables the root holds the scale of their normal, which is still to be multiplied by a mixing one.
+    """
+
+    def read(reader: AffineReader, variable: Any) -> Form:
+        return _read_mixture(reader, variable) if variable in mixed else read_gaussian(reader, variable)
+
+    form = AffineReader(Graph(known=values), read).form(beta)
+    size = form.constant.size
+    slopes = [slope.reshape(size, -1) for slope in form.slopes.values()] or [np.zeros((size, 1))]
+    ends = np.cumsum([0, *(slope.shape[1] for slope in slopes)])
+    columns = {leaf: slice(ends[k], ends[k + 1]) for k, leaf in enumerate(form.slopes)}
+    return form.constant, np.concatenate(slopes, axis=1), columns
+
+
+def _is_gaussian_given(beta: Variable, conditioners: Conditioners, *, graph: Graph) -> bool:
+    """Whether beta is affine in normals given two draws of the conditioners, and not one of these itself.
+
+    A coefficient that the conditioners fix, at values that differ, would be a point mass for every draw of them: to
+    draw it from the belief and hope that the data agree is no way to a posterior.
+    """
+    known = list(conditioners.drawn)
+    try:
+        drawn = compile_draws(known, graph=graph)(2, np.random.default_rng(0)) if known else []
+        values = [{v: part[j] for v, part in zip(known, drawn, strict=True)} for j in range(2)]
+        given = [_given(beta, one, conditioners.mixed)[:2] for one in values]
+    except (NotAffineError, UnknownShapeError):
+        return False
+    fixed = np.all([(root == 0).all(axis=1) for _, root in given], axis=0)
+    first, second = (mean.reshape(-1)[fixed] for mean, _ in given)
+    return bool((first == second).all())
+
+
+# --- scale mixtures of normals ----------------------------------------------------------------------------------------
+
+
+def _is_scale_mixture(variable: Any) -> bool:
+    return isinstance(variable.owner.op, StudentTRV | LaplaceRV)
+
+
+def _size(variable: Any, graph: Graph) -> int:
+    return int(np.prod(graph.shape(variable), dtype=int))
+
+
+def _n_elements(variables: tuple[Variable, ...], graph: Graph) -> float:
+    try:
+        return sum(_size(variable, graph) for variable in variables)
+    except UnknownShapeError:
+        return np.inf
+
+
+def _shape_and_scale(variable: Any) -> list[Variable]:
+    """The parameters that have to be known: all but the location."""
+    parameters = variable.owner.op.dist_params(variable.owner)
+    return [parameters[0], parameters[2]] if isinstance(variable.owner.op, StudentTRV) else [parameters[1]]
+
+
+def _read_mixture(reader: AffineReader, variable: Any) -> Form:
+    """A Student-t or Laplace variable as its location's form plus the scale of its normal times the leaf."""
+    op, shape = variable.owner.op, reader.graph.shape(variable)
+    parameters = op.dist_params(variable.owner)
+    location = parameters[1 if isinstance(op, StudentTRV) else 0]
+    if any(reader.graph.is_random(part) for part in _shape_and_scale(variable)):
+        raise NotAffineError(f"the scale of {variable} is random")
+    scale = np.asarray(reader.graph.value(_shape_and_scale(variable)[-1]), dtype=float)
+    size = _size(variable, reader.graph)
+    slope = np.diag(np.broadcast_to(scale, shape).reshape(-1)).reshape(*shape, size)
+    return reader.form(location).broadcast(shape) + Form(np.zeros(shape), {variable: slope})
+
+
+def _mixing_scales(variable: Any, n: int, graph: Graph, rng: np.random.Generator) -> FloatArray:
+    """Draws of what the normal's scale is multiplied by, for each element, (n, size)."""
+    shape = graph.shape(variable)
+    size = _size(variable, graph)
+    if isinstance(variable.owner.op, LaplaceRV):
+        return np.sqrt(2.0 * rng.standard_exponential((n, size)))
+    nu = np.broadcast_to(np.asarray(graph.value(_shape_and_scale(variable)[0]), dtype=float), shape).reshape(-1)
+    return np.sqrt(nu / rng.chisquare(nu, size=(n, size)))
+
+
+def _is_normal(variable: Any) -> bool:
+    return isinstance(variable.owner.op, NormalRV | MvNormalRV)

@@ -1,0 +1,266 @@
+"""A PyMC model read as a belief: what it says about ``beta`` and how, in plain arrays.
+
+Reading compiles nothing. Draws and densities are compiled when first asked for.
+"""
+
+import warnings
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pymc.distributions.mixture import MixtureRV
+from pytensor.graph.traversal import ancestors
+
+from rcb_bayes.belief.conditional import (
+    ConditionalLaw,
+    Conditioners,
+    conditional_law,
+    find_conditioners,
+    shares_randomness,
+)
+from rcb_bayes.belief.density import Density, find_density
+from rcb_bayes.belief.draws import Drawer, compile_draws
+from rcb_bayes.belief.expectation import exact_mean
+from rcb_bayes.belief.gaussian import recognise_law
+from rcb_bayes.belief.graph import Graph, drawn_behind, freeze
+from rcb_bayes.belief.independence import Sources, independent_groups
+from rcb_bayes.belief.law import SINGULAR, GaussianLaw
+from rcb_bayes.belief.support import reach, refuse_impossible
+from rcb_bayes.belief.tails import is_improper, tail_index
+from rcb_bayes.errors import BeliefError, BeliefWarning
+from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
+
+BETA = "beta"
+SIGMA = "sigma"
+_TAIL_DRAWS = 100_000
+_LKJ = {"_LKJCholeskyCovRV", "LKJCorrRV"}
+_FEW_POINTS = 20  # a heavy tail of whole numbers still has hundreds of different values
+_NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
+
+
+class ModelBelief:
+    """One PyMC model with a variable ``beta`` (arm, feature), and perhaps a scalar ``sigma``, the noise's sd.
+
+    Attributes
+    ----------
+    arms, features : labels
+    groups : independent groups of arms, as indices
+    law : the closed form, or None
+    tail : tail index of beta (no mean at 1 or below, no variance at 2 or below), or None where it is not known
+    """
+
+    def __init__(self, model: pm.Model) -> None:
+        self.model = model
+        self.arms, self.features = _check_beta(model)
+        _refuse_conditioned(model)
+        self.has_sigma = _has_sigma(model)
+        frozen = freeze(model)
+        self._beta: Any = frozen[BETA]
+        self._sigma: Any = frozen[SIGMA] if self.has_sigma else None
+        self._variables = [frozen[str(variable.name)] for variable in model.basic_RVs]
+        self._graph = Graph()
+        self._sources = Sources(self._graph)
+        self._conditional_laws: dict[tuple[int, int], ConditionalLaw] = {}
+        self._refuse_improper()
+        _warn_about_lkj(self._beta)
+        self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
+        self.law: GaussianLaw | None = recognise_law(
+            self._beta, graph=self._graph, sources=self._sources, groups=self.groups
+        )
+        refuse_impossible([self._beta, self._sigma] if self.has_sigma else [self._beta], graph=self._graph)
+        self._refuse_low_sigma()
+        self.tail = np.inf if self.law is not None else tail_index(self._beta, graph=self._graph, sources=self._sources)
+        self._check_mean_exists()
+
+    @cached_property
+    def exact_mean(self) -> FloatArray | None:
+        """Prior mean (n_arms, n_features) where it is known exactly."""
+        if self.law is not None:
+            return self.law.mean()
+        return exact_mean(self._beta, graph=self._graph, sources=self._sources)
+
+    @cached_property
+    def density(self) -> Density:
+        """The log density by block of arms, or the reason why there is none."""
+        if self.law is not None:
+            has_density = self.law.has_density
+            return Density(self.law.log_density if has_density else None, "closed form" if has_density else SINGULAR)
+        behind = set(ancestors([self._beta]))
+        free = [variable for variable in self._variables if variable in behind]
+        return find_density(self._beta, free=free, graph=self._graph, sources=self._sources, groups=self.groups)
+
+    @property
+    def has_mixture(self) -> bool:
+        """Whether a finite mixture stands behind beta."""
+        mixed = any(isinstance(v.owner.op, MixtureRV) for v in drawn_behind([self._beta]) if v.owner is not None)
+        return mixed or (self.law is not None and not self.law.is_gaussian)
+
+    @cached_property
+    def conditioners(self) -> Conditioners | None:
+        """What beta is Gaussian given: nothing for a Gaussian belief, None where that cannot be."""
+        coupled = self._sigma is not None and shares_randomness(self._beta, self._sigma)
+        if self.law is not None and not coupled:
+            return Conditioners() if self.law.is_gaussian else None
+        return find_conditioners(self._beta, sigma=self._sigma, graph=self._graph)
+
+    def conditional_law(self, n_draws: int, *, replicate: int = 0) -> ConditionalLaw:
+        """The belief as a mixture over draws of its conditioners (and of sigma, where it has one)."""
+        if (n_draws, replicate) not in self._conditional_laws:
+            assert self.conditioners is not None  # callers ask first
+            self._conditional_laws[n_draws, replicate] = conditional_law(
+                self._beta,
+                self._sigma,
+                conditioners=self.conditioners,
+                groups=self.groups,
+                n_draws=n_draws,
+                replicate=replicate,
+                graph=self._graph,
+            )
+            _check_sigma(self._conditional_laws[n_draws, replicate].sigma)
+        return self._conditional_laws[n_draws, replicate]
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
+        """Joint draws: beta (n, n_arms, n_features) and sigma (n,), None where the belief has none."""
+        if self.law is not None and not self.has_sigma:
+            return self.law.draw(n, rng=rng), None
+        try:
+            parts = [np.asarray(part, dtype=float) for part in self._drawer(n, rng)]
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+            raise BeliefError(
+                "The belief cannot be drawn from: check its parameters, such as a scale that is not always positive."
+            ) from error
+        beta, sigma = parts[0], parts[1] if self.has_sigma else None
+        if not np.isfinite(beta).all():
+            raise BeliefError("Draws of beta are not finite: check the belief's parameters for NaN or overflow.")
+        _check_sigma(sigma)
+        return beta, sigma
+
+    @cached_property
+    def _drawer(self) -> Drawer:
+        return compile_draws([self._beta, self._sigma] if self.has_sigma else [self._beta], graph=self._graph)
+
+    def _refuse_improper(self) -> None:
+        for name, variable in ((BETA, self._beta), (SIGMA, self._sigma)):
+            if variable is not None and is_improper(variable):
+                raise BeliefError(
+                    f"The belief is improper (a Flat variable): give {name} a proper prior, "
+                    f"such as {'pm.Normal' if name == BETA else 'pm.HalfNormal'}."
+                )
+
+    def _refuse_low_sigma(self) -> None:
+        """A noise without spread, or with a spread below zero; what the graph does not tell is seen in the draws."""
+        if self._sigma is None:
+            return
+        if not self._graph.is_random(self._sigma):
+            _check_sigma(np.asarray(self._graph.value(self._sigma), dtype=float))
+        elif reach(self._sigma, self._graph) < 0:
+            raise _bad_sigma()
+
+    def _check_mean_exists(self) -> None:
+        if self.law is not None and not np.isfinite(self.law.mean()).all():
+            raise BeliefError("The prior mean of beta is not finite: check the belief's parameters for NaN.")
+        if self.tail is not None and self.tail > 1.0:
+            return
+        if self.tail is None:
+            khat = _tail_khat(self.draw(_TAIL_DRAWS, np.random.default_rng(0))[0])
+            if khat < _NO_MEAN_KHAT:
+                return
+        raise BeliefError(
+            "The belief has no finite mean (tails as heavy as a Cauchy's), so users' expectations do not exist. "
+            "Use lighter tails: a regularised horseshoe, or a Student-t with nu > 1."
+        )
+
+
+def _check_beta(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels of arms and features, after checking that beta is there with the right dims."""
+    if not isinstance(model, pm.Model):
+        raise BeliefError(
+            f"Expected a pm.Model, got {type(model).__name__}. Build one with `with pm.Model(coords=...)`."
+        )
+    if BETA not in model.named_vars:
+        names = ", ".join(model.named_vars) or "none"
+        raise BeliefError(
+            f"The model has no variable 'beta' (variables: {names}).{suggestion(BETA, list(model.named_vars))} "
+            f"Name the coefficients 'beta', with dims=('arm', 'feature')."
+        )
+    dims = model.named_vars_to_dims.get(BETA)
+    if dims is None or tuple(dims) != (ARM, FEATURE):
+        got = "no dims" if dims is None else f"dims {tuple(dims)}"
+        raise BeliefError(
+            f"The variable 'beta' must have dims ('arm', 'feature'), got {got}. "
+            "Pass dims=('arm', 'feature') and coords={'arm': [...], 'feature': [...]}."
+        )
+    lengths: dict[str, Any] = model.dim_lengths
+    sizes = {dim: int(lengths[dim].eval()) for dim in (ARM, FEATURE)}
+    if sizes[ARM] < 2 or sizes[FEATURE] < 1:
+        raise BeliefError(
+            f"A belief needs at least two arms and one feature, got {sizes[ARM]} arm(s) "
+            f"and {sizes[FEATURE]} feature(s)."
+        )
+    arms, features = (as_labels(model.coords.get(dim), dim=dim, size=sizes[dim]) for dim in (ARM, FEATURE))
+    return arms, features
+
+
+def _refuse_conditioned(model: Any) -> None:
+    """Forward draws ignore potentials and observations: a model that has them is not the belief it seems."""
+    if model.potentials:
+        names = ", ".join(str(potential.name) for potential in model.potentials)
+        raise BeliefError(
+            f"The model has a Potential ({names}), which forward draws ignore. "
+            "Write that knowledge as a distribution (pm.Truncated, a tighter prior) instead."
+        )
+    if model.observed_RVs:
+        names = ", ".join(str(variable.name) for variable in model.observed_RVs)
+        raise BeliefError(
+            f"The model has observed variables ({names}), so it is a posterior, not a belief before the data. "
+            "Sample it with pm.sample and pass its posterior mean and covariance to Prior.gaussian."
+        )
+
+
+def _warn_about_lkj(beta: Any) -> None:
+    """PyMC 6.3 draws LKJ correlations from another law than its density: variance .142 for .167 at d = 3, eta = 2."""
+    if any(type(variable.owner.op).__name__ in _LKJ for variable in drawn_behind([beta])):
+        warnings.warn(
+            "PyMC's forward draws of LKJ correlations are not LKJ distributed from the third feature on, so draws and "
+            "posteriors of this belief disagree. Build the correlations as models/correlated.py does.",
+            BeliefWarning,
+            stacklevel=4,
+        )
+
+
+def _has_sigma(model: Any) -> bool:
+    if SIGMA not in model.named_vars:
+        return False
+    if model[SIGMA].type.ndim != 0:
+        raise BeliefError(
+            "The variable 'sigma' is the noise's standard deviation and must be a scalar, "
+            f"got {model[SIGMA].type.ndim} dimension(s). Rename it if it means something else."
+        )
+    return True
+
+
+def _check_sigma(sigma: FloatArray | None) -> None:
+    if sigma is not None and not (np.isfinite(sigma) & (sigma > 0)).all():
+        raise _bad_sigma()
+
+
+def _bad_sigma() -> BeliefError:
+    return BeliefError(
+        "The variable 'sigma', the noise's standard deviation, is not always positive and finite: "
+        "give it a positive distribution, such as pm.HalfNormal."
+    )
+
+
+def _tail_khat(beta: FloatArray) -> float:
+    """The largest generalised Pareto shape of any coefficient's tails; a tail of a few points only has none."""
+    from arviz_stats.base import array_stats
+
+    n_tail = int(3.0 * np.sqrt(len(beta)))  # as many as the fit looks at
+    shapes = [-np.inf]
+    for column in beta.reshape(len(beta), -1).T:  # (n,)
+        for signed in (column, -column):
+            if len(np.unique(np.sort(signed)[-n_tail:])) > _FEW_POINTS:
+                khat: Any = array_stats.pareto_khat(signed[None], r_eff=1.0, tail="right")
+                shapes.append(float(khat))
+    return float(np.max(shapes))

@@ -1,0 +1,1 @@
+"""Prior-posterior gaps, and the paper's assumptions judged by them."""

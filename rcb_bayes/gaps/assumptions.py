@@ -1,0 +1,310 @@
+"""The paper's four assumptions, checked on a belief and its users: pass, fail or inconclusive, with the figure."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.gaps.estimation import gap_values, probability_error, separation_values
+from rcb_bayes.gaps.stages import Stages
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.saturation import saturated_sets
+from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
+from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.telling.wording import brief, percent
+from rcb_bayes.users import Empirical
+
+Verdict = Literal["pass", "fail", "inconclusive"]
+SCHEDULES = ("none", "log", "sqrt", "linear")
+_Z = 3.0
+_MAX_SETS = 12
+_PANEL = 200
+_DOUBT_WORLDS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One assumption, judged.
+
+    ``estimate`` with its Monte Carlo error ``mcse`` stands against ``threshold``; ``meaning`` says what that amounts
+    to, ``remedy`` what to do about it, ``belief`` whose belief it was computed under.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> first = rcb.check_assumptions(market, n_per_arm=10, tau=0.05, rho=0.9, seed=1)[0]
+    >>> first.name, first.verdict, first.threshold, round(first.estimate, 2)
+    ('1 fighting chance', 'fail', 0.9, 0.28)
+    >>> print(first.remedy)
+    Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.
+    """
+
+    name: str
+    verdict: Verdict
+    estimate: float
+    mcse: float
+    threshold: float
+    meaning: str
+    remedy: str
+    belief: str = "users"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The check as plain values."""
+        return asdict(self)
+
+
+def check_assumptions(
+    market: Market,
+    *,
+    n_per_arm: int = 50,
+    tau: float = 0.01,
+    rho: float = 0.01,
+    inflation: str | None = None,
+    n_worlds: int = 2000,
+    engine: str = "auto",
+    seed: int = 0,
+) -> list[Check]:
+    """Judge the four assumptions on a market.
+
+    Parameters
+    ----------
+    n_per_arm : samples of every saturated arm, N
+    tau, rho : the constants that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho
+    inflation : how users' priors are declared to loosen over time: "none", "log", "sqrt", "linear"; None: not declared
+
+    Raises
+    ------
+    RcbError
+        Constants out of range, an unknown schedule.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> for check in rcb.check_assumptions(market, n_per_arm=10, seed=1):
+    ...     print(check.verdict, check.name)
+    pass 1 fighting chance
+    pass 2 posterior separation
+    pass 3 covariates (phi0)
+    inconclusive 4 evolution of trust
+    """
+    _check_constants(tau=tau, rho=rho, inflation=inflation)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
+    return check_stages(stages, tau=tau, rho=rho, inflation=inflation)
+
+
+def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | None = None) -> list[Check]:
+    """``check_assumptions`` on simulations that other figures are read from too."""
+    _check_constants(tau=tau, rho=rho, inflation=inflation)
+    separation = _separation(stages, tau=tau, rho=rho)  # first: it fits all arms, and the stages before it need some
+    return [
+        _fighting_chance(stages, tau=tau, rho=rho),
+        separation,
+        _covariates(stages.market, seed=stages.seed),
+        _trust(stages, inflation=inflation),
+    ]
+
+
+def _check_constants(*, tau: float, rho: float, inflation: str | None) -> None:
+    if not (is_number(tau) and tau >= 0):
+        raise RcbError(f"tau must be a finite number of at least 0, got {tau!r}.")
+    if not (is_number(rho) and 0 < rho <= 1):
+        raise RcbError(f"rho is a probability above 0 and at most 1, got {rho!r}.")
+    if inflation is not None and inflation not in SCHEDULES:
+        close = suggestion(str(inflation), SCHEDULES)
+        raise RcbError(f"There is no schedule '{inflation}'.{close} Use one of {', '.join(SCHEDULES)}.")
+
+
+def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
+    """Assumption 1, at the saturated sets that cold starts really pass: it must hold for every set and arm."""
+    market = stages.market
+    sets = list(saturated_sets(market, n_per_arm=stages.n_per_arm, seed=stages.seed))
+    looked_at = hardest_sets(sets, n_arms=market.n_arms) if stages.arms_apart else sets[:_MAX_SETS]
+    cells: list[tuple[float, float, int, tuple[int, ...]]] = []
+    for saturated in looked_at:
+        reach = (gap_values(stages, saturated) >= tau).mean(axis=1)  # (W, arms)
+        others = [k for k in range(market.n_arms) if k not in saturated]
+        cells += [
+            (float(value), float(error), arm, saturated)
+            for value, error, arm in zip(reach.mean(axis=0), probability_error(reach), others, strict=True)
+        ]
+    verdict = combine([judge(value, error, rho) for value, error, _, _ in cells])
+    value, error, arm, saturated = min(cells)
+    share, share_error = _share_of_users(stages, arm, saturated, tau=tau, rho=rho)
+    names = ", ".join(market.arms[k] for k in saturated[:6]) + (", ..." if len(saturated) > 6 else "")
+    seen = f"{len(looked_at)} of the {len(sets)}" if not stages.arms_apart and len(sets) > _MAX_SETS else f"{len(sets)}"
+    return Check(
+        name="1 fighting chance",
+        verdict=verdict,
+        estimate=value,
+        mcse=error,
+        threshold=rho,
+        meaning=(
+            f"{market.arms[arm]} beats the saturated {names} by {tau:g} with this probability, the least over "
+            f"{seen} set{'s' if len(sets) > 1 else ''} of saturated arms that occur, averaged over users; taken one "
+            f"by one, it reaches {rho:g} for {percent(share, share_error)} of them.{_caveats(stages)}"
+        ),
+        remedy=_remedy(
+            verdict,
+            "Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.",
+        ),
+    )
+
+
+def hardest_sets(sets: list[tuple[int, ...]], *, n_arms: int) -> list[tuple[int, ...]]:
+    """The sets that decide Assumption 1 when arms are independent.
+
+    A further saturated arm can only lower G in every world, so a set is left out if each arm it leaves unsaturated is
+    also left unsaturated by a larger set.
+    """
+    codes = [sum(1 << arm for arm in arms) for arms in sets]  # a bit for each arm
+    kept = []
+    for arms, code in zip(sets, codes, strict=True):
+        in_all_larger = (1 << n_arms) - 1
+        for other in codes:
+            if other & code == code != other:
+                in_all_larger &= other
+        if in_all_larger & ~code:
+            kept.append(arms)
+    return kept
+
+
+def _share_of_users(
+    stages: Stages, arm: int, saturated: tuple[int, ...], *, tau: float, rho: float
+) -> tuple[float, float]:
+    """The share of users for whom the arm's own chance is at least rho, by the point estimates of a panel."""
+    market = stages.market
+    panel = market.covariates.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
+    column = [k for k in range(market.n_arms) if k not in saturated].index(arm)
+    chance = (gap_values(stages, saturated, users=panel)[:, :, column] >= tau).mean(axis=0)  # (users,)
+    holds = (chance >= rho).astype(float)
+    return float(holds.mean()), float(probability_error(holds))
+
+
+def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
+    reach = (separation_values(stages) >= tau).mean(axis=1)
+    value, error = float(reach.mean()), float(probability_error(reach))
+    verdict = judge(value, error, rho)
+    return Check(
+        name="2 posterior separation",
+        verdict=verdict,
+        estimate=value,
+        mcse=error,
+        threshold=rho,
+        meaning=(
+            f"After {stages.n_per_arm} samples of each arm the best leads the second by {tau:g} this often."
+            f"{_caveats(stages)}"
+        ),
+        remedy=_remedy(verdict, "Take more samples per arm, or ask for a smaller tau."),
+    )
+
+
+def _covariates(market: Market, *, seed: int) -> Check:
+    """Assumption 3; a table is exact for its own rows, and a sample of the users to come."""
+    users = market.covariates
+    verdict: Verdict = "pass" if users.phi0 > 0 else "fail"
+    error, text = 0.0, ""
+    if isinstance(users, Empirical):
+        low, high = users.phi0_interval(seed=seed)
+        text = f" Where the {users.n_rows:,} rows are a sample, that of all users is in {low:.3g} to {high:.3g} (95 %)."
+        error = max(users.phi0 - low, 0.0) / 1.96  # a normal error with the same lower end: the end that is judged
+        verdict = "inconclusive" if users.phi0 > 0 and low == 0 else verdict
+    weak = users.weak_directions()
+    text += f" Directions hardly or never visited: {weak}." if len(weak) else ""
+    return Check(
+        name="3 covariates (phi0)",
+        verdict=verdict,
+        estimate=users.phi0,
+        mcse=error,
+        threshold=0.0,
+        meaning=f"Smallest eigenvalue of E[xx']: how much every direction of the users varies.{text}",
+        remedy="" if verdict == "pass" else "Drop redundant features (one dummy per category), or plan by sampling.",
+        belief="none: it is about the users",
+    )
+
+
+def _trust(stages: Stages, *, inflation: str | None) -> Check:
+    """Assumption 4 is about behaviour: it is declared, not measured. What N samples leave of the prior is measured."""
+    value, error = remaining_doubt(stages)
+    verdict: Verdict = "inconclusive" if inflation is None else "pass" if inflation == "linear" else "fail"
+    declared = "not declared" if inflation is None else inflation
+    of_what = "the prior variance" if stages.market.prior.has_finite_variance is not False else "an infinite variance"
+    left = f"{stages.n_per_arm} samples per arm leave {brief(100 * value, 2)} % of {of_what} of x'b."
+    return Check(
+        name="4 evolution of trust",
+        verdict=verdict,
+        estimate=value,
+        mcse=error,
+        threshold=0.0,
+        meaning=(
+            f"Growth of users' prior variances over time: {declared}; the paper asks for order t. "
+            f"{left}{_caveats(stages)}"
+        ),
+        remedy=""
+        if verdict == "pass"
+        else "Declare it (inflation='linear') if users do open up; sampled plans need no such growth, the bound does.",
+    )
+
+
+def remaining_doubt(stages: Stages) -> tuple[float, float]:
+    """The share of the prior variance of x'b that n samples of each arm leave, averaged over users and arms.
+
+    Zero, without error, where the prior variance is infinite or there is none.
+    """
+    market = stages.market
+    size = market.n_arms * market.n_features
+    moment = market.covariates.second_moment
+    prior = float(_reward_variance(market.prior.covariance.values.reshape(1, size, size), moment)[0])
+    if not np.isfinite(prior) or prior == 0:
+        return 0.0, 0.0
+    n = np.full(market.n_arms, float(stages.n_per_arm))
+    shares = []
+    for count, rng in block_seeds(min(stages.n_worlds, _DOUBT_WORLDS), seed=stages.seed):
+        worlds = draw_worlds(market.prior, count, rng=rng)
+        batch = stages.engine.fit(simulate_data(worlds, market, n_per_arm=n, rng=rng), covariance=True)
+        assert batch.covariance is not None  # asked for
+        shares.append(_reward_variance(batch.covariance, moment) / prior)
+    found = np.concatenate(shares)
+    return float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found)))
+
+
+def _reward_variance(covariance: FloatArray, moment: FloatArray) -> FloatArray:
+    """Average over users and arms of Var(x'b), from joint covariances (M, K d, K d)."""
+    d = len(moment)
+    k = covariance.shape[-1] // d
+    tiles = covariance.reshape(-1, k, d, k, d)
+    own = np.stack([tiles[:, arm, :, arm] for arm in range(k)], axis=1)
+    return np.einsum("mkij,ij->m", own, moment) / k
+
+
+def _caveats(stages: Stages) -> str:
+    """What a reader of the figure must know: whose belief it is where beliefs differ, posteriors that went wrong."""
+    text = " This is under the users' belief; the platform's or nature's differs." * stages.market.is_misspecified
+    if stages.n_not_vouched:
+        text += f" {stages.n_not_vouched:,} of the simulated posteriors are not vouched for."
+    return text
+
+
+def _remedy(verdict: Verdict, if_failed: str) -> str:
+    """What to do: about a figure that is too small, or about one that is not known well enough."""
+    undecided = "Too close to tell: take more worlds (n_worlds, or --worlds on the command line)."
+    return {"pass": "", "inconclusive": undecided, "fail": if_failed}[verdict]
+
+
+def judge(estimate: float, mcse: float, threshold: float) -> Verdict:
+    """Pass or fail only when three Monte Carlo errors lie between the estimate and the threshold."""
+    if estimate - _Z * mcse >= threshold:
+        return "pass"
+    if estimate + _Z * mcse < threshold:
+        return "fail"
+    return "inconclusive"
+
+
+def combine(verdicts: list[Verdict]) -> Verdict:
+    """All must pass; one failure fails."""
+    if "fail" in verdicts:
+        return "fail"
+    return "inconclusive" if "inconclusive" in verdicts else "pass"

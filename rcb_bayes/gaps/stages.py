@@ -1,0 +1,135 @@
+r"""What users would expect of every arm at a stage of the cold start, in simulated worlds of their own belief.
+
+At a stage the arms of a set B have n samples each, the others none, and user x expects
+:math:`m_j(x) = E[\mu(x, j) \mid S_B]` of arm j. Where arms are independent this depends on the arm's own samples alone:
+an arm is fitted once and serves every stage, and an arm without samples keeps its prior mean.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import check_stage_size
+from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
+from rcb_bayes.posterior import make_engine
+from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.telling.progress import track
+
+USERS_PER_WORLD = 16
+
+
+class Stages:
+    """Expectations at any stage; what was fitted for one is kept for the others.
+
+    Parameters
+    ----------
+    n_per_arm : samples of every saturated arm, n
+    n_worlds : simulated worlds, W
+    engine : of the posteriors, see ``make_engine``
+
+    Raises
+    ------
+    RcbError
+        Counts below 1 (samples) or 2 (worlds), an engine that is unknown or cannot serve the market.
+    """
+
+    def __init__(self, market: Market, *, n_per_arm: int, n_worlds: int, engine: str = "auto", seed: int = 0) -> None:
+        self.market = market
+        self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
+        self.n_worlds = as_count(n_worlds, name="n_worlds", least=2)
+        self.seed = as_count(seed, name="seed")
+        check_stage_size(market, n_per_arm=self.n_per_arm, n_worlds=self.n_worlds)
+        self.engine = make_engine(market.prior, market.noise, engine=engine, seed=seed)
+        self.n_not_vouched = 0
+        self.n_sent = 0
+        # With an unknown sigma every sample tells about every arm, independent or not.
+        self.arms_apart = market.prior.arms_independent and not market.prior.has_sigma
+        self._kept: dict[Any, FloatArray] = {}
+
+    def rewards(self, saturated: Collection[int], *, users: FloatArray | None = None) -> FloatArray:
+        """m_j(x) in every world once the arms at these positions are saturated, (W, U, K).
+
+        ``users`` (U, d) are the same in all worlds; None gives every world fresh users of its own, so that errors over
+        worlds cover the users too.
+        """
+        arms = tuple(sorted(set(saturated)))
+        values = self._assembled(arms, users) if self.arms_apart else self._fitted(arms, users)  # (W, K, d or U)
+        if not self.market.noise.is_gaussian:
+            return values.swapaxes(1, 2)
+        panel = self._own_users() if users is None else users
+        return panel @ values.swapaxes(1, 2)
+
+    def attrs(self) -> dict[str, Any]:
+        """What is to be said about every figure of these stages."""
+        return {
+            "belief": self.market.prior.name,
+            "arms": list(self.market.arms),
+            "engine": self.engine.reason,
+            "n_worlds": self.n_worlds,
+            "n_per_arm": self.n_per_arm,
+            "n_not_vouched": self.n_not_vouched,
+            "n_sent": self.n_sent,
+            "seed": self.seed,
+            "version": __version__,
+        }
+
+    def _assembled(self, arms: tuple[int, ...], users: FloatArray | None) -> FloatArray:
+        """The stage from arms that are fitted apart; those not yet fitted are fitted together."""
+        missing = tuple(arm for arm in arms if self._key(arm, users) not in self._kept)
+        if missing:
+            found = self._run(missing, users)
+            self._kept |= {self._key(arm, users): found[:, arm] for arm in missing}
+        before = self._before(users)
+        out = np.broadcast_to(before, (self.n_worlds, *before.shape[1:])).copy()
+        for arm in arms:
+            out[:, arm] = self._kept[self._key(arm, users)]
+        return out
+
+    def _before(self, users: FloatArray | None) -> FloatArray:
+        """What is expected without any samples: (1, K, d), or (W, K, U)."""
+        if self.market.noise.is_gaussian:
+            return self.market.prior.mean.values[None]
+        return self._fitted((), users)
+
+    def _fitted(self, arms: tuple[int, ...], users: FloatArray | None) -> FloatArray:
+        key = self._key(arms, users)
+        if key not in self._kept:
+            self._kept[key] = self._run(arms, users)
+        return self._kept[key]
+
+    def _key(self, what: int | tuple[int, ...], users: FloatArray | None) -> Any:
+        """Linear rewards follow from posterior means, whoever the users are; others are kept for the users given."""
+        return what if self.market.noise.is_gaussian or users is None else (what, users.shape, users.tobytes())
+
+    def _run(self, arms: tuple[int, ...], users: FloatArray | None) -> FloatArray:
+        """Posterior means (W, K, d) with linear rewards, the users' mean rewards (W, K, U) with others."""
+        n = np.zeros(self.market.n_arms)
+        n[list(arms)] = self.n_per_arm
+        parts = []
+        for size, rng in track(list(block_seeds(self.n_worlds, seed=self.seed)), description="worlds"):
+            of_data, of_users = rng.spawn(2)
+            worlds = draw_worlds(self.market.prior, size, rng=rng)
+            data = simulate_data(worlds, self.market, n_per_arm=n, rng=of_data)
+            if self.market.noise.is_gaussian:
+                batch = self.engine.fit(data)
+                parts.append(batch.mean)
+            else:
+                batch = self.engine.fit(data, users=self._block_users(size, of_users) if users is None else users)
+                assert batch.reward is not None  # users were given
+                parts.append(batch.reward.swapaxes(1, 2))
+            self.n_not_vouched += int((~batch.vouched).sum())
+            self.n_sent += batch.n_sent
+        return np.concatenate(parts)
+
+    def _own_users(self) -> FloatArray:
+        """The users of each world, (W, U, d); a stream apart, so that they do not depend on the stage."""
+        if "users" not in self._kept:
+            blocks = block_seeds(self.n_worlds, seed=self.seed)
+            self._kept["users"] = np.concatenate([self._block_users(size, rng.spawn(2)[1]) for size, rng in blocks])
+        return self._kept["users"]
+
+    def _block_users(self, size: int, rng: np.random.Generator) -> FloatArray:
+        return self.market.covariates.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)

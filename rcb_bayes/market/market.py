@@ -1,0 +1,208 @@
+"""A market: who believes what, who the users are, and how rewards come about.
+
+Three beliefs may differ. Users act on ``prior``; the platform estimates with ``platform_prior``; the world draws its
+coefficients from ``nature``. Margins are always the users' arithmetic, so they are computed under ``prior``; the other
+two change what the platform recommends and what regret it pays.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rcb_bayes.belief import Prior
+from rcb_bayes.errors import MarketError
+from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_users
+from rcb_bayes.market.noise import GaussianNoise, Noise
+from rcb_bayes.schema import ARM, FEATURE, default_labels
+from rcb_bayes.users import Covariates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Market:
+    """Beliefs, users and rewards.
+
+    Parameters
+    ----------
+    prior : the users' common belief about beta (arm, feature)
+    covariates : the users, x ~ P_X
+    noise : the reward model; may be left out when the belief carries its own ``sigma``
+    platform_prior : what the platform estimates with; the users' belief unless given
+    nature : where the true coefficients come from; the users' belief unless given
+
+    Raises
+    ------
+    MarketError
+        When numbers or labels of arms or features disagree, or it is not clear what the noise is.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    >>> print(market.describe())
+    users believe   gaussian: 2 arms, 2 features, Gaussian, independent arms
+    users           uniform on the unit sphere, 2 features, phi0 = 0.5
+    rewards         Gaussian rewards, sigma = 0.3
+    """
+
+    prior: Prior
+    covariates: Covariates
+    # None stands for "not given" in the call only: __post_init__ settles all three.
+    noise: Noise = None  # pyright: ignore[reportAssignmentType]
+    platform_prior: Prior = None  # pyright: ignore[reportAssignmentType]
+    nature: Prior = None  # pyright: ignore[reportAssignmentType]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, Prior):
+            raise MarketError(
+                f"prior must be a Prior, got {_kind(self.prior)}. "
+                "Use Prior.from_pymc(model), Prior.gaussian(mean, cov) or load_prior(name)."
+            )
+        if isinstance(self.covariates, type) or not isinstance(self.covariates, Covariates):
+            raise MarketError(
+                f"covariates must be a population, got {_kind(self.covariates)}. "
+                "Use Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)."
+            )
+        _check_features(self.prior, self.covariates)
+        object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
+        for role in ("platform_prior", "nature"):
+            other = getattr(self, role)
+            if other is None:
+                object.__setattr__(self, role, self.prior)
+            else:
+                _check_role(self.prior, other, role=role)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Arm labels."""
+        return self.prior.arms
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Feature labels, the belief's."""
+        return self.prior.features
+
+    @property
+    def n_arms(self) -> int:
+        """K, the number of arms."""
+        return self.prior.n_arms
+
+    @property
+    def n_features(self) -> int:
+        """d, the number of features."""
+        return self.prior.n_features
+
+    @property
+    def is_misspecified(self) -> bool:
+        """Whether the platform or nature differ from what users believe."""
+        return self.platform_prior is not self.prior or self.nature is not self.prior
+
+    def fingerprint(self, *, parts: Sequence[str] = PARTS) -> dict[str, str]:
+        """What tells the market from others, by part: ``belief``, ``platform``, ``users`` and ``noise``.
+
+        The same in any process. A plan keeps that of the market it was made for; nature is no part of it.
+
+        Examples
+        --------
+        With ``market`` as in ``calibrate``:
+
+        >>> list(market.fingerprint())
+        ['belief', 'platform', 'users', 'noise']
+        >>> market.fingerprint()["belief"] == market.fingerprint()["platform"]
+        True
+        """
+        found = {
+            "belief": lambda: of_belief(self.prior),
+            "platform": lambda: of_belief(self.platform_prior),
+            "users": lambda: of_users(self.covariates),
+            "noise": lambda: of_noise(self.noise),
+        }
+        return {part: found[part]() for part in parts}
+
+    def describe(self) -> str:
+        """The market in a few lines."""
+        lines = [
+            f"users believe   {self.prior.describe()}",
+            f"users           {self.covariates.describe()}",
+            f"rewards         {self.noise.describe()}",
+        ]
+        if self.platform_prior is not self.prior:
+            lines.append(f"platform uses   {self.platform_prior.describe()}")
+        if self.nature is not self.prior:
+            lines.append(f"nature follows  {self.nature.describe()}")
+        return "\n".join(lines)
+
+
+def _check_features(prior: Prior, covariates: Covariates) -> None:
+    if prior.n_features != covariates.n_features:
+        raise MarketError(
+            f"The belief has {prior.n_features} features, the covariates have {covariates.n_features}. "
+            f"Build the belief with n_features={covariates.n_features}, or select columns."
+        )
+    ours, theirs = prior.features, covariates.features
+    if any(labels == default_labels(FEATURE, len(labels)) for labels in (ours, theirs)) or ours == theirs:
+        return
+    if set(ours) == set(theirs):
+        raise MarketError(
+            "Belief and covariates have the same features in another order. "
+            "Reorder the columns: rows[list(prior.features)]."
+        )
+    raise MarketError(
+        f"Belief and covariates name different features ({_difference(ours, theirs)}). "
+        "Rename the columns or the belief's 'feature' coords."
+    )
+
+
+def _check_role(prior: Prior, other: object, *, role: str) -> None:
+    """Refuse a platform's or nature's belief that is about other coefficients than the users'."""
+    if not isinstance(other, Prior):
+        raise MarketError(f"{role} must be a Prior, got {_kind(other)}. Use Prior.gaussian or Prior.from_pymc.")
+    for dim, ours, theirs in ((ARM, prior.arms, other.arms), (FEATURE, prior.features, other.features)):
+        if ours == theirs:
+            continue
+        if len(ours) != len(theirs):
+            raise MarketError(
+                f"{role} must have the users' {dim}s: expected {len(ours)}, got {len(theirs)}. "
+                "Build it for the same arms and features."
+            )
+        what = f"the same {dim}s in another order" if set(ours) == set(theirs) else f"other {dim}s"
+        raise MarketError(
+            f"{role} has {what} than the users' belief ({_difference(ours, theirs)}). "
+            f"Build it with {dim}s=list(prior.{dim}s)."
+        )
+    if other.has_sigma != prior.has_sigma:
+        with_it, without = (role, "the users' belief") if other.has_sigma else ("the users' belief", role)
+        raise MarketError(
+            f"The variable 'sigma' is in {with_it} but not in {without}, so the noise is not clear. "
+            "Give it to all beliefs, or to none and pass noise=GaussianNoise(sigma)."
+        )
+
+
+def _settle_noise(prior: Prior, noise: object) -> Noise:
+    """The reward model, checked against the belief's own ``sigma``."""
+    if noise is None:
+        if not prior.has_sigma:
+            raise MarketError("The noise is not given: pass noise=GaussianNoise(sigma) or noise=BernoulliLogit().")
+        return GaussianNoise()
+    if isinstance(noise, type) or not isinstance(noise, Noise):
+        raise MarketError(f"noise must be GaussianNoise(sigma) or BernoulliLogit(), got {_kind(noise)}.")
+    if noise.needs_sigma and not prior.has_sigma:
+        raise MarketError("GaussianNoise() leaves sigma to the belief, which has no variable 'sigma': give a number.")
+    if prior.has_sigma and not noise.needs_sigma:
+        raise MarketError(
+            f"The belief has its own variable 'sigma', which {noise.describe()} contradicts. "
+            "Leave noise out, or drop 'sigma' from the belief."
+        )
+    return noise
+
+
+def _kind(value: object) -> str:
+    """What was passed, in a word; a class is not one of its instances, though it has all their attributes."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def _difference(ours: Sequence[str], theirs: Sequence[str], *, most: int = 3) -> str:
+    """The first labels at which two lists of the same length differ: ``age, sex against Age, Sex``."""
+    pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+    one, other = (", ".join(labels) for labels in zip(*pairs[:most], strict=True))
+    more = ", ..." if len(pairs) > most else ""
+    return f"{one}{more} against {other}{more}"

@@ -1,0 +1,1 @@
+"""The paper's mechanism, once: what planning, running and auditing share."""

@@ -1,0 +1,214 @@
+r"""The guard: how much of an arm's off-best probability users will follow.
+
+Inverse-proportional-gap sampling recommends arms that are not the best it knows of, and under a strong prior users lose
+by that. Scaling p_i everywhere changes nothing, the ratio stays; so the guard cuts the *off-best* part only,
+:math:`p_i \to c_i(x) p_i` where i is not the best arm b, and gives the mass to b. With
+
+.. math:: g_{ij} = E[1\{b = i\} p_i (m_i - m_j + \epsilon)], \qquad l_{ij} = E[1\{b \ne i\} p_i (m_j - m_i - \epsilon)]
+
+the constraint holds from :math:`c_i = \min_j g_{ij} / l_{ij}` down. It is taken as the largest c whose predicted audit
+bound, mean less ``slack`` standard deviations over worlds, is not negative. It depends on the epoch and on x, never on
+the data of the run at hand: a cut that did would tell users about them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.mechanism.choice import is_best
+from rcb_bayes.mechanism.kernel import ipgs_probabilities
+from rcb_bayes.mechanism.margins import Notion, user_leads, world_leads
+from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.schema import BoolArray, FloatArray
+
+_CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
+
+
+def users_guard(
+    outlook: LinearOutlook,
+    gamma: FloatArray,
+    users: FloatArray,
+    *,
+    epsilon: float,
+    notion: Notion,
+    slack: float,
+) -> FloatArray:
+    """c_i of each of the users (U, d) by herself, some at a time, (U, K); for ``user`` or ``proof``.
+
+    Parameters
+    ----------
+    gamma : the spread in every world, (W,)
+    slack : standard deviations over worlds that are left for the audit's bands
+    """
+    fixed, extra = (epsilon, 0.0) if notion == "proof" else (0.0, epsilon)
+    parts = [
+        _factors(_user_moments(rewards, chances, best, extra=extra), fixed=fixed, slack=slack)
+        for rewards, chances, best in _states(outlook, gamma, users)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def crowd_guard(
+    outlook: LinearOutlook,
+    gamma: FloatArray,
+    users: FloatArray,
+    weights: FloatArray,
+    *,
+    epsilon: float,
+    slack: float,
+    user_scale: float = 0.0,
+) -> FloatArray:
+    """c_i for all users together, (K,): for ``definition``, which averages over them with their weights (U,).
+
+    ``user_scale`` is the number of an audit's worlds over that of its users, where these are a sample: then the spread
+    over users counts beside that over worlds. It is 0 where they are all the users there are.
+    """
+    w, k, _ = outlook.means.shape
+    gained, lost = np.zeros((w, k, k)), np.zeros((w, k, k))
+    of_users: list[FloatArray] = []
+    start = 0
+    for rewards, chances, best in _states(outlook, gamma, users):
+        share = weights[start : start + rewards.shape[1], None]
+        start += rewards.shape[1]
+        at_best = chances * best
+        sums = [world_leads(part * share, rewards, epsilon) for part in (at_best, chances - at_best)]
+        gained += sums[0]
+        lost -= sums[1]
+        if user_scale:
+            of_users.append(np.stack([user_leads(part, rewards, epsilon) for part in (at_best, at_best - chances)]))
+    moments = _crowd_moments(gained, lost, np.concatenate(of_users, axis=1) if of_users else None, user_scale)
+    return _factors(moments, fixed=0.0, slack=slack)[0]
+
+
+def _states(
+    outlook: LinearOutlook, gamma: FloatArray, users: FloatArray
+) -> Iterator[tuple[FloatArray, FloatArray, BoolArray]]:
+    """Of some users at a time: what they expect, how often each arm is recommended, which is best; (K, u, W) each."""
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.means.shape[1]))
+    for start in range(0, max(len(users), 1), step):
+        some = users[start : start + step]
+        rewards = outlook.rewards(some)
+        scores = rewards if outlook.platform is None else outlook.acted_on(some)
+        k, u, w = rewards.shape
+        chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(gamma, u)).reshape(k, u, w)
+        yield rewards, chances, is_best(scores, axis=0)
+
+
+def _factors(moments: "_Moments", *, fixed: float, slack: float) -> FloatArray:
+    """The largest cut that suits every rival, (U, K)."""
+    cuts = _largest_cuts(moments, fixed=fixed, slack=slack)  # (U, K, K)
+    k = cuts.shape[1]
+    cuts[:, range(k), range(k)] = 1.0
+    return cuts.min(axis=2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Moments:
+    """Means, variances and covariance over worlds of what is gained (i best) and lost (i not best), (U, K, K) each.
+
+    ``never_lost`` tells of the cells asked for, (C,) each of user, arm and rival, whether no world loses anything.
+    """
+
+    gain: FloatArray
+    loss: FloatArray
+    of_gain: FloatArray
+    of_loss: FloatArray
+    of_both: FloatArray
+    never_lost: Callable[[tuple[np.ndarray, ...]], np.ndarray]
+
+
+def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, extra: float) -> _Moments:
+    r"""Of each user by herself.
+
+    With r the rewards below the best one and a weight :math:`a_i`, sums over worlds of :math:`a_i (r_i - r_j + e)` and
+    of its square are products of matrices, arms by worlds and worlds by arms: no cell's terms are ever written down.
+    """
+    n = rewards.shape[2]
+    below = np.ascontiguousarray((rewards - rewards.max(axis=0)).swapaxes(0, 1))  # (U, K, W)
+    shares = chances.swapaxes(0, 1)
+    rivals, squares = below.swapaxes(1, 2), (below * below).swapaxes(1, 2)  # (U, W, K)
+    at_best = shares * best.swapaxes(0, 1)
+    off_best = shares - at_best
+    raised = below + extra
+
+    def sums(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        own = weights * raised
+        first = own.sum(axis=2)[:, :, None] - weights @ rivals
+        second = (own * own).sum(axis=2)[:, :, None] - 2.0 * ((weights * own) @ rivals) + (weights * weights) @ squares
+        return first / n, second
+
+    (gain, gained), (minus_loss, lost) = sums(at_best), sums(off_best)
+
+    def never_lost(cells: tuple[np.ndarray, ...]) -> np.ndarray:
+        user, arm, rival = cells
+        lead = raised[user, arm] - below[user, rival]
+        return ((off_best[user, arm] <= 0.0) | (lead >= 0.0)).all(axis=1)
+
+    return _Moments(
+        gain=gain,
+        loss=-minus_loss,
+        of_gain=(gained - n * gain**2) / (n - 1),
+        of_loss=(lost - n * minus_loss**2) / (n - 1),
+        of_both=n * gain * minus_loss / (n - 1),  # never both in one world
+        never_lost=never_lost,
+    )
+
+
+def _crowd_moments(gained: FloatArray, lost: FloatArray, of_users: FloatArray | None, user_scale: float) -> _Moments:
+    """Of the average user: gained and lost (W, K, K) are averages over users already, world by world.
+
+    ``of_users`` (2, U, K, K) are each user's averages over worlds.
+    """
+    n = len(gained)
+    gain, loss = gained.mean(axis=0), lost.mean(axis=0)
+
+    def covariance(one: FloatArray, other: FloatArray) -> FloatArray:
+        return ((one - one.mean(axis=0)) * (other - other.mean(axis=0))).sum(axis=0) / (len(one) - 1)
+
+    spread = [covariance(one, other) for one, other in ((gained, gained), (lost, lost), (gained, lost))]
+    if of_users is not None:
+        own, other = of_users
+        pairs = ((own, own), (other, other), (own, other))
+        spread = [part + user_scale * covariance(*pair) for part, pair in zip(spread, pairs, strict=True)]
+    return _Moments(
+        gain=gain[None],
+        loss=loss[None],
+        of_gain=spread[0][None],
+        of_loss=spread[1][None],
+        of_both=spread[2][None],
+        never_lost=lambda cells: (lost[:, cells[1], cells[2]] <= 0.0).reshape(n, -1).all(axis=0),
+    )
+
+
+def _largest_cuts(moments: _Moments, *, fixed: float, slack: float) -> FloatArray:
+    r"""The largest c in [0, 1] with mean(fixed + gained - c lost) - slack sd >= 0, (U, K, K); 0 if none.
+
+    The bound is concave in c. Where it holds at 0 and not at 1, c is the smaller root of
+    :math:`(A - c B)^2 = s^2 (v_g - 2 c v_{gl} + c^2 v_l)`.
+    """
+    gain, loss = fixed + moments.gain, moments.loss
+    of_gain, of_loss, of_both = moments.of_gain, moments.of_loss, moments.of_both
+
+    def bound(c: float) -> FloatArray:
+        spread = of_gain - 2.0 * c * of_both + c**2 * of_loss
+        return gain - c * loss - slack * np.sqrt(np.maximum(spread, 0.0))
+
+    cut = np.ones(gain.shape)
+    needed = bound(1.0) < 0.0
+    doubtful = np.nonzero(needed & (loss <= 0.0))  # a cell that never loses needs no cut
+    needed[doubtful] = ~moments.never_lost(doubtful)
+    cells = np.nonzero(needed)
+    if not len(cells[0]):
+        return cut
+    gain, loss, of_gain, of_loss, of_both = (part[cells] for part in (gain, loss, of_gain, of_loss, of_both))
+    a = loss**2 - slack**2 * of_loss
+    half = -(gain * loss - slack**2 * of_both)  # b / 2
+    free = gain**2 - slack**2 * of_gain
+    root = np.sqrt(np.maximum(half**2 - a * free, 0.0))
+    turned = -(half + np.where(half >= 0.0, root, -root))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        roots = np.stack([turned / a, free / turned])
+    roots = np.where((roots >= 0.0) & (roots <= 1.0), roots, np.inf).min(axis=0)
+    cut[cells] = np.where((bound(0.0) >= 0.0) & np.isfinite(roots), np.abs(roots), 0.0)  # no negative zeros
+    return cut

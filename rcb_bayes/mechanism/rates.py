@@ -1,0 +1,341 @@
+r"""The largest exploration rate that users still follow, in closed form.
+
+At a stage with saturated set B a user is explored with probability q: then she is recommended the promoted arm, else
+the organic one. With pi_i the chance that arm i is promoted to her, U the prior gap of i over j, V =
+E[1{a* = i}(m_i - m_j)] and v = Pr(a* = i), recommending i leaves
+
+.. math:: H_{ij}(q) = q\, e_{ij} + (1 - q)\, o_{ij}, \qquad
+          e_{ij} = \pi_i (U + \epsilon),\; o_{ij} = V + \epsilon v \quad (\text{user, definition}), \qquad
+          e_{ij} = \pi_i U + \epsilon,\; o_{ij} = V + \epsilon \quad (\text{proof}),
+
+which must not be negative. So only e < 0 binds, and q* = min o / (o - e) over the arms and rivals where it does. A rate
+that is to pass an independent audit must leave room for the audit's own bands: o is lowered by ``slack`` times its
+standard deviation over worlds first.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rcb_bayes.errors import DataError
+from rcb_bayes.mechanism.choice import TIE, best_shares, promotion_shares
+from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.schema import FloatArray
+
+_CHUNK_VALUES = 2_000_000
+
+
+class Outlook(Protocol):
+    """What is expected of every arm at a stage, in simulated worlds of the users' belief."""
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        ...
+
+    def rewards(self, users: FloatArray) -> FloatArray:
+        """m_j(x) under the users' belief, (K, U, W): arms first, so that the best is found fast."""
+        ...
+
+    def acted_on(self, users: FloatArray) -> FloatArray:
+        """m_j(x) under the platform's belief, by which it recommends, (K, U, W)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearOutlook:
+    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another."""
+
+    means: FloatArray
+    platform: FloatArray | None = None
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        return len(self.means)
+
+    def rewards(self, users: FloatArray) -> FloatArray:
+        """m_j(x) = x' E[b_j | S] under the users' belief, (K, U, W)."""
+        return _linear(users, self.means)
+
+    def acted_on(self, users: FloatArray) -> FloatArray:
+        """The same under the platform's belief."""
+        return _linear(users, self.means if self.platform is None else self.platform)
+
+
+@dataclass(frozen=True, eq=False)
+class TableOutlook:
+    """Rewards known for the users of a table only, (W, P, K): those that are not linear in beta."""
+
+    users: FloatArray
+    table: FloatArray
+    platform: FloatArray | None = None
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        return len(self.table)
+
+    def rewards(self, users: FloatArray) -> FloatArray:
+        """m_j(x) under the users' belief, (K, U, W)."""
+        return np.ascontiguousarray(self.table[:, self._rows(users)].T)
+
+    def acted_on(self, users: FloatArray) -> FloatArray:
+        """The same under the platform's belief."""
+        if self.platform is None:
+            return self.rewards(users)
+        return np.ascontiguousarray(self.platform[:, self._rows(users)].T)
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        return places_of(self.users)
+
+    def _rows(self, users: FloatArray) -> list[int]:
+        return find_rows(self._places, users)
+
+
+def places_of(users: FloatArray) -> dict[bytes, int]:
+    """Where each user of a table stands."""
+    return {row.tobytes(): k for k, row in enumerate(np.ascontiguousarray(users) + 0.0)}
+
+
+def distinct_rows(users: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Users without repetitions, and where each of the given ones stands among them: those of a table come again."""
+    if len(users) < 2:
+        return users, np.zeros(len(users), dtype=np.intp)
+    rows, places = np.unique(users + 0.0, axis=0, return_inverse=True)
+    return (users, np.arange(len(users))) if len(rows) == len(users) else (rows, places.reshape(-1))
+
+
+def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
+    """Where the users stand in a table."""
+    try:
+        return [places[row.tobytes()] for row in np.ascontiguousarray(users) + 0.0]  # no negative zeros
+    except KeyError:
+        raise DataError(
+            "With rewards that are not linear in beta a rate is known for the rows of the covariates' table only, and "
+            "a user is not among them. Plan with personalised=False, or add the user's row to the table."
+        ) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserRates:
+    """Rates of U users at a stage.
+
+    Attributes
+    ----------
+    rate : the largest rate whose predicted audit bound holds, (U,)
+    ideal : the largest rate by the point estimates
+    is_free : whether she loses at most epsilon by any arm promoted to her, so that nothing needs hiding
+    arm, rival : the pair that binds, -1 for free users
+    gain : o_ij of that pair, before the slack; ``loss`` its -e_ij; ``spread`` the standard deviation of o over worlds
+    organic : how often each arm is the organic one, (U, K); zero for free users, who are always explored
+    """
+
+    rate: FloatArray
+    ideal: FloatArray
+    is_free: np.ndarray
+    arm: np.ndarray
+    rival: np.ndarray
+    gain: FloatArray
+    loss: FloatArray
+    spread: FloatArray
+    organic: FloatArray
+
+
+def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: float, notion: Notion) -> FloatArray:
+    """e_ij of every user, arm and rival, (U, K, K); zero on the diagonal."""
+    gap = prior_rewards[:, :, None] - prior_rewards[:, None, :]
+    share = promoted[:, :, None]
+    terms = share * gap + epsilon if notion == "proof" else share * (gap + epsilon)
+    # What is zero up to rounding is zero: the tie rule has the same tolerance.
+    scale = np.maximum(np.abs(prior_rewards).max(axis=1), 1.0)[:, None, None]
+    terms[(terms < 0.0) & (terms > -TIE * scale)] = 0.0
+    k = prior_rewards.shape[1]
+    terms[:, range(k), range(k)] = 0.0
+    return terms
+
+
+def organic_terms(
+    rewards: FloatArray, shares: FloatArray, *, arm: int, rival: int, epsilon: float, notion: Notion
+) -> FloatArray:
+    """Terms whose mean over worlds is o_ij, from rewards and organic shares (K, ...): (...)."""
+    lead = rewards[arm] - rewards[rival]
+    return shares[arm] * lead + epsilon if notion == "proof" else shares[arm] * (lead + epsilon)
+
+
+def largest_rate(explored: FloatArray, organic: FloatArray) -> FloatArray:
+    """The largest q in [0, 1] with q e + (1 - q) o >= 0, elementwise; 0 where there is none.
+
+    With beliefs that agree o is never negative but for sampling error, so that e >= 0 leaves q = 1.
+    """
+    usable = np.maximum(organic, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = usable / (usable - explored)
+    return np.where(explored >= 0.0, 1.0, np.where(usable > 0.0, rate, 0.0))
+
+
+def user_rates(
+    outlook: Outlook,
+    users: FloatArray,
+    *,
+    prior_rewards: FloatArray,
+    promoted_by: FloatArray,
+    open_arms: list[int],
+    epsilon: float,
+    notion: Notion,
+    slack: float,
+) -> UserRates:
+    """The rate of every user by herself, for ``user`` or ``proof``.
+
+    Parameters
+    ----------
+    users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
+    open_arms : the arms that are not saturated
+    slack : standard deviations over worlds by which o is lowered
+    """
+    promoted = promotion_shares(promoted_by, open_arms)
+    explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
+    n, k = prior_rewards.shape
+    found = UserRates(
+        rate=np.ones(n),
+        ideal=np.ones(n),
+        is_free=(explored >= 0.0).all(axis=(1, 2)),
+        arm=np.full(n, -1),
+        rival=np.full(n, -1),
+        gain=np.zeros(n),
+        loss=np.zeros(n),
+        spread=np.zeros(n),
+        organic=np.zeros((n, k)),
+    )
+    bound = np.flatnonzero(~found.is_free)
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
+    for start in range(0, len(bound), step):
+        some = bound[start : start + step]
+        rewards = outlook.rewards(users[some])
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        found.organic[some] = shares.mean(axis=2).T
+        for i, j in zip(*np.nonzero((explored[some] < 0.0).any(axis=0)), strict=True):
+            binds = explored[some, i, j] < 0.0
+            at = some[binds]
+            terms = organic_terms(
+                rewards[:, binds], shares[:, binds], arm=i, rival=j, epsilon=epsilon, notion=notion
+            )  # (u, W)
+            _note(found, at, i, j, explored[at, i, j], terms, slack=slack)
+    return found
+
+
+def binding_terms(
+    outlook: Outlook, users: FloatArray, rates: UserRates, *, epsilon: float, notion: Notion
+) -> FloatArray:
+    """The organic terms of the pair that binds for each of users who are not free, world by world, (W, U)."""
+    terms = np.empty((outlook.n_worlds, len(users)))
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * rates.organic.shape[1]))
+    for start in range(0, len(users), step):
+        some = slice(start, start + step)
+        rewards = outlook.rewards(users[some])
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        arms, rivals = rates.arm[some], rates.rival[some]
+        for i, j in set(zip(arms.tolist(), rivals.tolist(), strict=True)):
+            at = np.flatnonzero((arms == i) & (rivals == j))
+            found = organic_terms(rewards[:, at], shares[:, at], arm=i, rival=j, epsilon=epsilon, notion=notion)
+            terms[:, start + at] = found.T
+    return terms
+
+
+def organic_rounds(outlook: Outlook, users: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How often each arm is the organic one for users, (U, K), and what that gives them in every world, (W, U)."""
+    parts, values = [], np.empty((outlook.n_worlds, len(users)))
+    step = max(1, _CHUNK_VALUES // outlook.n_worlds)
+    for start in range(0, max(len(users), 1), step):
+        some = slice(start, start + step)
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        values[:, some] = (shares * outlook.rewards(users[some])).sum(axis=0).T
+        parts.append(shares.mean(axis=2).T)
+    return np.concatenate(parts), values
+
+
+def broken_constraints(
+    outlook: Outlook,
+    users: FloatArray,
+    rates: FloatArray,
+    *,
+    prior_rewards: FloatArray,
+    promoted_by: FloatArray,
+    open_arms: list[int],
+    epsilon: float,
+    notion: Notion,
+) -> np.ndarray:
+    """Users for whom some constraint fails at their rates by more than three errors, (U,).
+
+    Only a platform that believes otherwise than its users can get there: its organic arm is not their best one.
+    """
+    promoted = promotion_shares(promoted_by, open_arms)
+    explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
+    out = np.zeros(len(users), dtype=bool)
+    k = prior_rewards.shape[1]
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
+    for start in range(0, len(users), step):
+        some = slice(start, start + step)
+        rewards = outlook.rewards(users[some])
+        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        q = rates[some]
+        for i in range(k):
+            for j in range(k):
+                if i != j:
+                    terms = organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=notion)
+                    error = terms.std(axis=1, ddof=1) / np.sqrt(terms.shape[1])
+                    margin = q * explored[some, i, j] + (1.0 - q) * (terms.mean(axis=1) + 3.0 * error)
+                    out[some] |= margin < 0.0
+    return out
+
+
+def crowd_rate(
+    explored: FloatArray,
+    explored_error: FloatArray,
+    organic: FloatArray,
+    *,
+    organic_error: FloatArray,
+    critical: float,
+    slack: float,
+) -> tuple[float, int]:
+    """The largest rate for all users together (``definition``), and the cell that binds.
+
+    Parameters
+    ----------
+    explored, explored_error : averages of e over users, and their errors, (cells,)
+    organic : averages over each world's users of the terms of o, (W, cells)
+    organic_error : that an audit's own users leave in o, (cells,)
+    critical : errors by which e is lowered; an audit's own users differ from these, hence twice
+    slack : standard deviations over worlds by which o is lowered
+    """
+    low = organic.mean(axis=0) - slack * organic.std(axis=0, ddof=1) - 2.0 * critical * organic_error
+    rates = largest_rate(explored - 2.0 * critical * explored_error, low)
+    cell = int(rates.argmin())
+    return float(rates[cell]), cell
+
+
+def subset(rates: UserRates, some: np.ndarray) -> UserRates:
+    """The rates of some of the users."""
+    return UserRates(**{item.name: getattr(rates, item.name)[some] for item in fields(rates)})
+
+
+def _note(
+    found: UserRates, at: np.ndarray, i: int, j: int, explored: FloatArray, terms: FloatArray, *, slack: float
+) -> None:
+    """Enter a pair's rates where they are lower than what other pairs allow."""
+    organic = terms.mean(axis=1)
+    spread = terms.std(axis=1, ddof=1)
+    rate = largest_rate(explored, organic - slack * spread)
+    found.ideal[at] = np.minimum(found.ideal[at], largest_rate(explored, organic))
+    lower = (rate < found.rate[at]) | (found.arm[at] < 0)
+    now = at[lower]
+    found.rate[now], found.arm[now], found.rival[now] = rate[lower], i, j
+    found.gain[now], found.loss[now], found.spread[now] = organic[lower], -explored[lower], spread[lower]
+
+
+def _linear(users: FloatArray, means: FloatArray) -> FloatArray:
+    return np.matmul(users, means.transpose(1, 2, 0))

@@ -1,0 +1,45 @@
+"""The worst users of a population: those of a panel first, then by climbing down from them within the support."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.schema import FloatArray
+from rcb_bayes.users import Covariates
+
+_N_WORST = 20
+_STEPS = (0.3, 0.1, 0.03)  # of the way towards another user
+_FINE = (0.01, 0.003, 0.001)
+_TRIES = 6  # of each of the worst, at each step
+
+Score = Callable[[FloatArray], FloatArray]
+"""How well users (U, d) fare, (U,): the lowest are the worst."""
+
+
+def worst_users(
+    score: Score, covariates: Covariates, panel: Panel, *, rng: np.random.Generator, thorough: int = 1
+) -> tuple[FloatArray, FloatArray]:
+    """The users with the lowest scores, worst first, (n, d), and their scores (n,).
+
+    Where the panel is a sample, each of the worst is moved towards others, or away from them, as long as that makes her
+    worse, within the support: a population that can be moved in has ``project``. ``thorough`` above 1 repeats every
+    step, and goes on with finer ones.
+    """
+    scores = score(panel.users)
+    order = np.argsort(scores, kind="stable")[:_N_WORST]
+    users, scores = panel.users[order].copy(), scores[order]
+    project = getattr(covariates, "project", None)
+    if panel.is_exact or project is None:
+        return users, scores
+    for step in np.repeat(_STEPS if thorough == 1 else _STEPS + _FINE, thorough):
+        others = panel.users[rng.integers(panel.n_users, size=(_TRIES, len(users)))]
+        size = step * rng.choice([-1.0, 1.0], size=(_TRIES, len(users), 1))
+        moved = project((users + size * (others - users)).reshape(-1, users.shape[1]))
+        found = score(moved).reshape(_TRIES, len(users))
+        best = found.argmin(axis=0)
+        lower = found.min(axis=0) < scores
+        users[lower] = moved.reshape(_TRIES, *users.shape)[best, np.arange(len(users))][lower]
+        scores = np.minimum(scores, found.min(axis=0))
+    order = np.argsort(scores, kind="stable")
+    return users[order], scores[order]

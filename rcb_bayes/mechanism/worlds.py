@@ -1,0 +1,188 @@
+r"""Simulated worlds: true coefficients drawn from a belief, and the data that samples of them give.
+
+With Gaussian rewards the samples of an arm are drawn as sufficient statistics: :math:`X'X` from the users, then
+
+.. math:: X'y = (X'X)^{1/2} c, \qquad y'y = |c|^2 + \sigma^2 \chi^2_{n - r}, \qquad
+          c = (X'X)^{1/2} b + \sigma P z
+
+with z standard normal, P the projection on the range of X'X and r its rank, so that nothing of length n is kept.
+Worlds come in blocks with seeds of their own, and each arm's samples have a stream of their own: a world's data on one
+arm do not depend on how many worlds are drawn after it, nor on which other arms are sampled.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.belief import Prior
+from rcb_bayes.market import Market
+from rcb_bayes.market.noise import Noise
+from rcb_bayes.posterior.data import Rows, Statistics, unchecked_statistics
+from rcb_bayes.schema import FloatArray
+from rcb_bayes.users import Covariates, Empirical, Gaussian
+from rcb_bayes.users.moments import spectrum
+
+BLOCK = 500
+_CHUNK_VALUES = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Worlds:
+    """W worlds: ``beta`` (W, K, d) and, where the belief has one, ``sigma`` (W,)."""
+
+    beta: FloatArray
+    sigma: FloatArray | None
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        return len(self.beta)
+
+
+def draw_worlds(prior: Prior, n: int, *, rng: np.random.Generator) -> Worlds:
+    """True coefficients of n worlds."""
+    beta, sigma = prior.draw_arrays(n, rng=rng)
+    return Worlds(beta=beta, sigma=sigma)
+
+
+def block_seeds(n_worlds: int, *, seed: int) -> Iterator[tuple[int, np.random.Generator]]:
+    """Blocks of worlds with a generator each: (number of worlds, generator)."""
+    starts = range(0, n_worlds, BLOCK)
+    for start, child in zip(starts, np.random.SeedSequence(seed).spawn(len(starts)), strict=True):
+        yield min(BLOCK, n_worlds - start), np.random.default_rng(child)
+
+
+def simulate_data(
+    worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator
+) -> Statistics | Rows:
+    """Samples of each arm in each world, users drawn from the population: what an engine takes.
+
+    Parameters
+    ----------
+    n_per_arm : (K,), samples of each arm; 0 for an arm that nobody has tried
+    """
+    if market.noise.is_gaussian:
+        return _simulate_statistics(worlds, market, n_per_arm=n_per_arm, rng=rng)
+    return _simulate_rows(worlds, market, n_per_arm=n_per_arm, rng=rng)
+
+
+def data_of_designs(
+    worlds: Worlds, market: Market, designs: Mapping[int, FloatArray], *, rng: np.random.Generator
+) -> Statistics | Rows:
+    """Rewards of given users, ``designs`` being each sampled arm's (W, n, d): what an engine takes."""
+    w, k, d = worlds.beta.shape
+    streams = rng.spawn(k)
+    if market.noise.is_gaussian:
+        sigma = noise_sd(worlds, market.noise)
+        xtx, xty, yty, n = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k)), np.zeros((w, k))
+        for arm, x in designs.items():
+            xtx[:, arm] = x.swapaxes(1, 2) @ x
+            n[:, arm] = x.shape[1]
+            xty[:, arm], yty[:, arm] = draw_rewards(
+                xtx[:, arm], worlds.beta[:, arm], sigma, n=x.shape[1], rng=streams[arm]
+            )
+        return unchecked_statistics(xtx, xty, yty, n)
+    rewards = [
+        market.noise.sample((x @ worlds.beta[:, arm, :, None])[..., 0], rng=streams[arm]) for arm, x in designs.items()
+    ]
+    arms = np.repeat(list(designs), [x.shape[1] for x in designs.values()]).astype(int)
+    reward = np.concatenate([np.zeros((w, 0)), *rewards], axis=1)
+    x = np.concatenate([np.zeros((w, 0, d)), *designs.values()], axis=1)
+    return Rows(x=x, arm=np.broadcast_to(arms, reward.shape), reward=reward, n_arms=k)
+
+
+def sample_grams(covariates: Covariates, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
+    """X'X of n users each, (n_sets, d, d).
+
+    Gaussian users and long samples of a table are drawn from the law of X'X, at a cost that does not grow with n;
+    other users are drawn one by one and summed in chunks.
+    """
+    d = covariates.n_features
+    if n == 0:
+        return np.zeros((n_sets, d, d))
+    if isinstance(covariates, Gaussian) and n > d:
+        return _gaussian_grams(covariates, n=n, n_sets=n_sets, rng=rng)
+    if isinstance(covariates, Empirical) and n > covariates.n_rows:
+        counts = rng.multinomial(n, covariates.weights, size=n_sets)  # (n_sets, rows)
+        outer = covariates.rows[:, :, None] * covariates.rows[:, None, :]
+        return (counts @ outer.reshape(covariates.n_rows, d * d)).reshape(n_sets, d, d)
+    out = np.zeros((n_sets, d, d))
+    step = max(1, _CHUNK_VALUES // (n_sets * d))
+    for start in range(0, n, step):
+        size = min(step, n - start)
+        x = covariates.sample(n_sets * size, seed=rng).reshape(n_sets, size, d)
+        out += x.swapaxes(1, 2) @ x
+    return out
+
+
+def _simulate_statistics(
+    worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator
+) -> Statistics:
+    w, k, d = worlds.beta.shape
+    sigma = noise_sd(worlds, market.noise)
+    xtx, xty, yty = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k))
+    for arm, stream in enumerate(rng.spawn(k)):
+        n = int(n_per_arm[arm])
+        if n == 0:
+            continue
+        xtx[:, arm] = sample_grams(market.covariates, n=n, n_sets=w, rng=stream)
+        xty[:, arm], yty[:, arm] = draw_rewards(xtx[:, arm], worlds.beta[:, arm], sigma, n=n, rng=stream)
+    return unchecked_statistics(xtx, xty, yty, np.broadcast_to(n_per_arm.astype(float), (w, k)))
+
+
+def draw_rewards(
+    grams: FloatArray, beta: FloatArray, sigma: FloatArray, *, n: int | FloatArray, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """X'y (M, d) and y'y (M,) of n rewards each, given X'X (M, d, d), of full rank or not, b (M, d), sigma (M,).
+
+    In coordinates of the symmetric root of X'X, which do not depend on the signs LAPACK gives the eigenvectors; y'y is
+    a sum of squares, so that it agrees with X'y however little is left of y.
+    """
+    values, vectors = spectrum(grams)
+    inside, root = values > 0, np.sqrt(values)
+    noise = rng.standard_normal(values.shape)
+    b, z = ((part[:, None] @ vectors)[:, 0] for part in (beta, noise))
+    c = root * b + sigma[:, None] * inside * z
+    outside = np.maximum(n - inside.sum(axis=1), 0)
+    left = 2.0 * rng.standard_gamma(0.5 * outside)  # chi-square, and 0 where no degree of freedom is left
+    xty = (vectors @ (root * c)[..., None])[..., 0]
+    xty[np.diagonal(grams, axis1=1, axis2=2) == 0.0] = 0.0  # a feature that no user has: not rounding, but nothing
+    return xty, (c**2).sum(axis=1) + sigma**2 * left
+
+
+def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator) -> Rows:
+    w, k, d = worlds.beta.shape
+    of_users, of_rewards = rng.spawn(2)
+    sizes = n_per_arm.astype(int)
+    designs = {
+        arm: market.covariates.sample(w * sizes[arm], seed=stream).reshape(w, sizes[arm], d)
+        for arm, stream in enumerate(of_users.spawn(k))
+        if sizes[arm]
+    }
+    data = data_of_designs(worlds, market, designs, rng=of_rewards)
+    assert isinstance(data, Rows)  # these rewards are not Gaussian
+    return data
+
+
+def noise_sd(worlds: Worlds, noise: Noise) -> FloatArray:
+    """The noise's standard deviation in every world, (W,)."""
+    known = getattr(noise, "sigma", None)
+    if known is not None:
+        return np.full(worlds.n_worlds, float(known))
+    assert worlds.sigma is not None  # a market without a known sigma has a belief about it
+    return worlds.sigma
+
+
+def _gaussian_grams(users: Gaussian, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
+    """X'X = W + n m m' with W Wishart of n - 1 degrees of freedom, by Bartlett, and m the users' average; n > d."""
+    d = users.n_features
+    factor = np.zeros((n_sets, d, d))
+    rows, columns = np.tril_indices(d, -1)
+    factor[:, rows, columns] = rng.standard_normal((n_sets, len(rows)))
+    factor[:, range(d), range(d)] = np.sqrt(rng.chisquare(n - 1 - np.arange(d), size=(n_sets, d)))
+    values, vectors = spectrum(users.cov)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    moved = root @ factor
+    average = users.mean + rng.standard_normal((n_sets, d)) @ root / np.sqrt(n)
+    return moved @ moved.swapaxes(1, 2) + n * average[:, :, None] * average[:, None, :]

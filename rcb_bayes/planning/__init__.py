@@ -1,0 +1,1 @@
+"""Plans: whom to explore, how often, with how many samples."""

@@ -1,0 +1,212 @@
+r"""The sampled plan, with N given or chosen; what an audit says of it is told by whoever can audit.
+
+Rates, guards and spreads come from simulations of the mechanism under the users' belief. So does N, unless it is given:
+with a guard any N would pass an audit, and the smallest is often ruinous (few samples make few organic rounds that
+exploration can hide among), so that N is the one with the least expected regret over the horizon,
+
+.. math:: R(N) = R_{\text{cold start}}(N) + R_{\text{exploitation}}(N),
+
+among those whose plan passes an audit in fresh worlds.
+"""
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
+from rcb_bayes.mechanism.margins import Verdict, as_notion
+from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.cold_start_plan import as_plan
+from rcb_bayes.planning.forward import Forward, Settings, followed, run_forward
+from rcb_bayes.planning.guard_rules import MAX_WORLDS, Counts, compute_guards, exploitation_regret, tuned_multiple
+from rcb_bayes.planning.plan import Plan, SampleChoice
+from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.telling.progress import track
+
+GRID = (2, 5, 10, 20, 50, 100, 200)
+_SEARCH_WORLDS = 400
+_CLEARLY = 3.0  # errors
+_LARGEST_SHARE = 0.25  # of the horizon, for K N
+_AUDIT_WORLDS = 1000
+_ONLY_THE_BEST = (
+    "Exploitation recommends the best arm only: epochs of 0/1 rewards are not simulated when a plan is made, and no "
+    "more than that can be promised. Exploiting(guard=False) runs the paper's kernel, for an audit to judge."
+)
+
+
+class Judge(Protocol):
+    """The verdict of an audit of a plan, by its own notion, in worlds of a seed of their own."""
+
+    def __call__(
+        self, market: Market, plan: Plan, *, horizon: int, n_worlds: int, options: Exploiting, seed: int
+    ) -> Verdict:
+        """Pass, fail or inconclusive."""
+        ...
+
+
+def planned(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int) -> Plan:
+    """The plan with a given N."""
+    forward = run_forward(market, settings)
+    plan = as_plan(forward)
+    if not plan.feasible:
+        return plan
+    multiple = tuned_multiple(forward, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
+    plan = replace(plan, spread_multiple=multiple)
+    return _guarded(forward, plan, Exploiting(spread_multiple=multiple)) if guard else plan
+
+
+def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | None = None) -> Plan:
+    """The plan with guards for another way to exploit: another feed, spread or inflation of prior variances.
+
+    Parameters
+    ----------
+    options : of the exploitation stage as it will be run
+    seed : of the worlds that guards are computed in; the plan's own unless given
+
+    Returns
+    -------
+    Plan with the same cold start. Its ``spread_multiple`` is that of the options, where they have one.
+
+    Raises
+    ------
+    RcbError
+        A plan that is not feasible, the global clock, whose epochs are not simulated side by side.
+
+    Applicability
+    -------------
+    A guard cuts what is not the platform's best arm. Where the platform acts on less than users reckon with
+    (``feed="last"``), its best arm itself may not be theirs, which no guard mends: audit what you run.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> last = rcb.guard_anew(market, plan, options=rcb.Exploiting(feed="last"))
+    >>> last.guarded_for
+    ('clock relative', 'feed last', 'spread posterior', 'inflation none')
+    """
+    if not plan.feasible:
+        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    if options.clock != "relative":
+        raise RcbError("Guards are computed for the relative clock. Use clock='relative', or run without a guard.")
+    check_plan(market, plan)
+    multiple = spread_multiple(options, plan.spread_multiple)
+    forward = followed(
+        market,
+        plan,
+        n_worlds=max(plan.n_worlds, MAX_WORLDS),
+        audit_worlds=plan.audit_worlds or _AUDIT_WORLDS,
+        seed=plan.seed if seed is None else as_count(seed, name="seed"),
+    )
+    plan = replace(plan, spread_multiple=multiple, verdict="")
+    return _guarded(forward, plan, replace(options, spread_multiple=multiple))
+
+
+def _guarded(forward: Forward, plan: Plan, options: Exploiting) -> Plan:
+    """The plan with guards computed for the options."""
+    counted = Counts()
+    guards = compute_guards(forward, options=options, counted=counted)
+    notes = plan.notes
+    if not forward.market.noise.is_gaussian:
+        notes = (*notes, _ONLY_THE_BEST)
+    return replace(
+        plan,
+        guards=guards,
+        guarded_for=as_words(options) if guards else (),
+        n_posteriors=plan.n_posteriors + counted.n_fitted,
+        n_not_vouched=plan.n_not_vouched + counted.n_not_vouched,
+        notes=notes,
+    )
+
+
+# --- N ---------------------------------------------------------------------------------------------------------------
+
+
+def with_best_n(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int, judge: Judge) -> Plan:
+    """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
+    sizes = [n for n in GRID if n * market.n_arms <= _LARGEST_SHARE * horizon] or [1]
+    rough = replace(settings, n_worlds=min(settings.n_worlds, _SEARCH_WORLDS))
+    choices: list[SampleChoice] = []
+    for n in track(sizes, description="samples per arm"):
+        choices.append(_choice(market, replace(rough, n_per_arm=n), guard=guard, horizon=horizon))
+        if _is_past_the_best(choices):
+            break
+    order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
+    best: Plan | None = None
+    for k in order:
+        own = replace(settings, n_per_arm=choices[k].n_per_arm)
+        plan = planned(market, own, guard=guard, spread=spread, horizon=horizon)
+        verdict = _audited(market, plan, horizon=horizon, judge=judge) if plan.feasible else "infeasible"
+        choices[k] = replace(choices[k], verdict=verdict)
+        plan = replace(plan, verdict=verdict)
+        best = best or plan
+        if verdict == "pass":
+            return replace(plan, choices=tuple(choices))
+    if best is None:
+        least = planned(market, replace(settings, n_per_arm=sizes[-1]), guard=guard, spread=spread, horizon=horizon)
+        return replace(least, choices=tuple(choices))
+    note = (
+        f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {settings.audit_worlds:,} worlds for certain."
+    )
+    return replace(best, choices=tuple(choices), notes=(*best.notes, note))
+
+
+def _is_past_the_best(choices: list[SampleChoice]) -> bool:
+    """Whether regret has risen, clearly, twice in a row: more samples only lengthen the cold start."""
+    if len(choices) < 3 or not choices[-3].feasible:
+        return False
+    pairs = zip(choices[-3:-1], choices[-2:], strict=True)
+    return all(two.regret > one.regret + _CLEARLY * np.hypot(one.regret_mcse, two.regret_mcse) for one, two in pairs)
+
+
+def _choice(market: Market, settings: Settings, *, guard: bool, horizon: int) -> SampleChoice:
+    """What a number of samples would come to, roughly."""
+    forward = run_forward(market, settings)
+    plan = as_plan(forward)
+    left = horizon - plan.expected_cold_start
+    if not plan.feasible or left <= 0:
+        return SampleChoice(n_per_arm=settings.n_per_arm, feasible=False)
+    found = exploitation_regret(forward, multiple=1.0, guard=guard, horizon=int(left))
+    return SampleChoice(
+        n_per_arm=settings.n_per_arm,
+        feasible=True,
+        regret=plan.expected_regret + found.regret,
+        regret_mcse=float(np.hypot(plan.expected_regret_mcse, found.regret_mcse)),
+        cold_start=plan.expected_cold_start,
+        needs_guard=found.needs_guard,
+    )
+
+
+def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge) -> str:
+    """The verdict in worlds that neither rates nor guards have seen."""
+    fresh = int(np.random.SeedSequence([plan.seed, 40]).generate_state(1)[0])
+    options = Exploiting(guard=bool(plan.guards))
+    return judge(market, plan, horizon=horizon, n_worlds=plan.audit_worlds, options=options, seed=fresh)
+
+
+def as_settings(**values: Any) -> Settings:
+    """What a plan is asked for, checked."""
+    epsilon, personalised = values["epsilon"], values["personalised"]
+    if not (is_number(epsilon) and epsilon >= 0):
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    notion = as_notion(values["notion"])
+    if not isinstance(personalised, bool | np.bool_):
+        raise RcbError(f"personalised must be True or False, got {personalised!r}.")
+    if personalised and notion == "definition":
+        raise RcbError(
+            "The notion 'definition' averages over users, so a rate of each user's own is not judged by it. "
+            "Use personalised=False, or notion='user' or 'proof'."
+        )
+    return Settings(
+        epsilon=float(epsilon),
+        notion=notion,
+        personalised=bool(personalised),
+        n_per_arm=as_count(values["n_per_arm"], name="n_per_arm", least=1),
+        n_worlds=as_count(values["n_worlds"], name="n_worlds", least=50),
+        audit_worlds=as_count(values["audit_worlds"], name="audit_worlds", least=50),
+        engine=values["engine"],
+        seed=as_count(values["seed"], name="seed"),
+    )

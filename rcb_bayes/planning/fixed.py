@@ -1,0 +1,100 @@
+"""A plan with N and the rate as given: what practitioners do, and what an audit can then judge."""
+
+import math
+from dataclasses import replace
+
+from rcb_bayes._version import __version__
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import MOST_SAMPLES
+from rcb_bayes.mechanism.margins import as_notion
+from rcb_bayes.mechanism.saturation import cold_start_rounds
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.schema import as_count, is_number
+
+
+def fixed_plan(
+    market: Market,
+    *,
+    n_per_arm: int = 20,
+    exploration_rate: float = 0.5,
+    epsilon: float = 0.05,
+    notion: str = "user",
+    seed: int = 0,
+) -> Plan:
+    """A plan with this many samples of every arm and this rate for all users.
+
+    Parameters
+    ----------
+    n_per_arm : N, samples of each arm in the cold start
+    exploration_rate : q, how often users are explored once an arm is saturated; above 0, at most 1
+    epsilon, notion : what an audit of the plan is to judge by, unless it is told otherwise
+    seed : of the simulated cold starts, whose length is all that is computed
+
+    Raises
+    ------
+    RcbError
+        A rate outside (0, 1], N below 1, a negative epsilon, an unknown notion.
+
+    Applicability
+    -------------
+    Whether users follow is for ``audit`` to say. There is no guard in exploitation.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> plan = rcb.fixed_plan(market, n_per_arm=10, exploration_rate=0.5)
+    >>> plan.exploration_rate, round(plan.expected_cold_start)
+    (0.5, 29)
+    >>> rcb.audit(market, plan, horizon=50, n_worlds=200, n_users=20).verdict
+    'fail'
+    """
+    plan = given_plan(market, n_per_arm=n_per_arm, exploration_rate=exploration_rate, epsilon=epsilon, notion=notion)
+    length = cold_start_rounds(
+        market,
+        n_per_arm=plan.n_per_arm,
+        exploration_rate=plan.exploration_rate,
+        seed=as_count(seed, name="seed", least=0),
+    )
+    return replace(plan, expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse, seed=seed)
+
+
+def given_plan(
+    market: Market, *, n_per_arm: int, exploration_rate: float, epsilon: float = 0.05, notion: str = "user"
+) -> Plan:
+    """The same without the length of its cold start, for policies that are made by the thousand."""
+    n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
+    if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
+        raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
+    if not (is_number(epsilon) and epsilon >= 0):
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    inverse = 1.0 / float(exploration_rate)
+    return Plan(
+        kind="fixed",
+        epsilon=float(epsilon),
+        notion=as_notion(notion),
+        personalised=False,
+        n_per_arm=n,
+        exploration_rate=float(exploration_rate),
+        exploration_rate_mcse=0.0,
+        inverse_rate=inverse,
+        inverse_rate_mcse=0.0,
+        tau=math.nan,
+        tau_mcse=math.nan,
+        rho=math.nan,
+        rho_mcse=math.nan,
+        expected_cold_start=math.nan,
+        expected_cold_start_mcse=math.nan,
+        feasible=True,
+        reason="",
+        nearest_epsilon=None,
+        arms=market.arms,
+        features=market.features,
+        prior_mean=market.prior.mean.values,
+        platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
+        belief=market.prior.name,
+        made_of=market.fingerprint(),
+        version=__version__,
+        notes=("N and the rate are as given: whether users follow is for an audit to say.",),
+    )

@@ -1,0 +1,308 @@
+r"""Theorem 1 to the letter: how many samples per arm, and how often to explore.
+
+.. math::
+
+    N(\epsilon) \ge \frac{(\sigma^2 d + 1) K^3}{\phi_0 (\tau_* + \epsilon)^2}, \qquad
+    L \ge 1 + \frac{\Delta - \epsilon}{\tau_0 \rho_0 + \epsilon}, \qquad
+    m_0 = \lceil 2 + \log_2 N \rceil
+
+with :math:`\tau_0, \rho_0` of Assumption 1, :math:`\tau_*` of Assumption 2 and :math:`\Delta` the largest prior gap,
+which is 1 in the theorem and at most 1 in its proof. The theorem speaks with probability :math:`\rho_0 \rho_*`.
+"""
+
+from dataclasses import dataclass
+from math import ceil, log2
+
+from rcb_bayes._version import __version__
+from rcb_bayes.errors import RcbError
+from rcb_bayes.gaps.limiting import LimitingGaps, TauRho, chance_of, largest_prior_gap, limiting_gaps, measured
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.saturation import ColdStartLength, cold_start_rounds
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.telling.wording import figure, percent
+
+_BOUNDED_SIGMA = 0.5  # a reward in [0, 1] is sub-Gaussian with this constant
+_Z = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheoremConstants:
+    """What Theorem 1 asks for: N samples per arm, one exploration in L rounds, exploitation from epoch m0 on.
+
+    How long it takes to collect them is simulated (``cold_start_rounds``); the proof counts N(1 + (K - 1)L)
+    rounds, as if arms filled up one after the other.
+    """
+
+    n_per_arm: int
+    inverse_rate: float
+    first_epoch: int
+
+
+def theorem_constants(
+    *,
+    n_arms: int,
+    n_features: int,
+    sigma: float,
+    phi0: float,
+    epsilon: float,
+    tau: float,
+    rho: float,
+    tau_star: float,
+    prior_gap: float = 1.0,
+    plus_one: bool = True,
+) -> TheoremConstants:
+    """The constants of Theorem 1.
+
+    Parameters
+    ----------
+    n_arms, n_features, sigma : K, d and the noise's sd
+    phi0 : smallest eigenvalue of E[xx']
+    epsilon : incentive budget
+    tau, rho : the gap of Assumption 1 and its probability (tau_P0, rho_P0), which L depends on
+    tau_star : the gap of Assumption 2 (tau_P*), which N depends on
+    prior_gap : Delta, 1 in the theorem
+    plus_one : whether N has the theorem's "+ 1", which is not scaled by the noise and dominates where noise is small
+
+    Raises
+    ------
+    RcbError
+        When phi0 is zero (the theorem does not apply), or another constant is out of range.
+
+    Applicability
+    -------------
+    Gaussian priors and bounded users.
+    """
+    n_arms = as_count(n_arms, name="n_arms", least=2)
+    n_features = as_count(n_features, name="n_features", least=1)
+    numbers = {"sigma": sigma, "phi0": phi0, "epsilon": epsilon, "tau": tau, "rho": rho}
+    _check_numbers(**numbers, tau_star=tau_star, prior_gap=prior_gap)
+    _check_denominators(phi0=phi0, epsilon=epsilon, tau=tau, rho=rho)
+    samples = _samples(
+        sigma, n_features=n_features, n_arms=n_arms, phi0=phi0, slack=tau_star + epsilon, plus_one=plus_one
+    )
+    inverse_rate = max(1.0, 1.0 + (float(prior_gap) - epsilon) / (tau * rho + epsilon))
+    return TheoremConstants(n_per_arm=samples, inverse_rate=inverse_rate, first_epoch=ceil(2.0 + log2(samples)))
+
+
+def theorem_plan(
+    market: Market,
+    *,
+    epsilon: float = 0.05,
+    tau: float | None = 0.01,
+    rho: float | None = 0.95,
+    tau_star: float | None = None,
+    rho_star: float | None = None,
+    prior_gap: float | None = None,
+    phi0: float | None = None,
+    plus_one: bool = True,
+    horizon: int = 100_000,
+    n_worlds: int = 4000,
+    seed: int = 0,
+) -> Plan:
+    """The plan of Theorem 1, with the constants given or measured, and with what the belief says about them.
+
+    Parameters
+    ----------
+    epsilon : incentive budget
+    tau, rho : of Assumption 1, for L: once the other arms are known, how far the last one leads, and how often
+    tau_star, rho_star : of Assumption 2, the former for N: how far the best arm leads the second, and how often
+    prior_gap : Delta, for L: the most that a user expects to lose by an arm before any data
+    phi0 : smallest eigenvalue of E[xx']; that of the market's users unless given
+    plus_one : see ``theorem_constants``
+    horizon : rounds there are, T; the paper's unless given
+    n_worlds : draws of the belief that constants are measured in and compared with
+
+    Returns
+    -------
+    Plan with one rate for all and the proof's notion. Not feasible where its cold start, simulated, outlasts the
+    horizon on average. ``guarantee_probability`` is rho rho_star, with which the theorem speaks at all. Notes tell the
+    constants, and where they contradict the belief.
+
+    Raises
+    ------
+    RcbError
+        Users with phi0 = 0, a noise that is unknown, constants out of range, coupled arms without tau and rho.
+
+    Applicability
+    -------------
+    Gaussian priors, bounded users. A constant that is None is measured under the belief as if arms with samples were
+    known for good: tau and tau_star are those that maximise tau rho and tau_star rho_star, averaged over users, and the
+    prior gap is the largest of a table's users, or of 5,000 where there is no table. The paper's own plan takes
+    ``tau=0.01, rho=0.95, tau_star=0.01, prior_gap=1.0``. A sampled plan (``calibrate``) needs no such constants, and
+    far fewer samples.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.theorem_plan(market, epsilon=0.1, tau=0.05, rho=0.3, tau_star=0.05, prior_gap=1.0)
+    >>> plan.n_per_arm, round(plan.inverse_rate, 1), round(plan.expected_cold_start, -2)
+    (840, 8.8, 2000.0)
+    >>> own = rcb.theorem_plan(market, epsilon=0.1, tau=None, rho=None)  # all measured
+    >>> own.n_per_arm < 100, round(own.guarantee_probability, 1)
+    (True, 0.1)
+    """
+    horizon = as_count(horizon, name="horizon", least=1)
+    given = {"tau": tau, "rho": rho, "tau_star": tau_star, "rho_star": rho_star, "prior_gap": prior_gap}
+    _check_numbers(**{name: value for name, value in given.items() if value is not None})
+    sigma = noise_sd(market)
+    gaps = limiting_gaps(market, n_worlds=as_count(n_worlds, name="n_worlds", least=50), seed=seed)
+    first = _first_assumption(gaps, tau=tau, rho=rho)
+    star = measured(gaps.lead, tau=tau_star, rho=rho_star)
+    gap = largest_prior_gap(market, seed=seed) if prior_gap is None else float(prior_gap)
+    constants = theorem_constants(
+        n_arms=market.n_arms,
+        n_features=market.n_features,
+        sigma=sigma,
+        phi0=market.covariates.phi0 if phi0 is None else phi0,
+        epsilon=epsilon,
+        tau=first.tau,
+        rho=first.rho,
+        tau_star=star.tau,
+        prior_gap=gap,
+        plus_one=plus_one,
+    )
+    rate = 1.0 / constants.inverse_rate
+    length = cold_start_rounds(market, n_per_arm=constants.n_per_arm, exploration_rate=rate, seed=seed)
+    return Plan(
+        kind="theorem",
+        epsilon=float(epsilon),
+        notion="proof",
+        personalised=False,
+        n_per_arm=constants.n_per_arm,
+        exploration_rate=rate,
+        exploration_rate_mcse=0.0,
+        inverse_rate=constants.inverse_rate,
+        inverse_rate_mcse=0.0,
+        tau=first.tau,
+        tau_mcse=first.tau_mcse,
+        rho=first.rho,
+        rho_mcse=first.rho_mcse,
+        expected_cold_start=length.mean,
+        expected_cold_start_mcse=length.mcse,
+        feasible=length.mean <= horizon,
+        reason="" if length.mean <= horizon else _too_long(length, horizon),
+        nearest_epsilon=None,
+        arms=market.arms,
+        features=market.features,
+        prior_mean=market.prior.mean.values,
+        platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
+        first_epoch=constants.first_epoch,
+        guarantee_probability=first.rho * star.rho,
+        belief=market.prior.name,
+        made_of=market.fingerprint(),
+        seed=seed,
+        version=__version__,
+        notes=(
+            _speaks(first, star, gap=gap, is_measured=prior_gap is None),
+            *_contradictions(gaps, first, star, n_arms=market.n_arms),
+            *_in_time(length, horizon),
+        ),
+    )
+
+
+def noise_sd(market: Market) -> float:
+    """The sigma that the theorems use.
+
+    Raises
+    ------
+    RcbError
+        A noise that the belief leaves open.
+    """
+    if not market.noise.is_gaussian:
+        return _BOUNDED_SIGMA
+    sigma = getattr(market.noise, "sigma", None)
+    if sigma is None:
+        raise RcbError("The theorems need the noise's sigma, which this belief leaves open. Plan by sampling instead.")
+    return float(sigma)
+
+
+def _first_assumption(gaps: LimitingGaps, *, tau: float | None, rho: float | None) -> TauRho:
+    if tau is not None and rho is not None:
+        return TauRho(tau=float(tau), rho=float(rho))
+    if gaps.chance is None:
+        raise RcbError(
+            "tau and rho are measured for independent arms, and these are coupled. Give both; estimate_gaps finds them "
+            "for a number of samples."
+        )
+    return measured(gaps.chance, tau=tau, rho=rho)
+
+
+def _too_long(length: ColdStartLength, horizon: int) -> str:
+    share, _ = length.share_within(horizon)
+    return (
+        f"The cold start takes {figure(length.mean, length.mcse)} rounds, and there are {horizon:,}: "
+        f"{percent(share)} of {length.rounds.size} simulated ones end in time."
+    )
+
+
+def _in_time(length: ColdStartLength, horizon: int) -> tuple[str, ...]:
+    """What is to be said where the cold start fits on average, but not always."""
+    share, mcse = length.share_within(horizon)
+    if length.mean > horizon or share == 1.0:
+        return ()
+    return (f"The cold start ends within the {horizon:,} rounds in {figure(100 * share, 100 * mcse)} % of runs.",)
+
+
+def _speaks(first: TauRho, star: TauRho, *, gap: float, is_measured: bool) -> str:
+    found = "largest prior gap of users" if is_measured else "prior gap"
+    return (
+        f"Theorem 1 speaks with probability rho rho* = {first.rho * star.rho:.3g}: tau = "
+        f"{figure(first.tau, first.tau_mcse)}, rho = {figure(first.rho, first.rho_mcse)}, tau* = "
+        f"{figure(star.tau, star.tau_mcse)}, rho* = {figure(star.rho, star.rho_mcse)}, {found} {gap:.3g}."
+    )
+
+
+def _contradictions(gaps: LimitingGaps, first: TauRho, star: TauRho, *, n_arms: int) -> tuple[str, ...]:
+    """Where a rho is beyond what the belief has at that tau."""
+    notes = []
+    if gaps.chance is not None:
+        rho_hat, mcse = chance_of(gaps.chance, first.tau)
+        if first.rho > rho_hat + _Z * mcse:
+            notes.append(
+                f"rho = {first.rho:g} contradicts the belief: once {n_arms - 1} arms are known the last one leads by "
+                f"{first.tau:g} with probability {figure(rho_hat, mcse)} only. "
+                "Theorem 1 does not hold with these constants."
+            )
+    rho_hat, mcse = chance_of(gaps.lead, star.tau)
+    if star.rho > rho_hat + _Z * mcse:
+        notes.append(
+            f"rho_star = {star.rho:g} contradicts the belief: the best arm leads the second by {star.tau:g} with "
+            f"probability {figure(rho_hat, mcse)} only. Theorem 1 does not hold with these constants."
+        )
+    return tuple(notes)
+
+
+def _samples(sigma: float, *, n_features: int, n_arms: int, phi0: float, slack: float, plus_one: bool) -> int:
+    """N = ceil((sigma^2 d + 1) K^3 / (phi0 slack^2)), at least 1."""
+    try:
+        exact = (float(sigma) ** 2 * n_features + float(plus_one)) * n_arms**3 / (float(phi0) * float(slack) ** 2)
+        # Round inputs give 14000.000000000002 for 14000: a rounding error must not cost a sample.
+        return max(1, ceil(exact * (1.0 - 1e-14)))
+    except (OverflowError, ZeroDivisionError):
+        raise RcbError(
+            f"Theorem 1's N exceeds every number for sigma = {sigma:g}, phi0 = {phi0:g}, "
+            f"tau_star + epsilon = {slack:g}. Rescale rewards and features, or plan by sampling instead."
+        ) from None
+
+
+def _check_numbers(**values: object) -> None:
+    for name, value in values.items():
+        if not is_number(value) or value < 0:
+            raise RcbError(f"{name} must be a finite number of at least 0, got {value!r}.")
+
+
+def _check_denominators(*, phi0: float, epsilon: float, tau: float, rho: float) -> None:
+    if phi0 == 0:
+        raise RcbError(
+            "Theorem 1 needs phi0 > 0, got 0: some direction of the features is never visited. "
+            "Drop redundant features (one dummy per category), or plan by sampling instead."
+        )
+    if rho > 1:
+        raise RcbError(f"rho is a probability: expected at most 1, got {rho:g}.")
+    if tau * rho + epsilon == 0:
+        raise RcbError(
+            "Theorem 1 divides by tau rho + epsilon, got 0. Give a positive epsilon, or positive tau and rho."
+        )

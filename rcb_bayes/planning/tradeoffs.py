@@ -1,0 +1,151 @@
+r"""The price of incentives as a curve: what a smaller epsilon costs in rounds and in regret.
+
+The price of a plan is the expected regret of its cold start beyond that of one without any constraint (everybody
+explored, q = 1) with as many samples; a personalised plan can beat that, as it spares users who would lose much, and
+then its price is negative. Theorem 1's N, L and cold start stand beside it where the theorem applies.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import check_plan_size
+from rcb_bayes.planning.calibration import as_settings, planned
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.theorem import theorem_plan
+from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.telling.progress import track
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+_AUDIT_WORLDS = 1000
+_HORIZON = 10_000
+_FIGURES = ("exploration_rate", "inverse_rate", "expected_cold_start", "expected_regret")
+
+
+def tradeoff(
+    market: Market,
+    *,
+    epsilons: Sequence[float] = (0.0, 0.02, 0.05, 0.1, 0.2),
+    n_grid: Sequence[int] = (10, 30, 100),
+    notion: str = "user",
+    personalised: bool = True,
+    n_worlds: int = 1000,
+    engine: str = "auto",
+    seed: int = 0,
+) -> "xr.Dataset":
+    """Plans over a grid of epsilon and N.
+
+    Parameters
+    ----------
+    epsilons : what users put up with, 0 or more
+    n_grid : samples per arm
+
+    Returns
+    -------
+    Dataset, dims (epsilon, n): ``exploration_rate``, ``inverse_rate`` (L), ``expected_cold_start``,
+    ``expected_regret`` of the cold start and ``price``, each with its ``_mcse``; ``share_explored`` and ``feasible``;
+    over epsilon, ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies,
+    the theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
+
+    Raises
+    ------
+    RcbError
+        An empty grid, a negative or non-finite epsilon, n below 1, and whatever ``calibrate`` refuses.
+
+    Examples
+    --------
+    With ``market`` as in ``calibrate``:
+
+    >>> curve = rcb.tradeoff(market, epsilons=[0.05, 0.2], n_grid=[5, 20], n_worlds=200, seed=1)
+    >>> curve["expected_cold_start"].sel(n=20).values.round()
+    array([69., 43.])
+    >>> curve["best_n"].values
+    array([5, 5])
+    """
+    import xarray as xr
+
+    allowed, sizes = _as_epsilons(epsilons), _as_sizes(n_grid)
+
+    def plan_for(epsilon: float, n: int, *, personalised: bool) -> Plan:
+        settings = as_settings(
+            epsilon=epsilon,
+            notion=notion,
+            personalised=personalised,
+            n_per_arm=n,
+            n_worlds=n_worlds,
+            audit_worlds=_AUDIT_WORLDS,
+            engine=engine,
+            seed=seed,
+        )
+        check_plan_size(market, n_per_arm=n, n_worlds=settings.n_worlds)
+        return planned(market, settings, guard=False, spread="posterior", horizon=_HORIZON)
+
+    free = [plan_for(_unconstrained(market), n, personalised=False) for n in sizes]
+    cells = [(epsilon, n) for epsilon in allowed for n in sizes]
+    plans = [plan_for(epsilon, n, personalised=personalised) for epsilon, n in track(cells, description="plans")]
+    shape = (len(allowed), len(sizes))
+    dims = ("epsilon", "n")
+
+    def grid(values: Sequence[Any]) -> np.ndarray:
+        return np.array(values).reshape(shape)
+
+    variables: dict[str, Any] = {}
+    for name in _FIGURES:
+        for suffix in ("", "_mcse"):
+            variables[name + suffix] = (dims, grid([getattr(plan, name + suffix) for plan in plans]))
+    regret, error = variables["expected_regret"][1], variables["expected_regret_mcse"][1]
+    variables["price"] = (dims, regret - [plan.expected_regret for plan in free])
+    variables["price_mcse"] = (dims, np.hypot(error, [plan.expected_regret_mcse for plan in free]))
+    variables["share_explored"] = (dims, grid([plan.share_explored for plan in plans]))
+    feasible = grid([plan.feasible for plan in plans])
+    variables["feasible"] = (dims, feasible)
+    least = np.where(feasible, regret, np.inf).argmin(axis=1)
+    variables["best_n"] = ("epsilon", np.where(feasible.any(axis=1), np.array(sizes)[least], -1))
+    variables |= _theorem(market, allowed, plans)
+    attrs = {"notion": notion, "personalised": int(personalised), "n_worlds": n_worlds, "seed": seed}
+    return xr.Dataset(
+        variables,
+        coords={"epsilon": allowed, "n": sizes},
+        attrs={**attrs, "belief": market.prior.name, "engine": plans[0].engine, "version": __version__},
+    )
+
+
+def _theorem(market: Market, epsilons: list[float], plans: list[Plan]) -> dict[str, Any]:
+    """Theorem 1's figures with each plan's own tau and rho; nothing where the theorem does not apply."""
+    try:
+        found = [
+            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho)
+            for epsilon, plan in zip(epsilons, plans[:: len(plans) // len(epsilons)], strict=True)
+        ]
+    except RcbError:
+        return {}
+    return {
+        "theorem_n": ("epsilon", [plan.n_per_arm for plan in found]),
+        "theorem_inverse_rate": ("epsilon", [plan.inverse_rate for plan in found]),
+        "theorem_cold_start": ("epsilon", [plan.expected_cold_start for plan in found]),
+    }
+
+
+def _unconstrained(market: Market) -> float:
+    """An epsilon at which nothing binds."""
+    reach = market.covariates.max_norm if np.isfinite(market.covariates.max_norm) else 1e6
+    return 10.0 * (1.0 + reach * float(np.abs(market.prior.mean.values).sum()))
+
+
+def _as_epsilons(epsilons: Sequence[float]) -> list[float]:
+    found = [float(value) for value in epsilons if is_number(value) and value >= 0]
+    if not len(epsilons) or len(found) != len(epsilons):
+        raise RcbError(f"epsilons must be finite numbers of at least 0, got {list(epsilons)}.")
+    return sorted(set(found))
+
+
+def _as_sizes(n_grid: Sequence[int]) -> list[int]:
+    if not len(n_grid):
+        raise RcbError("n_grid is empty: give the numbers of samples to look at, such as [10, 30, 100].")
+    return sorted({as_count(n, name="n_grid", least=1) for n in n_grid})

@@ -1,0 +1,49 @@
+"""What a plan must have to be drawn."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rcb_bayes.schema import FloatArray
+
+
+class DrawablePlan(Protocol):
+    """A plan, as far as figures go; ``rcb_bayes.Plan`` is one."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Labels of the arms."""
+        ...
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Labels of the features."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """How it was made."""
+        ...
+
+    @property
+    def n_per_arm(self) -> int:
+        """N, samples of every arm."""
+        ...
+
+    @property
+    def personalised(self) -> bool:
+        """Whether each user has a rate of her own."""
+        ...
+
+    @property
+    def coverage(self) -> tuple[float, ...]:
+        """Each arm's smallest eigenvalue of X'X/N; empty where nothing was simulated."""
+        ...
+
+    @property
+    def coverage_mcse(self) -> tuple[float, ...]:
+        """Its errors."""
+        ...
+
+    def rate(self, x: FloatArray, *, saturated: Sequence[str] | None = None) -> FloatArray:
+        """Exploration rates of users (U, d), (U,)."""
+        ...

@@ -1,0 +1,1 @@
+"""Plans and policies as they run, live or simulated."""

@@ -1,0 +1,166 @@
+"""The cold start (Algorithm 1): samples of the most popular arm first, then exploration hidden among organic rounds.
+
+Samples of an arm wait until it has N of them; then they enter S, what the organic arm is chosen by. Organic rounds are
+logged but never counted, so that stages tell nothing about rewards.
+
+Where rewards come late, an arm's samples are its first N counted *recommendations*, whenever their rewards come: those
+observed first would be a choice among rewards. Once an arm has its N recommendations and some reward is out, the stage
+goes on as it is for users, and no sample of any arm counts until that reward is in. So S, and the order in which arms
+are saturated, have the law of a run without delays; only rounds are added.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
+from rcb_bayes.mechanism.kernel import linear_scores, pick
+from rcb_bayes.mechanism.panel import expected_rewards
+from rcb_bayes.mechanism.saturation import as_code
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.history import History
+from rcb_bayes.running.oracle import LinearPredictor, PosteriorOracle, Predictor, is_vouched
+from rcb_bayes.schema import FloatArray
+
+_AT_A_TIME = 256  # users served at a time, and four times the samples that a stage may need where rates cost nothing
+
+
+class ColdStart:
+    """Algorithm 1 as it goes on.
+
+    Attributes
+    ----------
+    history : counted samples of every arm
+    saturated : positions of the arms with N samples
+    waiting : counted recommendations of each arm whose reward is out, (K,); none in a block simulation
+    """
+
+    def __init__(self, market: Market, plan: Plan, oracle: PosteriorOracle, *, keep_rows: bool = False) -> None:
+        self.market = market
+        self.plan = plan
+        self.oracle = oracle
+        self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows or oracle.needs_rows)
+        self.saturated: tuple[int, ...] = ()
+        self.waiting = np.zeros(market.n_arms, dtype=np.int64)
+        self.predictor: Predictor | None = None
+        self.n_fits = self.n_not_vouched = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every arm has its samples."""
+        return len(self.saturated) == self.market.n_arms
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some arm has its N recommendations, but not their rewards."""
+        return bool(((self.waiting > 0) & (self._needed() <= 0)).any())
+
+    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations at the present stage, up to the round in which an arm becomes full.
+
+        Parameters
+        ----------
+        x, features : users, (n, d) and (d, n)
+        uniforms : (n, 2): the coin of exploration, and the choice among arms
+        """
+        n = _AT_A_TIME
+        if not (self.plan.personalised and self.saturated):
+            n = max(n, 4 * self.market.n_arms * self.plan.n_per_arm)
+        decisions = self.decide_now(x[:n], features[:, :n], uniforms[:n])
+        return decisions.first(self._until_change(decisions))
+
+    def probabilities(self, x: FloatArray, features: FloatArray) -> FloatArray:
+        """Probability of recommending each arm to users at the present stage, (K, n)."""
+        return self.decide_now(x, features, np.zeros((len(x), 2))).probabilities
+
+    def absorb(self, x: FloatArray, arm: np.ndarray, reward: FloatArray) -> None:
+        """Counted samples, and the new stage if an arm has become full."""
+        self.history.add(x, arm, reward)
+        self._renew()
+
+    def claim(self, decisions: Decisions) -> Decisions:
+        """The same with those counted that are among an arm's first N; their rewards are to come."""
+        n = 0 if self.is_waiting else self._until_change(decisions)
+        counted = decisions.counted.copy()
+        counted[n:] = False
+        self.waiting += np.bincount(decisions.arm[counted], minlength=len(self.waiting))
+        return replace(decisions, counted=counted)
+
+    def absorb_one(self, x: FloatArray, arm: int, reward: float) -> None:
+        """The reward of a counted recommendation."""
+        self.waiting[arm] -= 1
+        self.history.add_one(x, arm, reward)
+        self._renew()
+
+    def release(self, arm: int) -> None:
+        """The reward of a counted recommendation will not come: the next one takes its place."""
+        self.waiting[arm] -= 1
+
+    def _renew(self) -> None:
+        full = tuple(int(arm) for arm in np.flatnonzero(self.history.n >= self.plan.n_per_arm))
+        if full != self.saturated:
+            self.saturated = full
+            self.predictor = None if self.is_over else self._fitted()
+            self.n_fits += self.predictor is not None
+            self.n_not_vouched += not is_vouched(self.predictor)
+
+    def _fitted(self) -> Predictor:
+        """Expectations from the samples of saturated arms; arms they say nothing about keep their prior mean."""
+        found = self.oracle.fit_arms(self.history, self.saturated)
+        prior = self.market.platform_prior
+        if not isinstance(found, LinearPredictor) or prior.has_sigma:
+            return found
+        means = found.means.copy()
+        for group in prior.groups:
+            if not as_code(group) & as_code(self.saturated):
+                means[list(group)] = prior.mean.values[list(group)]
+        return LinearPredictor(means, vouched=found.vouched)
+
+    def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations for all of these users at the present stage."""
+        n = len(x)
+        prior = self._prior_scores(x, features)
+        open_arms = [arm for arm in range(self.market.n_arms) if arm not in self.saturated]
+        promoted = promotion_shares(prior.T, open_arms).T
+        if self.predictor is None:
+            return Decisions(
+                arm=pick(promoted, uniforms[:, 1]),
+                stage=np.full(n, MOST_POPULAR, dtype=np.int8),
+                counted=np.ones(n, dtype=bool),
+                probabilities=promoted,
+                scores=prior,
+            )
+        rates = self.plan.rate(x, saturated=[self.market.arms[arm] for arm in self.saturated])
+        scores = self.predictor.scores(features)
+        organic = best_shares(scores, axis=0)
+        explored = uniforms[:, 0] < rates
+        return Decisions(
+            arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
+            stage=np.where(explored, PROMOTED, ORGANIC).astype(np.int8),
+            counted=explored,
+            probabilities=rates * promoted + (1.0 - rates) * organic,
+            scores=scores,
+        )
+
+    def _prior_scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
+        prior, noise = self.market.platform_prior, self.market.noise
+        if noise.is_gaussian:
+            return linear_scores(prior.mean.values, features)
+        return expected_rewards(prior, noise, x).T
+
+    def _until_change(self, decisions: Decisions) -> int:
+        """Rounds up to and with the one in which the first arm becomes full; all of them if none does."""
+        n, missing = len(decisions), self._needed()
+        for arm in range(self.market.n_arms):
+            if arm not in self.saturated:
+                rounds = np.flatnonzero(decisions.counted[:n] & (decisions.arm[:n] == arm))
+                needed = int(missing[arm])
+                if len(rounds) >= needed:
+                    n = int(rounds[needed - 1]) + 1
+        return n
+
+    def _needed(self) -> np.ndarray:
+        """Recommendations that each arm still needs, (K,)."""
+        return self.plan.n_per_arm - self.history.n - self.waiting

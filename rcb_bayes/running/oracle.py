@@ -1,0 +1,362 @@
+"""Offline oracles: what is to be expected of every arm, given a history.
+
+The default is the posterior mean of a PyMC belief, read from its ArviZ summary, whatever the engine: that is the
+recommender's way, and the simulation's. A closed form takes less time than its summary, so that large simulations go
+round it, with ``read="engine"``; the means are the same. With 0/1 rewards what is expected is no function of the mean
+of beta, and is averaged over posterior draws. Ridge regression and any scikit-learn regressor serve as well: the
+algorithm asks for predictions only.
+
+A posterior knows whether its engine vouches for it, and so does what is predicted from it (``vouched``).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from rcb_bayes.belief import Prior
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market.noise import GaussianNoise, Noise
+from rcb_bayes.mechanism.kernel import linear_scores
+from rcb_bayes.posterior import Engine, make_engine, summary_means
+from rcb_bayes.posterior.nuts import NutsEngine
+from rcb_bayes.posterior.stretched import known_sigma, stretched_sums
+from rcb_bayes.posterior.tree import moved, posterior_tree, read_means, tree_of_draws
+from rcb_bayes.running.history import History, Sums
+from rcb_bayes.schema import FloatArray, is_number
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Read = Literal["summary", "engine"]
+_DRAWS, _PRIOR_DRAWS = 256, 2000
+_CHUNK_VALUES = 4_000_000
+
+
+class Predictor(Protocol):
+    """Expectations given what was fed; frozen until the next fit."""
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """Expected reward of every arm, from users' features (d, n): (K, n)."""
+        ...
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        """Posterior variance of every arm's mean reward, (K, n); None where the oracle has no posterior."""
+        ...
+
+
+def is_vouched(predictor: Predictor | None) -> bool:
+    """Whether the engine vouches for the posterior behind it; where there is none, there is nothing to vouch for."""
+    return bool(getattr(predictor, "vouched", True))
+
+
+class Oracle(Protocol):
+    """An offline learner."""
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether sums over each arm's samples are not enough."""
+        ...
+
+    def fit(self, history: History) -> Predictor:
+        """What the history says."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPredictor:
+    """Expected rewards x'm with m (K, d) and, where known, the posterior covariances (K, d, d)."""
+
+    means: FloatArray
+    covariances: FloatArray | None = None
+    vouched: bool = True
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """x'm of every arm, (K, n)."""
+        return linear_scores(self.means, features)
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        """x'Cx of every arm, (K, n)."""
+        if self.covariances is None:
+            return None
+        return ((self.covariances @ features) * features).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawsPredictor:
+    """Mean rewards averaged over posterior draws of beta (S, K, d): for rewards that are not linear in it."""
+
+    draws: FloatArray
+    noise: Noise
+    vouched: bool = True
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        """E[mean reward | S], (K, n)."""
+        return self._moments(features)[0]
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        """Var(mean reward | S), (K, n)."""
+        return self._moments(features)[1]
+
+    def _moments(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+        s, k, _ = self.draws.shape
+        n = features.shape[1]
+        mean, square = np.empty((k, n)), np.empty((k, n))
+        step = max(1, _CHUNK_VALUES // s)
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            for arm in range(k):
+                reward = self.noise.mean_reward(linear_scores(self.draws[:, arm], features[:, some]))
+                mean[arm, some], square[arm, some] = reward.mean(axis=0), (reward**2).mean(axis=0)
+        return mean, square - mean**2
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorOracle:
+    """The posterior mean under a belief.
+
+    Parameters
+    ----------
+    engine : see ``make_engine``
+    read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine
+
+    Raises
+    ------
+    RcbError
+        An engine that cannot serve, another way of reading.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> vague = rcb.Prior.gaussian(np.zeros((2, 2)), 4.0, arms=["old", "new"])
+    >>> oracle = rcb.PosteriorOracle(vague, market.noise)
+    >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=oracle, seed=1)
+    >>> round(runs["regret"].sum("t").mean().item(), 1)
+    7.9
+    """
+
+    prior: Prior
+    noise: Noise
+    engine: str = "auto"
+    read: Read = "summary"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.read not in ("summary", "engine"):
+            raise RcbError(f"read must be 'summary' or 'engine', got {self.read!r}.")
+
+    @property
+    def needs_rows(self) -> bool:
+        """Bernoulli rewards are not told by sums."""
+        return not self.noise.is_gaussian
+
+    @cached_property
+    def made(self) -> Engine:
+        """The engine, compiled once and re-fed."""
+        return make_engine(self.prior, self.noise, engine=self.engine, seed=self.seed)
+
+    def fit(self, history: History) -> Predictor:
+        """Posterior means and covariances."""
+        return self.fit_arms(history, range(self.prior.n_arms))
+
+    def fit_arms(self, history: History, arms: Iterable[int]) -> Predictor:
+        """The same from the samples of some arms alone."""
+        if self.noise.is_gaussian:
+            return self.fit_sums(history.sums().of_arms(arms))
+        rows = history.as_rows(arms)
+        draws = self.made.draw(rows, _DRAWS, rng=np.random.default_rng(self.seed))[0]
+        return DrawsPredictor(draws, self.noise, vouched=bool(self.made.fit(rows).vouched[0]))
+
+    def fit_sums(self, sums: Sums) -> "LinearPredictor":
+        """The same from sums, with Gaussian rewards."""
+        data = sums.as_statistics()
+        if isinstance(self.made, NutsEngine):  # sampled once: the summary and the covariances are of the same draws
+            tree = posterior_tree(self.made, data, seed=self.seed, quiet=True)
+            draws = np.asarray(tree["posterior"]["beta"]).reshape(-1, self.prior.n_arms, self.prior.n_features)
+            own = [np.atleast_2d(np.cov(draws[:, arm], rowvar=False)) for arm in range(self.prior.n_arms)]
+            return LinearPredictor(summary_means(tree).values, np.stack(own), vouched=bool(tree.attrs["vouched"]))
+        batch = self.made.fit(data, covariance=True)
+        assert batch.covariance is not None  # asked for
+        k, d = self.prior.n_arms, self.prior.n_features
+        tiles = batch.covariance[0].reshape(k, d, k, d)
+        covariances = np.stack([tiles[arm, :, arm] for arm in range(k)])
+        means = batch.mean[0] if self.read == "engine" else read_means(self.made, data, batch, seed=self.seed)
+        return LinearPredictor(means, covariances, vouched=bool(batch.vouched[0]))
+
+    def tree(self, history: History, arms: Iterable[int], predictor: Predictor) -> "xr.DataTree":
+        """The posterior that a predictor was fitted from, with the samples of some arms, as a DataTree."""
+        chosen = list(arms)
+        data = history.sums().of_arms(chosen).as_statistics() if self.noise.is_gaussian else history.as_rows(chosen)
+        if isinstance(predictor, DrawsPredictor):
+            shown = {"vouched": predictor.vouched, "reason": self.made.reason, "seed": self.seed}
+            return tree_of_draws(self.prior, predictor.draws, data, **shown)
+        assert isinstance(predictor, LinearPredictor)  # there is no other kind of posterior
+        return moved(posterior_tree(self.made, data, seed=self.seed, quiet=True), mean=predictor.means)
+
+
+def prior_tree(oracle: PosteriorOracle) -> "xr.DataTree":
+    """What is believed before any data, as a DataTree of draws about the belief's own mean."""
+    prior = oracle.prior
+    draws = prior.draw_arrays(_PRIOR_DRAWS, rng=np.random.default_rng(oracle.seed))[0]
+    nothing = History(prior.n_arms, prior.n_features, keep_rows=oracle.needs_rows)
+    data = nothing.as_rows(()) if oracle.needs_rows else nothing.sums().as_statistics()
+    tree = tree_of_draws(prior, draws, data, vouched=True, reason="the prior: no data yet", seed=oracle.seed)
+    return moved(tree, mean=prior.mean.values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _InflatedOracle:
+    """The posterior under a prior whose deviations from its mean are stretched by sqrt(factor).
+
+    Any engine of the belief answers; see ``rcb_bayes.posterior.stretched``.
+    """
+
+    inner: PosteriorOracle
+    stretch: float
+    needs_rows: bool = False
+
+    def fit(self, history: History) -> Predictor:
+        mean, s = self.inner.prior.mean.values, self.stretch
+        sums = history.sums()
+        xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
+        found = self.inner.fit_sums(Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n))
+        covariances = None if found.covariances is None else s**2 * found.covariances
+        return LinearPredictor(mean + s * (found.means - mean), covariances, vouched=found.vouched)
+
+    def tree(self, history: History, arms: Iterable[int], predictor: Predictor) -> "xr.DataTree":
+        """As of the posterior oracle."""
+        assert isinstance(predictor, LinearPredictor)  # Gaussian rewards
+        mean, s = self.inner.prior.mean.values, self.stretch
+        sums = history.sums().of_arms(arms)
+        xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
+        data = Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n).as_statistics()
+        tree = posterior_tree(self.inner.made, data, seed=self.inner.seed, quiet=True)
+        return moved(tree, mean=predictor.means, stretch=s)
+
+
+def inflated(oracle: Oracle, factor: float) -> _InflatedOracle:
+    """The oracle with prior variances multiplied by a factor (Assumption 4).
+
+    Raises
+    ------
+    RcbError
+        An oracle without a prior, or rewards other than Gaussian with a known sigma.
+    """
+    sigma = known_sigma(oracle.noise if isinstance(oracle, PosteriorOracle) else None)
+    assert isinstance(oracle, PosteriorOracle)  # of others no sigma is known
+    stretch = float(np.sqrt(factor))
+    return _InflatedOracle(replace(oracle, noise=GaussianNoise(sigma / stretch)), stretch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RidgeOracle:
+    """Ridge regression of each arm by itself: (X'X + penalty I)^(-1) X'y, zero without data.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=rcb.RidgeOracle(penalty=0.1), seed=1)
+    >>> round(runs["regret"].sum("t").mean().item(), 1)
+    16.5
+    """
+
+    penalty: float = 1.0
+    needs_rows: bool = False
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.penalty) and self.penalty > 0):
+            raise RcbError(f"penalty must be a positive number, got {self.penalty!r}.")
+
+    def fit(self, history: History) -> Predictor:
+        """Coefficients of each arm."""
+        sums = history.sums()
+        gram = sums.xtx + self.penalty * np.eye(sums.xty.shape[1])
+        return LinearPredictor(np.linalg.solve(gram, sums.xty[..., None])[..., 0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SklearnOracle:
+    """Any scikit-learn regressor or pipeline, one for each arm or, ``joint``, one for all with the arm as a feature.
+
+    A classifier with ``predict_proba`` is asked for the probability of the reward 1; one that has seen a single reward
+    expects that. An arm without data is expected to give ``default``.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> oracle = rcb.SklearnOracle(estimator=LinearRegression(fit_intercept=False))
+    >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=oracle, seed=1)
+    >>> round(runs["regret"].sum("t").mean().item(), 1)
+    16.2
+    """
+
+    estimator: Any
+    joint: bool = False
+    default: float = 0.0
+    needs_rows: bool = True
+
+    def fit(self, history: History) -> Predictor:
+        """Fit clones of the estimator."""
+        x, arm, reward = history.rows()
+        k = len(history.n)
+        if self.joint:
+            fitted = _fitted(self.estimator, _with_arm(x, arm, k), reward) if len(x) else None
+            return _SklearnPredictor([fitted] * k, joint=True, default=self.default)
+        models = []
+        for which in range(k):
+            own = arm == which
+            models.append(_fitted(self.estimator, x[own], reward[own]) if own.any() else None)
+        return _SklearnPredictor(models, joint=False, default=self.default)
+
+
+@dataclass(frozen=True, eq=False)
+class _SklearnPredictor:
+    models: list[Any]
+    joint: bool
+    default: float
+
+    def scores(self, features: FloatArray) -> FloatArray:
+        x = np.ascontiguousarray(features.T)
+        k = len(self.models)
+        out = np.full((k, len(x)), self.default)
+        for arm, model in enumerate(self.models):
+            if model is None:
+                continue
+            rows = _with_arm(x, np.full(len(x), arm), k) if self.joint else x
+            out[arm] = _predicted(model, rows)
+        return out
+
+    def variances(self, features: FloatArray) -> FloatArray | None:
+        return None
+
+
+def _fitted(estimator: Any, x: FloatArray, reward: FloatArray) -> Any:
+    """A clone of the estimator, fitted; the reward itself where a classifier has seen no other."""
+    from sklearn.base import clone
+
+    if hasattr(estimator, "predict_proba") and len(np.unique(reward)) == 1:
+        return float(reward[0])
+    model: Any = clone(estimator)
+    return model.fit(x, reward)
+
+
+def _predicted(model: Any, rows: FloatArray) -> FloatArray:
+    if isinstance(model, float):
+        return np.full(len(rows), model)
+    if not hasattr(model, "predict_proba"):
+        return np.asarray(model.predict(rows), dtype=float)
+    return np.asarray(model.predict_proba(rows) @ np.asarray(model.classes_, dtype=float))
+
+
+def _with_arm(x: FloatArray, arm: np.ndarray, n_arms: int) -> FloatArray:
+    """Features of the arm's own: (n, K d), x in the place of the arm and zeros elsewhere."""
+    n, d = x.shape
+    out = np.zeros((n, n_arms, d))
+    out[np.arange(n), arm] = x
+    return out.reshape(n, n_arms * d)

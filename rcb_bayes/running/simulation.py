@@ -1,0 +1,292 @@
+"""``simulate``: a plan or a policy run in many worlds, block by block.
+
+Within a stage of the cold start nothing the platform believes changes until an arm is full, and within an epoch its
+estimates are frozen: a run is a few dozen blocks of array work, not T steps. Users, choices and noise of a world come
+in pages of their own seeds, so that no answer depends on how rounds are cut into blocks, nor on other worlds.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.market.noise import GaussianNoise
+from rcb_bayes.market.sizes import check_run_size
+from rcb_bayes.mechanism.decisions import STAGES, Decisions
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.kernel import best_arm
+from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.exploit import warn_of_other_guard
+from rcb_bayes.running.oracle import Oracle
+from rcb_bayes.running.policies import Policy, Rcb
+from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.telling.progress import track
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PAGE = 8192
+_FITS = ("n_fits", "n_not_vouched")
+PolicyMaker = Callable[[Market, int], Policy]
+"""A policy for a world, from the market and a seed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Page:
+    """Users (n, d), uniforms (n, 2) for the platform's choices, and standard normal noise (n,)."""
+
+    x: FloatArray
+    uniforms: FloatArray
+    noise: FloatArray
+
+
+class World:
+    """One world: true coefficients, and users as they come."""
+
+    def __init__(self, market: Market, seed: np.random.SeedSequence) -> None:
+        self.market = market
+        self._seed = seed
+        self._number = -1
+        beta, sigma = market.nature.draw_arrays(1, rng=_stream(seed, 0, 0))
+        self.beta = beta[0]
+        known = getattr(market.noise, "sigma", None)
+        self.sigma = float(known) if known is not None else None if sigma is None else float(sigma[0])
+
+    def page(self, number: int) -> Page:
+        """The users and random numbers of ``PAGE`` rounds; the last page is kept."""
+        if number == self._number:
+            return self._page
+        rng = _stream(self._seed, number, 1)
+        uniforms = _choices(rng)
+        x = self.market.covariates.sample(PAGE, seed=rng)
+        self._number, self._page = number, Page(x=x, uniforms=uniforms, noise=rng.standard_normal(PAGE))
+        return self._page
+
+    def rewards(self, eta: FloatArray, noise: FloatArray) -> FloatArray:
+        """Rewards of linear predictors (n,), given standard normal noise."""
+        if isinstance(self.market.noise, GaussianNoise):
+            assert self.sigma is not None  # known, or drawn with the world
+            return eta + self.sigma * noise
+        from scipy.special import ndtr
+
+        return (ndtr(noise) < self.market.noise.mean_reward(eta)).astype(float)
+
+
+def choice_uniforms(seed: np.random.SeedSequence, page: int) -> FloatArray:
+    """The platform's own random numbers for a page of rounds, (PAGE, 2): all that a live run draws."""
+    return _choices(_stream(seed, page, 1))
+
+
+def _choices(rng: np.random.Generator) -> FloatArray:
+    """What a page's stream begins with."""
+    return rng.random((PAGE, 2))
+
+
+def simulate(
+    market: Market,
+    plan: Plan | PolicyMaker,
+    *,
+    horizon: int,
+    n_worlds: int = 20,
+    oracle: Oracle | None = None,
+    options: Exploiting | None = None,
+    every: int = 1,
+    seed: int = 0,
+) -> "xr.Dataset":
+    """Run a plan, or any policy, in worlds drawn from nature.
+
+    Parameters
+    ----------
+    plan : a plan, run by the paper's algorithm; or a function (market, seed) -> policy
+    horizon : T, rounds of each world
+    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given, read from its ArviZ
+        summary. ``PosteriorOracle(..., read="engine")`` goes round the summary, for many worlds
+    options : of the exploitation stage (clock, feed, spread, inflation)
+    every : keep every so many rounds: sums of regret over them, and the last of everything else
+
+    Returns
+    -------
+    Dataset, dims (world, t): ``context_arm_best``, ``recommended``, ``chosen`` (positions of arms), ``stage``,
+    ``regret`` (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
+    ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world, arm),
+    ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and ``gamma``
+    (world) of the last epoch. The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that a plan's runs
+    acted on though no engine vouches for them.
+
+    Raises
+    ------
+    RcbError
+        Counts below 1, a plan for another market, a plan that is not feasible.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
+    >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
+    >>> runs = rcb.simulate(market, plan, horizon=500, n_worlds=5, seed=1)
+    >>> dict(runs["regret"].sizes)
+    {'world': 5, 't': 500}
+    >>> round(runs["regret"].sum("t").mean().item(), 1)
+    9.6
+    """
+    horizon = as_count(horizon, name="horizon", least=1)
+    n_worlds = as_count(n_worlds, name="n_worlds", least=1)
+    every = as_count(every, name="every", least=1)
+    seed = as_count(seed, name="seed")
+    check_run_size(horizon=horizon, n_worlds=n_worlds, every=every)
+    if isinstance(plan, Plan):
+        check_plan(market, plan)
+        if plan.kind == "sampled" and not plan.feasible:
+            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        warn_of_other_guard(market, plan, oracle, options or Exploiting())
+    worlds = [
+        _run(market, plan, horizon=horizon, every=every, oracle=oracle, options=options, seed=child)
+        for child in track(np.random.SeedSequence(seed).spawn(n_worlds), description="worlds")
+    ]
+    return _as_dataset(market, plan, worlds, horizon=horizon, every=every, seed=seed)
+
+
+def _run(
+    market: Market,
+    plan: Plan | PolicyMaker,
+    *,
+    horizon: int,
+    every: int,
+    oracle: Oracle | None,
+    options: Exploiting | None,
+    seed: np.random.SeedSequence,
+) -> dict[str, np.ndarray]:
+    """One world."""
+    world = World(market, seed)
+    if isinstance(plan, Plan):
+        policy: Policy = Rcb(market, plan, oracle=oracle, options=options)
+    else:
+        policy = plan(market, int(_stream(seed, 0, 2).integers(2**31)))
+    record = _Record(horizon, every)
+    length = -1
+    for number in range(-(-horizon // PAGE)):
+        page = world.page(number)
+        n = min(PAGE, horizon - number * PAGE)
+        features = np.ascontiguousarray(page.x.T)
+        truth = world.beta @ features
+        mean = truth if market.noise.is_gaussian else market.noise.mean_reward(truth)
+        start = 0
+        while start < n:
+            some = slice(start, n)
+            decisions = policy.decide(page.x[some], features[:, some], page.uniforms[some])
+            stop = start + len(decisions)
+            some = slice(start, stop)
+            reward = world.rewards(truth[decisions.arm, np.arange(start, stop)], page.noise[some])
+            policy.update(page.x[some], decisions, reward)
+            record.note(number * PAGE + start, decisions, mean[:, some])
+            start = stop
+            if length < 0 and isinstance(policy, Rcb) and policy.exploitation is not None:
+                length = policy.rounds
+    return record.finished() | _ends(policy, length, market)
+
+
+def _ends(policy: Policy, length: int, market: Market) -> dict[str, np.ndarray]:
+    if not isinstance(policy, Rcb):
+        history = getattr(policy, "history", None)
+        n = np.full(market.n_arms, np.nan) if history is None else history.n
+        length = getattr(policy, "cold_start_length", 0)
+        gamma = getattr(policy, "gamma", np.nan)
+        own = {"n_samples": n.copy(), "cold_start_length": np.array(length), "gamma": np.array(gamma)}
+        return own | {name: np.array(0) for name in _FITS}
+    gamma = np.nan if policy.exploitation is None else policy.exploitation.gamma
+    own = {"n_samples": policy.counts, "cold_start_length": np.array(length), "gamma": np.array(gamma)}
+    return own | {name: np.array(getattr(policy, name)) for name in _FITS}
+
+
+class _Record:
+    """Rounds as they are kept: all of them, or every so many."""
+
+    def __init__(self, horizon: int, every: int) -> None:
+        self.every = every
+        n = len(_kept(horizon, every))
+        self.small = {
+            name: np.empty(n, dtype=np.int8) for name in ("context_arm_best", "recommended", "chosen", "stage")
+        }
+        self.real = {name: np.zeros(n) for name in ("regret", "posterior_regret", "propensity", "gain")}
+
+    def note(self, start: int, decisions: Decisions, mean: FloatArray) -> None:
+        """Rounds start + 1, ..., with the true mean rewards (K, n)."""
+        n = len(decisions)
+        columns = np.arange(n)
+        arm, scores = decisions.arm, decisions.scores
+        best = best_arm(mean)
+        own = scores[arm, columns]
+        rivals = _best_rival(scores, arm)
+        regret = mean.max(axis=0) - mean[arm, columns]
+        posterior = np.maximum(rivals - own, 0.0)
+        if self.every == 1:
+            rows: Any = slice(start, start + n)
+            at: Any = slice(None)
+            self.real["regret"][rows], self.real["posterior_regret"][rows] = regret, posterior
+        else:
+            place = (start + columns) // self.every
+            np.add.at(self.real["regret"], place, regret)
+            np.add.at(self.real["posterior_regret"], place, posterior)
+            at = np.flatnonzero(np.append(np.diff(place) > 0, True))
+            rows = place[at]
+        self.small["context_arm_best"][rows] = best[at]
+        self.small["recommended"][rows] = arm[at]
+        self.small["chosen"][rows] = arm[at]
+        self.small["stage"][rows] = decisions.stage[at]
+        self.real["propensity"][rows] = decisions.probabilities[arm, columns][at]
+        self.real["gain"][rows] = (own - rivals)[at]
+
+    def finished(self) -> dict[str, np.ndarray]:
+        return self.small | self.real
+
+
+def _kept(horizon: int, every: int) -> np.ndarray:
+    """The rounds that a record ends its sums at: every so many, and the last."""
+    return np.append(np.arange(every, horizon, every), horizon)
+
+
+def _best_rival(scores: FloatArray, arm: np.ndarray) -> FloatArray:
+    """The largest score of another arm than each user's own, (K, n), (n,) -> (n,)."""
+    masked = scores.copy()
+    masked[arm, np.arange(len(arm))] = -np.inf
+    return masked.max(axis=0)
+
+
+def _as_dataset(
+    market: Market,
+    plan: Plan | PolicyMaker,
+    worlds: list[dict[str, np.ndarray]],
+    *,
+    horizon: int,
+    every: int,
+    seed: int,
+) -> "xr.Dataset":
+    import xarray as xr
+
+    dims = {"n_samples": ("world", "arm"), "cold_start_length": ("world",), "gamma": ("world",)}
+    variables = {
+        name: (dims.get(name, ("world", "t")), np.stack([world[name] for world in worlds]))
+        for name in worlds[0]
+        if name not in _FITS
+    }
+    data = xr.Dataset(
+        variables, coords={"arm": list(market.arms), "t": _kept(horizon, every), "world": np.arange(len(worlds))}
+    )
+    data["stage"].attrs = {"flag_values": list(range(len(STAGES))), "flag_meanings": ", ".join(STAGES)}
+    attrs: dict[str, Any] = {"seed": seed, "version": __version__, "horizon": horizon, "every": every}
+    if isinstance(plan, Plan):
+        attrs |= {"notion": plan.notion, "epsilon": plan.epsilon, "plan": plan.kind, "n_per_arm": plan.n_per_arm}
+        attrs |= {name: int(sum(world[name] for world in worlds)) for name in _FITS}
+    data.attrs = attrs | {"belief": market.prior.name}
+    return data
+
+
+def _stream(seed: np.random.SeedSequence, page: int, purpose: int) -> np.random.Generator:
+    key = (*seed.spawn_key, page, purpose)
+    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=key))

@@ -1,0 +1,1 @@
+"""Studies: the paper's settings, and warfarin."""

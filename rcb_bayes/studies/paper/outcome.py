@@ -1,0 +1,133 @@
+"""What an experiment hands back, and the files it leaves: a table, figures, and a text with the claims."""
+
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes.plots.style import forget_figure
+from rcb_bayes.schema import as_count
+from rcb_bayes.studies.paper.claims import Claim
+from rcb_bayes.studies.paper.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of an experiment.
+
+    Attributes
+    ----------
+    folder : where results go; nothing is kept without one
+    n_worlds : worlds that plans are run in; the experiment's own number unless given
+    fast : a small grid, shorter horizons, fewer worlds
+    resume : go on with what the folder holds
+
+    Raises
+    ------
+    RcbError
+        Fewer than two worlds, of which no error could be told; a negative seed.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> rcb.Request(fast=True, n_worlds=5).folder is None  # nothing is kept
+    True
+    >>> rcb.Request(n_worlds=1)
+    Traceback (most recent call last):
+        ...
+    rcb_bayes.errors.RcbError: n_worlds must be an integer of at least 2, got 1.
+    """
+
+    folder: Path | None = None
+    n_worlds: int | None = None
+    fast: bool = False
+    resume: bool = False
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.n_worlds is not None:
+            as_count(self.n_worlds, name="n_worlds", least=2)
+        as_count(self.seed, name="seed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """What an experiment found.
+
+    Attributes
+    ----------
+    table : a row for each run, with errors
+    keys : columns that tell rows apart, beside ``run``
+    claims : the paper's, judged
+    notes : what else is to be said
+    parts : the runs themselves, a Dataset each, dims (run, world, t)
+    files : what was written
+
+    Examples
+    --------
+    With ``outcome`` as in ``reproduce``:
+
+    >>> outcome.name, outcome.keys
+    ('setting-1', ('n_features', 'n_arms'))
+    >>> outcome.parts[0]["regret"].dims
+    ('run', 'world', 't')
+    """
+
+    name: str
+    title: str
+    table: "pd.DataFrame"
+    keys: tuple[str, ...]
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+    parts: "tuple[xr.Dataset, ...]" = ()
+    files: tuple[Path, ...] = ()
+
+    def text(self) -> str:
+        """The claims, one a line, and the notes.
+
+        Examples
+        --------
+        With ``outcome`` as in ``reproduce``:
+
+        >>> print(outcome.text())
+        Setting 1: numbers of arms and features
+        <BLANKLINE>
+        held       gain above -epsilon (realised), theorem plans: ...
+        """
+        lines = [self.title, ""]
+        for claim in self.claims:
+            lines.append(f"{claim.verdict:<10} {claim.claim}, {claim.kind} plans: {claim.figure}")
+        return "\n".join([*lines, *([""] if self.claims and self.notes else []), *self.notes])
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything but the runs, as JSON has it; null for what is no number."""
+        table = [
+            {str(key): _plain(value) for key, value in row.items()} for row in self.table.to_dict(orient="records")
+        ]
+        claims = [{name: _plain(value) for name, value in asdict(claim).items()} for claim in self.claims]
+        return {"name": self.name, "title": self.title, "claims": claims, "notes": list(self.notes), "table": table}
+
+
+def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") -> tuple[Path, ...]:
+    """Write the table, the text and the figures into the folder; returns their paths."""
+    if store.folder is None:
+        return ()
+    table, text = store.folder / "table.csv", store.folder / "claims.txt"
+    outcome.table.to_csv(table, index=False)
+    text.write_text(outcome.text() + "\n", encoding="utf-8")
+    written = [table, text]
+    for name, figure in figures.items():
+        target = store.folder / f"{name}.png"
+        figure.savefig(target, dpi=150)
+        forget_figure(figure)
+        written.append(target)
+    return tuple(written)
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,158 @@
+"""The paper's settings as data: every combination of parameters, and how much work goes into each."""
+
+from dataclasses import dataclass, replace
+from itertools import product
+
+from rcb_bayes.belief import load_prior
+from rcb_bayes.market import Market
+from rcb_bayes.market.noise import GaussianNoise
+from rcb_bayes.users import Sphere
+
+SIGMA = 0.05
+# As the paper takes them to be; the theorem's plan says where they contradict the belief.
+TAU, RHO, TAU_STAR, PRIOR_GAP = 0.01, 0.95, 0.01, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One combination of parameters.
+
+    Attributes
+    ----------
+    belief : a name of the gallery
+    variance : of every coefficient, before any data
+    horizon : T
+    fixed : the N of plans with a fixed number of samples per arm
+    inflations : how prior variances grow in exploitation; each a run of its own
+    """
+
+    belief: str
+    n_arms: int = 5
+    n_features: int = 5
+    variance: float = 0.2
+    epsilon: float = 0.05
+    horizon: int = 100_000
+    fixed: tuple[int, ...] = (100,)
+    inflations: tuple[str, ...] = ("none",)
+
+    @property
+    def key(self) -> str:
+        """A name for files."""
+        return f"K{self.n_arms}-d{self.n_features}-variance{self.variance:.3g}-epsilon{self.epsilon:g}"
+
+    def market(self) -> Market:
+        """The belief, users on the unit sphere, Gaussian rewards."""
+        shape = {"n_arms": self.n_arms, "n_features": self.n_features}
+        scale = {"lam": 1.0 / self.variance} if self.belief == "setting_3" else {"variance": self.variance}
+        prior = load_prior(self.belief, **shape, **scale)
+        return Market(prior=prior, covariates=Sphere(self.n_features), noise=GaussianNoise(SIGMA))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting: its cells, those of a fast run, and how figures lay them out.
+
+    ``columns`` and ``lines`` are attributes of a cell: panels side by side, and curves of different colours in each.
+    """
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+    fast: tuple[Cell, ...]
+    columns: str
+    lines: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How much work goes into a cell.
+
+    Attributes
+    ----------
+    n_worlds : worlds that plans are run in
+    plan_worlds : simulated worlds behind the rates of a stage
+    planned_worlds : worlds of the audit that plans leave room for; the fewer, the less their guards let through
+    audit_worlds, audit_users : of an audit
+    audit_rounds : rounds of exploitation that an audit looks at
+    most_rounds : cap on the horizon
+    """
+
+    n_worlds: int = 20
+    plan_worlds: int = 1000
+    planned_worlds: int = 1000
+    audit_worlds: int = 1000
+    audit_users: int = 60
+    audit_rounds: int = 10_000
+    most_rounds: int = 1_000_000
+
+    def horizon(self, cell: Cell) -> int:
+        """T, as far as it is run."""
+        return min(cell.horizon, self.most_rounds)
+
+
+FULL = Effort()
+FAST = Effort(n_worlds=5, plan_worlds=500, audit_worlds=200, audit_users=30, audit_rounds=1_000, most_rounds=10_000)
+
+
+def effort_of(*, n_worlds: int | None, fast: bool) -> Effort:
+    """The usual effort, or that of a fast run, with this many worlds if given."""
+    usual = FAST if fast else FULL
+    return usual if n_worlds is None else replace(usual, n_worlds=n_worlds)
+
+
+def _environment(
+    name: str, arms: tuple[int, ...], features: tuple[int, ...], *, fixed: tuple[int, ...]
+) -> tuple[Cell, ...]:
+    return tuple(Cell(belief=name, n_arms=k, n_features=d, fixed=fixed) for d, k in product(features, arms))
+
+
+def _budget(epsilons: tuple[float, ...], variances: tuple[float, ...]) -> tuple[Cell, ...]:
+    return tuple(
+        Cell(belief="setting_3", variance=v, epsilon=e, horizon=50_000) for e, v in product(epsilons, variances)
+    )
+
+
+def _decay(variances: tuple[float, ...], inflations: tuple[str, ...]) -> tuple[Cell, ...]:
+    return tuple(Cell(belief="setting_4", variance=v, horizon=50_000, inflations=inflations) for v in variances)
+
+
+_AD_HOC = (10, 100, 1000)
+_SCHEDULES = ("linear", "sqrt", "log")
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            name="setting-1",
+            title="Setting 1: numbers of arms and features",
+            cells=_environment("setting_1", (2, 3, 5, 10), (3, 5, 10), fixed=(100,)),
+            fast=_environment("setting_1", (2, 3, 5), (3, 5), fixed=(100,)),
+            columns="n_features",
+            lines="n_arms",
+        ),
+        Setting(
+            name="setting-2",
+            title="Setting 2: ad hoc numbers of samples",
+            cells=_environment("setting_2", (2, 3, 5, 10), (3, 5, 10), fixed=_AD_HOC),
+            fast=_environment("setting_2", (2, 5), (3, 5), fixed=_AD_HOC),
+            columns="n_features",
+            lines="n_arms",
+        ),
+        Setting(
+            name="setting-3",
+            title="Setting 3: epsilon and prior variance",
+            cells=_budget((0.01, 0.03, 0.05), (1 / 3, 1 / 5, 1 / 10)),
+            fast=_budget((0.01, 0.05), (1 / 3, 1 / 10)),
+            columns="epsilon",
+            lines="variance",
+        ),
+        Setting(
+            name="setting-4",
+            title="Setting 4: a favourite arm, and prior variances that grow",
+            cells=_decay((0.02, 0.04, 0.1), _SCHEDULES),
+            fast=_decay((0.02, 0.1), _SCHEDULES),
+            columns="variance",
+            lines="inflation",
+        ),
+    )
+}

@@ -1,0 +1,1 @@
+"""What people are told: figures in words, and how far a long computation has come."""

@@ -1,0 +1,55 @@
+"""``rcb audit``: verdicts as exit codes, figures, files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from rcb_bayes.cli.app import app, run
+from rcb_bayes.planning.plan import Plan
+
+BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
+SMALL = ("--n-per-arm", "10", "--horizon", "60", "--worlds", "200", "--users", "5")
+
+
+def rcb(*words: str) -> Any:
+    return CliRunner().invoke(app, ["audit", *words])
+
+
+def test_the_verdict_is_the_exit_code(tmp_path: Path):
+    target = tmp_path / "audit.json"
+    outcome = rcb(*BELIEF, *SMALL, "--json", str(target), "--out", str(tmp_path / "out"))
+    result = json.loads(target.read_text(encoding="utf-8"))
+    assert outcome.exit_code == {"pass": 0, "fail": 1, "inconclusive": 3}[result["verdict"]]
+    assert result["verdict"] in outcome.output
+    assert result["stages"][0]["stage"] == "most popular"
+    assert (tmp_path / "out" / "audit.nc").exists()
+    assert (tmp_path / "out" / "margins.png").exists()
+
+
+def test_a_saved_plan_is_audited_by_its_own_notion(tmp_path: Path):
+    made = CliRunner().invoke(
+        app,
+        ["calibrate", *BELIEF, "--n-per-arm", "10", "--worlds", "100", "--notion", "proof", "--out", str(tmp_path)],
+    )
+    assert made.exit_code == 0
+    assert Plan.load(tmp_path / "plan.json").notion == "proof"
+    outcome = rcb(*BELIEF, "--plan", str(tmp_path / "plan.json"), *SMALL[2:], "--json", "-")
+    assert json.loads(outcome.output)["notion"] == "proof"
+    beside = rcb(*BELIEF, "--plan", str(tmp_path / "plan.json"), "--epsilon", "0.2")
+    assert "--epsilon is settled by the plan" in str(beside.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((*BELIEF, *SMALL, "--notion", "usr"), "Did you mean 'user'"),
+        ((*BELIEF, *SMALL, "--uniform"), "There is no plan to audit"),
+        ((*BELIEF, *SMALL[2:], "--plan", "none.json"), "Cannot read a plan"),
+    ],
+)
+def test_bad_input_is_one_line(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]):
+    assert run(["audit", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""Exploitation in worlds side by side: a long epoch, user by user, has the law of its rounds."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import rcb_bayes as rcb
+from rcb_bayes import Market, Prior
+from rcb_bayes.mechanism import epochs
+from rcb_bayes.mechanism.epochs import EpochWorlds
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.panel import make_panel
+from rcb_bayes.mechanism.worlds import draw_worlds, simulate_data
+from rcb_bayes.posterior import make_engine
+
+
+@cache
+def market() -> Market:
+    prior = Prior.gaussian([[0.2, 0.0], [0.0, 0.1], [0.0, 0.0]], 0.2)
+    return Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+
+
+def worlds(n_worlds: int, seed: int) -> EpochWorlds:
+    rng = np.random.default_rng(1)
+    drawn = draw_worlds(market().prior, 1, rng=rng)
+    data = simulate_data(drawn, market(), n_per_arm=np.full(3, 40.0), rng=rng)
+    beta = np.repeat(drawn.beta, n_worlds, axis=0)
+    many = type(drawn)(beta=beta, sigma=None)
+    repeated = data.take(np.zeros(n_worlds, dtype=int))
+    assert isinstance(repeated, rcb.Statistics)
+    return EpochWorlds(
+        market(),
+        make_panel(market(), n_users=50, rng=np.random.default_rng(2)),
+        many,
+        repeated,
+        n_per_arm=40,
+        engine=make_engine(market().prior, market().noise),
+        platform=None,
+        options=Exploiting(),
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_rounds_drawn_together_have_the_law_of_rounds_one_by_one(guarded: bool, monkeypatch: pytest.MonkeyPatch):
+    """The same world many times over: means and spreads of n and X'X agree within errors."""
+    guard = np.random.default_rng(3).random((50, 3)) if guarded else None
+    found = []
+    for long in (0, 10**9):
+        monkeypatch.setattr(epochs, "_LONG", long)
+        state = worlds(400, seed=long % 7 + 1)
+        before = state._all
+        state.run(guard)
+        found.append((state._all.n - before.n, (state._all.xtx - before.xtx).reshape(400, -1)))
+    for one, two in zip(*found, strict=True):
+        assert (one.sum(axis=1) > 0).all()
+        error = np.sqrt((one.var(axis=0, ddof=1) + two.var(axis=0, ddof=1)) / 400)
+        assert (np.abs(one.mean(axis=0) - two.mean(axis=0)) < 4.5 * error + 1e-9).all()
+        ratio = one.std(axis=0) / two.std(axis=0)
+        assert (np.abs(np.log(ratio)) < 4.5 / np.sqrt(400)).all()
+    assert (found[0][0].sum(axis=1) == 120).all()
+    assert (found[1][0].sum(axis=1) == 120).all()

@@ -1,0 +1,305 @@
+"""Rates by forward simulation: against closed forms and quadrature, and against a plain run of the mechanism."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.belief import Prior, load_prior
+from rcb_bayes.gaps.stages import Stages
+from rcb_bayes.market import Market
+from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.mechanism.margins import Notion, simultaneous_bands, steadied_terms
+from rcb_bayes.mechanism.rates import LinearOutlook, largest_rate, user_rates
+from rcb_bayes.mechanism.saturation import as_code
+from rcb_bayes.planning.forward import Forward, Settings, Stage, run_forward
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.users import Empirical, Sphere
+from tests.twins import gap_twins as twins
+from tests.twins import plain_cold_start
+from tests.twins.gap_twins import Truth
+
+EPSILON = 0.05
+
+
+def settings(**changes: Any) -> Settings:
+    given: dict[str, Any] = {
+        "epsilon": EPSILON,
+        "notion": "user",
+        "personalised": True,
+        "n_per_arm": 5,
+        "n_worlds": 4000,
+        "audit_worlds": 1000,
+        "engine": "auto",
+        "seed": 1,
+    }
+    return Settings(**given | changes)
+
+
+# --- two arms, one feature, x = 1 ------------------------------------------------------------------------------------
+
+# Prior means of the liked and of the other arm, the former's sd, sigma, n.
+SETTINGS = [
+    ((0.3, 0.0), 0.5, 0.5, 4),
+    ((0.3, 0.0), 0.5, 0.5, 400),
+    ((0.3, 0.0), 0.5, 0.05, 1),
+    ((0.3, 0.0), 0.2, 0.1, 3),
+    ((0.6, 0.1), 0.3, 0.2, 3),
+    ((0.5, 0.1), 0.45, 0.4, 20),
+    ((1.0, 0.0), 1.0, 2.0, 16),
+    ((0.1, 0.02), 0.1, 0.3, 9),
+    ((2.5, 2.0), 0.7, 0.1, 50),
+    ((0.0, -0.8), 0.8, 0.5, 10),
+]
+
+
+def closed_form(gap: float, truth: Truth, notion: Notion) -> float:
+    """Reading 2: L = 1 + (D - eps)/(A + eps) under ``proof``, with eps rho+ for the latter eps otherwise."""
+    positive = 1.0 if notion == "proof" else truth.positive
+    return 1 / max(1.0, 1 + (gap - EPSILON) / (truth.gain + EPSILON * positive))
+
+
+def stage_rate(market: Market, notion: Notion, **changes: Any) -> tuple[float, float]:
+    """The rate at the only stage by the point estimates, and its Monte Carlo error."""
+    forward = run_forward(market, settings(notion=notion, personalised=notion != "definition", **changes))
+    (stage,) = forward.stages.values()
+    assert stage.outlook is not None
+    if notion == "definition":
+        explored, error, organic, _ = forward.simulator._crowd_terms(stage, epsilon=EPSILON)
+        assert not error.any()  # one type of users
+        gain, spread, loss = organic[:, 0].mean(), organic[:, 0].std(ddof=1), -explored[0]
+        rate = float(largest_rate(explored, organic.mean(axis=0)).min())
+    else:
+        found = forward.simulator.user_rates(stage.outlook, np.array([0]), code=stage.code, slack=0.0)
+        gain, spread, loss, rate = found.gain[0], found.spread[0], found.loss[0], float(found.rate[0])
+    return rate, float(loss / (gain + loss) ** 2 * spread / np.sqrt(stage.outlook.n_worlds))
+
+
+@cache
+def gaussian_rate(setting: int, notion: Notion) -> tuple[float, float]:
+    mean, sd, sigma, n = SETTINGS[setting]
+    market = twins.one_type(Prior.gaussian([[mean[0]], [mean[1]]], [sd**2, 0.09]), sigma=sigma)
+    return stage_rate(market, notion, n_per_arm=n, n_worlds=60_000 if notion == "user" else 20_000, seed=setting)
+
+
+def gaussian_twin(setting: int) -> tuple[float, Truth]:
+    mean, sd, sigma, n = SETTINGS[setting]
+    return mean[0] - mean[1], twins.gaussian_truth(mean, sd, sigma=sigma, n=n, taus=[])
+
+
+@pytest.mark.parametrize("notion", ["user", "proof", "definition"])
+@pytest.mark.parametrize("setting", range(len(SETTINGS)))
+def test_rates_are_those_of_the_closed_form(setting: int, notion: Notion):
+    rate, error = gaussian_rate(setting, notion)
+    assert abs(rate - closed_form(*gaussian_twin(setting), notion)) < 4 * error
+
+
+def test_a_planted_error_in_the_expected_gain_is_found():
+    seen = 0
+    for setting in range(len(SETTINGS)):
+        gap, truth = gaussian_twin(setting)
+        rate, error = gaussian_rate(setting, "user")
+        seen += abs(rate - closed_form(gap, truth.with_gain(1.05), "user")) > 4 * error
+    assert seen >= 3
+
+
+@pytest.mark.parametrize("name", twins.BELIEFS)
+def test_rates_of_other_beliefs_are_those_of_quadrature(name: str):
+    model, parameters, belief = twins.BELIEFS[name]
+    other = {"laplace": -0.2, "mixture": 0.0, "gamma": 0.2, "student_t": -0.2}[name]
+    prior = load_prior(model, n_arms=2, n_features=1, **parameters(other))
+    rate, error = stage_rate(twins.one_type(prior, sigma=0.5), "user", n_per_arm=6, n_worlds=6000, seed=3)
+    gap = float(prior.mean.values[0, 0] - other)
+    truth = belief.truth(other, s=0.5 / np.sqrt(6), taus=[])
+    assert abs(rate - closed_form(gap, truth, "user")) < 4 * error
+    assert abs(rate - closed_form(gap, truth.with_gain(1.5), "user")) > 4 * error
+
+
+def test_the_rate_of_coupled_arms_is_that_of_the_joint_normal():
+    """What is learnt about the first arm moves the other too, so that the gap varies less."""
+    shared, own, sigma, n, means = 0.4, 0.3, 0.6, 5, np.array([0.4, 0.0])
+    prior = load_prior("hierarchical", n_arms=2, n_features=1, mean=means.tolist(), scale=shared, tau=own)
+    rate, error = stage_rate(twins.one_type(prior, sigma=sigma), "user", n_per_arm=n, n_worlds=20_000)
+    variance = shared**2 + own**2
+    spread = own**2 / np.sqrt(variance + sigma**2 / n)  # of m_1 - m_0
+    assert abs(rate - closed_form(0.4, twins.normal_truth(-0.4, spread, []), "user")) < 4 * error
+    alone = variance / np.sqrt(variance + sigma**2 / n)  # as if the other kept its prior mean
+    assert abs(rate - closed_form(0.4, twins.normal_truth(-0.4, alone, []), "user")) > 10 * error
+
+
+def test_the_rate_under_bernoulli_rewards_is_that_of_the_exact_sum():
+    prior = Prior.gaussian([[0.8], [0.2]], 1.0)
+    market = Market(prior=prior, covariates=Empirical([[1.0]]), noise=BernoulliLogit())
+    rate, error = stage_rate(market, "user", n_per_arm=7, n_worlds=1500)
+    truth = twins.logit_truth((0.8, 0.2), 1.0, n=7, taus=[])
+    chance = [
+        np.mean(1 / (1 + np.exp(-prior.draw_arrays(200_000, rng=np.random.default_rng(1))[0][:, k, 0]))) for k in (0, 1)
+    ]
+    assert abs(rate - closed_form(chance[0] - chance[1], truth, "user")) < 4 * error + 0.01  # prior means are sampled
+
+
+# --- against a plain run of the mechanism ----------------------------------------------------------------------------
+
+TYPES = np.eye(2)
+PRIOR_MEAN = np.array([[0.5, 0.5], [0.47, 0.1], [0.3, 0.0]])
+VARIANCE = np.array([[0.3, 0.3], [0.05, 1.5], [0.3, 0.05]])
+SIGMA, N_SAMPLES = 0.3, 4
+
+
+def two_types() -> Market:
+    """Arm 1 suits the first type, so it is hardly sampled from the second, to whom its posterior then says little."""
+    prior = Prior.gaussian(PRIOR_MEAN, np.stack([np.diag(row) for row in VARIANCE]))
+    return Market(prior=prior, covariates=Empirical(TYPES), noise=GaussianNoise(SIGMA))
+
+
+@cache
+def sharp_plan() -> Plan:
+    """A plan that leaves next to nothing for the audit: margins should be -epsilon itself."""
+    return calibrate(two_types(), epsilon=EPSILON, n_per_arm=N_SAMPLES, n_worlds=20_000, audit_worlds=10**9, seed=1)
+
+
+def of_the_plan(arms: tuple[int, ...]) -> np.ndarray:
+    return sharp_plan().rate(TYPES, saturated=[f"arm_{k}" for k in arms])
+
+
+def of_the_population(arms: tuple[int, ...]) -> np.ndarray:
+    """The mistake: as if every arm were sampled from the whole population."""
+    stages = Stages(two_types(), n_per_arm=N_SAMPLES, n_worlds=20_000)
+    outlook = LinearOutlook(np.ascontiguousarray(stages.rewards(arms, users=TYPES).swapaxes(1, 2)))
+    return user_rates(
+        outlook,
+        TYPES,
+        prior_rewards=TYPES @ PRIOR_MEAN.T,
+        promoted_by=TYPES @ PRIOR_MEAN.T,
+        open_arms=[k for k in range(3) if k not in arms],
+        epsilon=EPSILON,
+        notion="user",
+        slack=0.0,
+    ).rate
+
+
+def plain_run(rates: plain_cold_start.Rates, *, n_runs: int) -> tuple[Any, np.ndarray]:
+    return plain_cold_start.run(
+        PRIOR_MEAN,
+        VARIANCE,
+        weights=np.array([0.5, 0.5]),
+        sigma=SIGMA,
+        n_per_arm=N_SAMPLES,
+        rates=cache(rates),
+        n_runs=n_runs,
+        seed=3,
+    )
+
+
+def test_users_lose_at_most_epsilon_in_a_plain_run_of_the_mechanism():
+    records, length = plain_run(of_the_plan, n_runs=30_000)
+    margins = {}
+    for (arms, kind, arm), record in records.items():
+        rivals = [k for k in range(3) if k != arm]
+        worst = min(rivals, key=lambda k: record.mean[k])
+        assert record.mean[worst] > -EPSILON - 4 * record.error[worst]
+        margins[arms, kind, arm] = record.mean[worst]
+    assert margins[(0, 1), 1, 2] < -EPSILON + 0.02  # and no less than that where it binds
+    plan = sharp_plan()
+    error = np.hypot(length.std() / np.sqrt(len(length)), plan.expected_cold_start_mcse)
+    assert abs(length.mean() - plan.expected_cold_start) < 4 * error
+
+
+def test_rates_from_the_population_s_designs_are_caught():
+    records, _ = plain_run(of_the_population, n_runs=4000)
+    record = records[(0, 1), 1, 2]
+    assert record.mean.min() < -EPSILON - 10 * record.error[record.mean.argmin()]
+    assert record.mean.min() < -0.15
+
+
+# --- an audit of fresh worlds ----------------------------------------------------------------------------------------
+
+
+def audit_lower_bounds(forward: Forward, fresh: Forward, stage: Stage, *, n_users: int) -> np.ndarray:
+    """The audit's lower bounds of users who are not free, in another seed's worlds of the same mechanism."""
+    other = fresh.stages[stage.code]
+    assert other.outlook is not None
+    panel = forward.panel
+    bound = np.flatnonzero(~stage.is_free)[:n_users]
+    users, rates, prior = panel.users[bound], stage.rates[bound], panel.prior_rewards[bound]
+    rewards = other.outlook.rewards(users).T  # (W, U, K)
+    organic = (rewards == rewards.max(axis=2, keepdims=True)).astype(float)
+    organic /= organic.sum(axis=2, keepdims=True)
+    open_arms = [k for k in range(rewards.shape[2]) if not stage.code >> k & 1]
+    candidates = prior[:, open_arms]
+    best = candidates >= candidates.max(axis=1, keepdims=True) - 1e-12
+    promoted = np.zeros(prior.shape)
+    promoted[:, open_arms] = best / best.sum(axis=1, keepdims=True)
+    terms = []
+    for arm in open_arms:
+        chances = rates * promoted[:, arm] + (1 - rates) * organic[:, :, arm]
+        found = steadied_terms(chances, rewards, prior, arm=arm, epsilon=EPSILON, notion=forward.settings.notion)
+        cells = np.delete(found, arm, axis=2).reshape(len(found), -1)
+        holds = np.delete(rewards[:, :, arm, None] - rewards, arm, axis=2).reshape(len(found), -1) >= -EPSILON
+        always = (holds | (np.repeat(chances, prior.shape[1] - 1, axis=1) == 0)).all(axis=0)
+        terms.append(cells[:, ~always])
+    return simultaneous_bands(np.concatenate(terms, axis=1), level=0.05).lower
+
+
+@pytest.mark.parametrize("notion", ["user", "proof"])
+def test_what_is_handed_out_passes_an_audit_of_fresh_worlds(notion: Notion):
+    """And the ideal rates, at which users stand exactly at -epsilon, do not."""
+    prior = Prior.gaussian([[0.3, 0.2], [0.1, 0.1], [0.0, 0.3]], [0.2, 0.1, 0.1])
+    market = Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.2))
+    ours = settings(notion=notion, n_per_arm=10, n_worlds=2000, audit_worlds=1000)
+    forward = run_forward(market, ours)
+    fresh = run_forward(market, settings(notion=notion, n_per_arm=10, n_worlds=1000, audit_worlds=1000, seed=99))
+    ideal_fails = 0
+    for stage in forward.stages.values():
+        if stage.share < 0.05 or stage.outlook is None:
+            continue
+        assert audit_lower_bounds(forward, fresh, stage, n_users=300).min() >= 0
+        everyone = np.arange(forward.panel.n_users)
+        rates = forward.simulator.user_rates(stage.outlook, everyone, code=stage.code, slack=0.0).rate
+        greedy = Stage(code=stage.code, share=1.0, rates=rates, rate=0, rate_mcse=0, is_free=stage.is_free)
+        ideal_fails += audit_lower_bounds(forward, fresh, greedy, n_users=300).min() < 0
+    assert ideal_fails > 0
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+def test_permuting_the_arms_permutes_the_stages():
+    mean, variance = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]]), np.array([0.3, 0.2, 0.1])
+    order = np.array([2, 0, 1])
+    forwards = [
+        run_forward(
+            Market(prior=Prior.gaussian(mean[arms], variance[arms]), covariates=Sphere(2), noise=GaussianNoise(0.3)),
+            settings(n_worlds=1000, n_per_arm=8),
+        )
+        for arms in (np.arange(3), order)
+    ]
+    place = {int(arm): k for k, arm in enumerate(order)}
+    for code, stage in forwards[0].stages.items():
+        other = forwards[1].stages[as_code([place[arm] for arm in range(3) if code >> arm & 1])]
+        error = np.hypot(stage.rate_mcse, other.rate_mcse)
+        assert abs(stage.rate - other.rate) < 4 * error + 1e-3
+        assert abs(stage.share - other.share) < 0.02
+
+
+def test_the_same_seed_gives_the_same_rates():
+    market = two_types()
+    one, two, three = (run_forward(market, settings(n_worlds=300, seed=seed)) for seed in (5, 5, 6))
+    for code, stage in one.stages.items():
+        np.testing.assert_array_equal(stage.rates, two.stages[code].rates)
+    assert any((stage.rates != three.stages[code].rates).any() for code, stage in one.stages.items())
+
+
+def test_a_belief_of_the_platform_s_own_changes_whom_it_promotes():
+    """The platform promotes by its own prior means; users reckon with theirs."""
+    users = Prior.gaussian([[0.3], [0.29], [0.28]], 0.2)
+    platform = Prior.gaussian([[0.3], [0.28], [0.29]], 0.2)
+    market = Market(prior=users, platform_prior=platform, covariates=Empirical([[1.0]]), noise=GaussianNoise(0.3))
+    forward = run_forward(market, settings(n_worlds=500))
+    assert set(forward.stages) == {0b001, 0b101}
+    same = run_forward(
+        Market(prior=users, covariates=Empirical([[1.0]]), noise=GaussianNoise(0.3)), settings(n_worlds=500)
+    )
+    assert set(same.stages) == {0b001, 0b011}

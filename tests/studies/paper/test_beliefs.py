@@ -1,0 +1,33 @@
+"""Other families have the means and variances they were asked for."""
+
+import numpy as np
+import pytest
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.studies.paper.beliefs import FAMILIES, matched_belief
+
+MEAN = np.array([[1.0, -0.5], [0.0, 0.25]])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_means_and_variances_are_matched(family: str):
+    belief = matched_belief(family, MEAN, 0.2)
+    np.testing.assert_allclose(belief.mean.values, MEAN, atol=1e-6)
+    draws = belief.draw(20_000, seed=1)["beta"].values.reshape(20_000, -1)
+    variances = draws.var(axis=0, ddof=1)
+    centred = (draws - MEAN.ravel()) ** 2
+    error = centred.std(axis=0) / np.sqrt(len(draws))
+    assert (np.abs(variances - 0.2) < 4.5 * error).all()
+    assert (np.abs(variances - 0.24) > 4.5 * error).all()  # a planted variance
+    assert belief.is_gaussian == (family == "gaussian")
+
+
+def test_the_skewed_belief_has_its_long_tail_to_the_right():
+    draws = matched_belief("skewed", MEAN, 0.2).draw(20_000, seed=2)["beta"].values.reshape(20_000, -1)
+    standard = (draws - draws.mean(axis=0)) / draws.std(axis=0)
+    assert ((standard**3).mean(axis=0) > 0.5).all()
+
+
+def test_unknown_families_are_refused():
+    with pytest.raises(RcbError, match="Did you mean 'mixture'"):
+        matched_belief("mixtur", MEAN, 0.2)

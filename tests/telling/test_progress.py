@@ -1,0 +1,119 @@
+"""Progress bars: on a terminal, after two seconds, and never in pipes or under CI."""
+
+import gc
+import io
+from contextlib import redirect_stderr
+
+import pytest
+
+from rcb_bayes.telling import progress
+
+
+class Terminal(io.StringIO):
+    """Standard error of someone who watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    """Seconds that pass when an item is worked on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress.time, "monotonic", made.monotonic)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def nobody_else(monkeypatch: pytest.MonkeyPatch):
+    for name in ("CI", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def work(clock: Clock, *, items: int, seconds: float, stream: io.StringIO) -> list[int]:
+    """Go through some items, with the stream as standard error."""
+    done = []
+    with redirect_stderr(stream):
+        for item in progress.track(range(items), description="Sampling worlds"):
+            clock.now += seconds
+            done.append(item)
+    return done
+
+
+def test_long_work_shows(clock: Clock):
+    terminal = Terminal()
+    assert work(clock, items=4, seconds=1.5, stream=terminal) == [0, 1, 2, 3]
+    assert "Sampling worlds" in terminal.getvalue()
+    assert "100%" in terminal.getvalue()
+
+
+def test_short_work_does_not(clock: Clock):
+    terminal = Terminal()
+    assert work(clock, items=4, seconds=0.3, stream=terminal) == [0, 1, 2, 3]
+    assert terminal.getvalue() == ""
+
+
+def test_pipes_stay_clean(clock: Clock):
+    pipe = io.StringIO()
+    assert work(clock, items=4, seconds=5.0, stream=pipe) == [0, 1, 2, 3]
+    assert pipe.getvalue() == ""
+
+
+def test_continuous_integration_stays_clean(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("CI", "true")
+    terminal = Terminal()
+    assert work(clock, items=4, seconds=5.0, stream=terminal) == [0, 1, 2, 3]
+    assert terminal.getvalue() == ""
+
+
+def test_nothing_goes_to_standard_output(clock: Clock, capsys: pytest.CaptureFixture[str]):
+    work(clock, items=4, seconds=5.0, stream=Terminal())
+    assert capsys.readouterr().out == ""
+
+
+def test_errors_come_through_and_the_cursor_comes_back(clock: Clock):
+    def fail_at(last: int) -> None:
+        for item in progress.track(range(4), description="Sampling worlds"):
+            clock.now += 5.0
+            if item == last:
+                raise RuntimeError("stop")
+
+    terminal = Terminal()
+    with redirect_stderr(terminal), pytest.raises(RuntimeError, match="stop"):
+        fail_at(2)
+    gc.collect()  # the bar goes with its generator
+    assert "Sampling worlds" in terminal.getvalue()
+    assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
+
+
+def test_one_inside_the_other(clock: Clock):
+    terminal = Terminal()
+    with redirect_stderr(terminal):
+        for _ in progress.track(range(2), description="Outer"):
+            assert work(clock, items=2, seconds=3.0, stream=terminal) == [0, 1]
+    assert "Outer" in terminal.getvalue()
+
+
+def test_no_items(clock: Clock):
+    assert work(clock, items=0, seconds=1.0, stream=Terminal()) == []
+
+
+def test_steps_are_told_to_those_who_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    with redirect_stderr(Terminal()) as watched:
+        progress.say("planning")
+        monkeypatch.setenv("CI", "1")
+        progress.say("auditing")
+    assert watched.getvalue() == "planning ...\n"
+    with redirect_stderr(io.StringIO()) as pipe:
+        progress.say("planning")
+    assert not pipe.getvalue()
