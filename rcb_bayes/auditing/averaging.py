@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rcb_bayes.auditing.view import Averages, Population, View
+from rcb_bayes.auditing.view import Averages, View
 from rcb_bayes.mechanism.margins import user_leads, world_leads
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
@@ -23,7 +23,7 @@ Fixed = Callable[[FloatArray], FloatArray]
 
 def averages_of(
     view_of: Callable[[FloatArray], View],
-    population: Population,
+    population: Panel,
     *,
     epsilon: float,
     n_worlds: int,
@@ -91,9 +91,7 @@ def _part(view: View, weights: FloatArray, *, epsilon: float, fixed: FloatArray 
     )
 
 
-def _joined(
-    parts: list[Averages], population: Population, fixed_mean: tuple[FloatArray, FloatArray] | None
-) -> Averages:
+def _joined(parts: list[Averages], population: Panel, fixed_mean: tuple[FloatArray, FloatArray] | None) -> Averages:
     constant, error = (0.0, np.zeros(parts[0].least.shape)) if fixed_mean is None else fixed_mean
     events = np.any([part.n_events for part in parts], axis=0)
     return Averages(

@@ -8,6 +8,7 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.streams import Stream, sequence
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.policies import Rcb
@@ -27,7 +28,7 @@ def faithful_runs(
     """
     believed = replace(market, nature=market.prior)
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
-    for child in track(np.random.SeedSequence([seed, 31]).spawn(n_runs), description="faithful runs"):
+    for child in track(sequence(seed, Stream.FAITHFUL_RUNS).spawn(n_runs), description="faithful runs"):
         policy = Rcb(believed, plan, oracle=oracle, options=options)
         yield _run(World(believed, child), policy, log, np.random.default_rng(child.spawn(1)[0]))
 

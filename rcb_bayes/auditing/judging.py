@@ -233,14 +233,14 @@ def compliance_of(margins: "xr.Dataset", crowd: Crowd, asked: Asked) -> "xr.Data
     """
     import xarray as xr
 
-    n = len(crowd.users)
+    n = crowd.judged.n_users
     lowest = {name: lowest_of(margins[name], n) for name in ("estimate", "lower", "upper")}
     finite = lowest["estimate"][np.isfinite(lowest["estimate"])]
     reach = float(np.max(-finite, initial=asked.epsilon))
     grid = np.unique(np.append(np.linspace(0.0, max(1.2 * reach, 2 * asked.epsilon, 1e-3), 101), asked.epsilon))
     holds = {name: values[:, None] >= -grid - 1e-12 for name, values in lowest.items()}
-    shares = {name: np.minimum(crowd.weights @ found, 1.0) for name, found in holds.items()}
-    exact = crowd.is_exact
+    shares = {name: np.minimum(crowd.judged.weights @ found, 1.0) for name, found in holds.items()}
+    exact = crowd.judged.is_exact
     lower = shares["lower"] if exact else clopper_pearson(holds["lower"].sum(axis=0), n, asked.level)[0]
     upper = shares["upper"] if exact else clopper_pearson(holds["upper"].sum(axis=0), n, asked.level)[1]
     share = shares["estimate"]

@@ -19,6 +19,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.recommender import Recommender
 from rcb_bayes.running.simulation import PolicyMaker
@@ -151,7 +152,7 @@ def audit_types(
     'fail'
     """
     _check(types, least_share, notion)
-    rng = np.random.default_rng([int(seed), 31])
+    rng = generator(seed, Stream.USER_TYPES)
     audits: dict[str, Audit] = {}
     rows = []
     part = level / (2 * len(types))  # half for the bands, half for the users being a sample

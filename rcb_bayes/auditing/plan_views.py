@@ -11,13 +11,15 @@ import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
-from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd, seats_of
+from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.epochs import EpochWorlds
 from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor, spread_multiple
+from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.saturation import Paths, arms_of, draw_rounds
+from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.forward import N_PATHS, Forward, followed
 from rcb_bayes.planning.guard_rules import Counts, after_cold_start, loosened
 from rcb_bayes.planning.plan import Plan
@@ -55,11 +57,11 @@ def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, option
         notion=asked.notion,
         n_worlds=asked.n_worlds + SEARCH_WORLDS,
         audit_worlds=asked.n_worlds,
-        seed=int(np.random.SeedSequence([asked.seed, 20]).generate_state(1)[0]),
+        seed=derived_seed(asked.seed, Stream.AUDIT),
     )
-    rounds = draw_rounds(forward.paths, forward.sampling, rng=forward.simulator.rng(18))
+    rounds = draw_rounds(forward.paths, forward.sampling, rng=forward.simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
-    crowd = make_crowd(forward.panel, asked, rng=forward.simulator.rng(13))
+    crowd = make_crowd(market, forward.panel, asked, rng=forward.simulator.rng(Stream.JUDGED_USERS))
     run = _Followed(forward=forward, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
     views = [_first_phase(run)]
     for code, members in track(_stages(run), description="stages"):
@@ -107,7 +109,7 @@ def _first_phase(run: _Followed) -> View:
     market = run.market
 
     def view(users: FloatArray) -> View:
-        seats = seats_of(market, users)
+        seats = panel_of(market, users)
         two = np.ones(2)  # worlds, all alike
         chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None] * two
         return View(
@@ -119,7 +121,7 @@ def _first_phase(run: _Followed) -> View:
         )
 
     averages = averages_of(view, run.crowd.population, epsilon=run.asked.epsilon, n_worlds=2)
-    return replace(view(run.crowd.users), averages=averages)
+    return replace(view(run.crowd.judged.users), averages=averages)
 
 
 def _stage(run: _Followed, code: int, members: np.ndarray) -> View:
@@ -130,11 +132,11 @@ def _stage(run: _Followed, code: int, members: np.ndarray) -> View:
     open_arms = forward.simulator.open_arms(code)
 
     def explored(users: FloatArray) -> FloatArray:
-        promoted = promotion_shares(seats_of(market, users).promoted_by, open_arms)
+        promoted = promotion_shares(panel_of(market, users).promoted_by, open_arms)
         return plan.rate(users, saturated=labels)[:, None] * promoted
 
     def view(users: FloatArray, worlds: slice) -> View:
-        seats = seats_of(market, users)
+        seats = panel_of(market, users)
         part = LinearOutlook(outlook.means[worlds], None if outlook.platform is None else outlook.platform[worlds])
         organic = best_shares(part.acted_on(users), axis=0)  # (K, U, W)
         promoted = promotion_shares(seats.promoted_by, open_arms)
@@ -204,7 +206,7 @@ def _begun(run: _Followed, there: np.ndarray, options: Exploiting, *, factor: fl
         engine=forward.simulator.engine,
         platform=forward.simulator.platform,
         options=replace(options, spread_multiple=spread_multiple(options, plan.spread_multiple)),
-        seed=int(forward.simulator.rng(12).integers(2**63)),
+        seed=int(forward.simulator.rng(Stream.AUDITED_EPOCHS).integers(2**63)),
     )
     return epochs, run.begins[-1][chosen]
 
@@ -220,7 +222,7 @@ def _epoch_view(run: _Followed, epochs: EpochWorlds, plan: Plan | None, there: n
             name=f"epoch {epochs.epoch}",
             chances=np.ascontiguousarray(chances.swapaxes(1, 2)),
             rewards=LinearOutlook(epochs.user_means[some]).rewards(users),
-            prior_rewards=seats_of(run.market, users).prior_rewards,
+            prior_rewards=panel_of(run.market, users).prior_rewards,
             best=best_shares(LinearOutlook(epochs.means[some]).rewards(users), axis=0),
         )
 
@@ -232,9 +234,9 @@ def _epoch_view(run: _Followed, epochs: EpochWorlds, plan: Plan | None, there: n
 
 def _judged(run: _Followed, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
     """The crowd and, unless users were given, the worst users, in other worlds than those they were looked for in."""
-    users, asked, forward = run.crowd.users, run.asked, run.forward
+    users, asked, forward = run.crowd.judged.users, run.asked, run.forward
     if asked.users is None:
-        worst = worst_in(view_of, run.market, forward.panel, asked, rng=forward.simulator.rng(14))
+        worst = worst_in(view_of, run.market, forward.panel, asked, rng=forward.simulator.rng(Stream.WORST_USERS))
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
     view = view_of(users, judged)

@@ -18,6 +18,7 @@ from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.mechanism.panel import expected_rewards, make_panel
 from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.posterior import Engine, Rows, make_engine
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.posterior.results import PosteriorBatch
@@ -47,10 +48,10 @@ class _Look:
 def policy_views(market: Market, maker: PolicyMaker, asked: Asked, *, horizon: int) -> Looked:
     """Every stage, or round 1, 2, 4, ..., that enough worlds pass before the horizon."""
     believed = replace(market, nature=market.prior)  # users reckon with their own belief
-    panel = make_panel(market, n_users=_N_USERS, rng=np.random.default_rng([asked.seed, 21]))
-    crowd = make_crowd(panel, asked, rng=np.random.default_rng([asked.seed, 22]))
-    same = crowd.population.users is crowd.users
-    users = crowd.users if same else np.concatenate([crowd.users, crowd.population.users])
+    panel = make_panel(market, n_users=_N_USERS, rng=generator(asked.seed, Stream.POLICY_PANEL))
+    crowd = make_crowd(market, panel, asked, rng=generator(asked.seed, Stream.POLICY_USERS))
+    same = crowd.population is crowd.judged
+    users = crowd.judged.users if same else np.concatenate([crowd.judged.users, crowd.population.users])
     looks: dict[str, _Look] = {}
     for child in track(np.random.SeedSequence(asked.seed).spawn(asked.n_worlds), description="worlds"):
         for name, chances, data, best in _watched(believed, maker, users, horizon, child):
@@ -110,8 +111,8 @@ def _view(name: str, look: _Look, engine: Engine, market: Market, users: FloatAr
 
 def _split(view: View, crowd: Crowd, epsilon: float) -> View:
     """The crowd's part of a view, with the averages over the population, which are the rest of it."""
-    n, population = len(crowd.users), crowd.population
-    start = 0 if population.users is crowd.users else n
+    n, population = crowd.judged.n_users, crowd.population
+    start = 0 if population is crowd.judged else n
     place = {row.tobytes(): k for k, row in reversed(list(enumerate(population.users)))}
 
     def of(users: FloatArray) -> View:

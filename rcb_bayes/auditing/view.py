@@ -6,7 +6,7 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import Notion, steadied_terms
-from rcb_bayes.mechanism.panel import Panel, expected_rewards
+from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.schema import FloatArray
 
 _BY_PRODUCT_USERS = 256
@@ -86,25 +86,11 @@ class Averages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Population:
-    """Users (U, d) with weights (U,) that sum to 1; ``is_exact`` where they are all there are, not a sample."""
-
-    users: FloatArray
-    weights: FloatArray
-    is_exact: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Crowd:
-    """The first users of every view, judged one by one; ``population`` are those by whom averages are taken.
+    """The first users of every view, judged one by one (``judged``), and those by whom averages are taken."""
 
-    ``weights`` (U,) sum to 1; ``is_exact`` where they are all the users there are, rather than a sample.
-    """
-
-    users: FloatArray
-    weights: FloatArray
-    is_exact: bool
-    population: Population
+    judged: Panel
+    population: Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -118,46 +104,23 @@ class Looked:
     n_not_vouched: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Seats:
-    """Users (U, d) and what they, and the platform, expect before any data, (U, K) each."""
-
-    users: FloatArray
-    prior_rewards: FloatArray
-    promoted_by: FloatArray
-
-
-def seats_of(market: Market, users: FloatArray) -> Seats:
-    """What any users expect before any data."""
-    prior_rewards = expected_rewards(market.prior, market.noise, users)
-    same = market.platform_prior is market.prior
-    promoted_by = prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users)
-    return Seats(users=users, prior_rewards=prior_rewards, promoted_by=promoted_by)
-
-
-def make_crowd(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd:
+def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd:
     """Users as they come, drawn from the panel; all of them where the panel is a short table; or those given."""
     if asked.users is not None:
-        n = len(asked.users)
-        return _crowd(asked.users, np.full(n, 1.0 / n), is_exact=False)
+        given = panel_of(market, asked.users)
+        return Crowd(judged=given, population=given)
     if panel.is_exact and panel.n_users <= asked.n_users:
-        return _crowd(panel.users, panel.weights, is_exact=True)
+        return Crowd(judged=panel, population=panel)
     some = rng.choice(panel.n_users, size=asked.n_users, p=panel.weights)
-    equal = np.full(asked.n_users, 1.0 / asked.n_users)
-    return _crowd(panel.users[some], equal, is_exact=False, population=_population(panel, asked, rng=rng))
+    return Crowd(judged=panel.take(some), population=_population(panel, asked, rng=rng))
 
 
-def _crowd(users: FloatArray, weights: FloatArray, *, is_exact: bool, population: Population | None = None) -> Crowd:
-    same = Population(users=users, weights=weights, is_exact=is_exact)
-    return Crowd(users=users, weights=weights, is_exact=is_exact, population=population or same)
-
-
-def _population(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Population:
+def _population(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Panel:
     """The whole panel where ``definition`` is asked for, else some of it: then its averages are a by-product."""
     if asked.notion == "definition":
-        return Population(users=panel.users, weights=panel.weights, is_exact=panel.is_exact)
+        return panel
     some, weights = panel.some(_BY_PRODUCT_USERS, rng=rng)
-    return Population(users=panel.users[some], weights=weights, is_exact=panel.is_exact and len(some) == panel.n_users)
+    return panel.take(some, weights=weights, is_exact=panel.is_exact and len(some) == panel.n_users)
 
 
 def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:

@@ -51,6 +51,16 @@ class Panel:
         spread = float(self.weights @ (values - average) ** 2)
         return average, float(np.sqrt(spread / self.n_users))
 
+    def take(self, places: np.ndarray, *, weights: FloatArray | None = None, is_exact: bool = False) -> "Panel":
+        """The users at these places, with weights of their own, all alike unless given."""
+        return Panel(
+            users=self.users[places],
+            weights=np.full(len(places), 1.0 / len(places)) if weights is None else weights,
+            prior_rewards=self.prior_rewards[places],
+            promoted_by=self.promoted_by[places],
+            is_exact=is_exact,
+        )
+
     def some(self, n: int, *, rng: np.random.Generator) -> tuple[np.ndarray, FloatArray]:
         """Positions of users who stand for all, and their weights: everybody of a short table, else n as they come."""
         if self.is_exact and self.n_users <= n:
@@ -58,13 +68,23 @@ class Panel:
         return rng.choice(self.n_users, size=n, p=self.weights), np.full(n, 1.0 / n)
 
 
+def panel_of(market: Market, users: FloatArray, *, weights: FloatArray | None = None, is_exact: bool = False) -> Panel:
+    """Given users (U, d), with weights (U,) that sum to 1, all alike unless given."""
+    prior_rewards = expected_rewards(market.prior, market.noise, users)
+    same = market.platform_prior is market.prior
+    return Panel(
+        users=users,
+        weights=np.full(len(users), 1.0 / max(len(users), 1)) if weights is None else weights,
+        prior_rewards=prior_rewards,
+        promoted_by=prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users),
+        is_exact=is_exact,
+    )
+
+
 def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Panel:
     """The rows of a table, or a sample of n users where there is no table or a very long one."""
     users, weights, is_exact = _users(market.covariates, n_users, rng)
-    prior_rewards = expected_rewards(market.prior, market.noise, users)
-    same = market.platform_prior is market.prior
-    promoted_by = prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users)
-    return Panel(users=users, weights=weights, prior_rewards=prior_rewards, promoted_by=promoted_by, is_exact=is_exact)
+    return panel_of(market, users, weights=weights, is_exact=is_exact)
 
 
 def spread_users(covariates: Covariates) -> tuple[FloatArray, FloatArray]:

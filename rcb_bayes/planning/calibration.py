@@ -18,6 +18,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.margins import Verdict, as_notion
+from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.cold_start_plan import as_plan
 from rcb_bayes.planning.forward import Forward, Settings, followed, run_forward
@@ -182,7 +183,7 @@ def _choice(market: Market, settings: Settings, *, guard: bool, horizon: int) ->
 
 def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge) -> str:
     """The verdict in worlds that neither rates nor guards have seen."""
-    fresh = int(np.random.SeedSequence([plan.seed, 40]).generate_state(1)[0])
+    fresh = derived_seed(plan.seed, Stream.FRESH_AUDIT)
     options = Exploiting(guard=bool(plan.guards))
     return judge(market, plan, horizon=horizon, n_worlds=plan.audit_worlds, options=options, seed=fresh)
 

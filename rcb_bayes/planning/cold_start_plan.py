@@ -11,6 +11,7 @@ from rcb_bayes.mechanism.compact import compact_outlook
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.rates import LinearOutlook, broken_constraints, explored_terms
 from rcb_bayes.mechanism.saturation import STUCK, arms_of, draw_designs, draw_rounds
+from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.planning.forward import Forward, Stage
 from rcb_bayes.planning.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRule
@@ -175,7 +176,7 @@ def _coverage(forward: Forward) -> dict[str, Any]:
     paths, n = forward.paths, forward.settings.n_per_arm
     means, errors = np.full((2, forward.market.n_arms), np.nan)
     for arm in range(forward.market.n_arms):
-        rng = np.random.default_rng([forward.settings.seed, 9, arm])
+        rng = generator(forward.settings.seed, Stream.COVERAGE, arm)
         some = np.flatnonzero(paths.taken[:, :, arm].sum(axis=0) == n)[:_COVERAGE_PATHS]
         if len(some) < 2:
             continue
@@ -204,7 +205,7 @@ def _among_alike(values: FloatArray, forward: Forward) -> FloatArray:
 def _course(forward: Forward, *, rate: float, rate_mcse: float) -> dict[str, Any]:
     """Length, pulls and regret of the cold start, with errors; infinite where it does not end."""
     k, personalised = forward.market.n_arms, forward.settings.personalised
-    rng = np.random.default_rng([forward.settings.seed, 6])
+    rng = generator(forward.settings.seed, Stream.ROUNDS)
     paths = forward.paths
     ends = paths.sets[-1] != STUCK
     endless = {
@@ -309,7 +310,7 @@ def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
     Sampled is only what the best arm gives beyond the one that is best before any data: of that the mean is known.
     """
     market, panel = forward.market, forward.panel
-    worlds = draw_worlds(market.prior, _BEST_DRAWS, rng=np.random.default_rng([forward.settings.seed, 7]))
+    worlds = draw_worlds(market.prior, _BEST_DRAWS, rng=generator(forward.settings.seed, Stream.BEST_REWARDS))
     favourite = panel.prior_rewards.argmax(axis=1)
     users = np.arange(panel.n_users)
     beyond = np.empty((_BEST_DRAWS, panel.n_users))

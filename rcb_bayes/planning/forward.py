@@ -48,6 +48,7 @@ from rcb_bayes.mechanism.saturation import (
     sampling_of,
 )
 from rcb_bayes.mechanism.search import worst_users
+from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
@@ -145,7 +146,7 @@ def run_forward(market: Market, settings: Settings) -> Forward:
     paths = first_paths(N_PATHS)
     sampling = {0: sampling_of(simulator.panel, 0, 1.0)}
     n, alike = settings.n_per_arm, simulator.alike
-    paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, 0), alike=alike)
+    paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(Stream.PATHS, 0), alike=alike)
     stages: dict[int, Stage] = {}
     for level in range(1, k):
         members = paths.members()
@@ -159,7 +160,7 @@ def run_forward(market: Market, settings: Settings) -> Forward:
             stage = simulator.stage(code, paths, some, sampling, wanted=wanted)
             stages[code] = stage
             sampling[code] = sampling_of(simulator.panel, code, stage.rates if settings.personalised else 1.0)
-        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, level), alike=alike)
+        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(Stream.PATHS, level), alike=alike)
     return Forward(
         market=market,
         settings=settings,
@@ -196,12 +197,12 @@ def followed(
     panel = simulator.panel
     sampling = {0: sampling_of(panel, 0, 1.0)}
     n, alike = plan.n_per_arm, simulator.alike
-    paths = follow(first_paths(N_PATHS), sampling, n_per_arm=n, rng=simulator.rng(1, 0), alike=alike)
+    paths = follow(first_paths(N_PATHS), sampling, n_per_arm=n, rng=simulator.rng(Stream.PATHS, 0), alike=alike)
     for level in range(1, market.n_arms):
         for code in paths.members():
             labels = [market.arms[arm] for arm in arms_of(code)]
             sampling[code] = sampling_of(panel, code, plan.rate(panel.users, saturated=labels))
-        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(1, level), alike=alike)
+        paths = follow(paths, sampling, n_per_arm=n, rng=simulator.rng(Stream.PATHS, level), alike=alike)
     return Forward(
         market=market,
         settings=settings,
@@ -219,7 +220,7 @@ class StageSimulator:
     def __init__(self, market: Market, settings: Settings) -> None:
         self.market = market
         self.settings = settings
-        self.panel = make_panel(market, n_users=N_USERS, rng=self.rng(0))
+        self.panel = make_panel(market, n_users=N_USERS, rng=self.rng(Stream.PANEL))
         self.engine = make_engine(market.prior, market.noise, engine=settings.engine, seed=settings.seed)
         self.platform: Engine | None = None
         if market.platform_prior is not market.prior:
@@ -234,9 +235,9 @@ class StageSimulator:
                 "Use covariates=Empirical(rows), or personalised=False."
             )
 
-    def rng(self, *key: int) -> np.random.Generator:
-        """A stream for each purpose, so that no answer depends on what else is computed."""
-        return np.random.default_rng([self.settings.seed, *key])
+    def rng(self, purpose: Stream, *key: int) -> np.random.Generator:
+        """A stream of this simulation's own."""
+        return generator(self.settings.seed, purpose, *key)
 
     def is_free(self, code: int) -> np.ndarray:
         """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
@@ -285,7 +286,7 @@ class StageSimulator:
         panel, s = self.panel, self.settings
         assert stage.outlook is not None  # not all users are free
         bound = np.flatnonzero(~stage.is_free)
-        some = self.rng(2, stage.code).permutation(bound)[:_CRITICAL_USERS]
+        some = self.rng(Stream.CRITICAL_USERS, stage.code).permutation(bound)[:_CRITICAL_USERS]
         first = self.user_rates(stage.outlook, some, code=stage.code, slack=0.0)
         terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
         critical = critical_value(terms, level=LEVEL, seed=s.seed)
@@ -316,7 +317,7 @@ class StageSimulator:
 
         if isinstance(outlook, LinearOutlook):
             stage.worst = worst_users(
-                rates, self.market.covariates, self.panel, rng=self.rng(16, stage.code), thorough=4
+                rates, self.market.covariates, self.panel, rng=self.rng(Stream.LEAST_RATE, stage.code), thorough=4
             )[0]
         else:
             stage.worst = self.panel.users[np.argsort(stage.rates, kind="stable")[:1]]
@@ -379,7 +380,7 @@ class StageSimulator:
         if self.panel.is_exact:
             return np.zeros(len(pairs))
         assert stage.outlook is not None  # not all users are free
-        users = self.panel.users[self.panel.some(_CRITICAL_USERS, rng=self.rng(17, stage.code))[0]]
+        users = self.panel.users[self.panel.some(_CRITICAL_USERS, rng=self.rng(Stream.USER_ERROR, stage.code))[0]]
         rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
         means = [
             organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
@@ -392,7 +393,7 @@ class StageSimulator:
         """Many users, for averages that no world is needed for; prior rewards that are not linear cost too much."""
         if not self.market.noise.is_gaussian:
             return self.panel
-        return make_panel(self.market, n_users=_CROWD, rng=self.rng(8))
+        return make_panel(self.market, n_users=_CROWD, rng=self.rng(Stream.MANY_USERS))
 
     def _note_organic(self, stage: Stage, some: np.ndarray, left: FloatArray) -> None:
         """Enter what organic rounds give some users, ``left`` being their weights."""
@@ -449,10 +450,10 @@ class StageSimulator:
     ) -> tuple[Outlook, OwnUsers]:
         """Worlds at this stage: designs of the paths that lead here, rewards, posterior means."""
         market, n = self.market, self.settings.n_worlds
-        chosen = self.rng(4, code).choice(members, size=n, replace=len(members) < n)
+        chosen = self.rng(Stream.PATHS_OF_WORLDS, code).choice(members, size=n, replace=len(members) < n)
         results: list[list[FloatArray]] = []
         start = 0
-        for size, rng in block_seeds(n, seed=int(self.rng(5, code).integers(2**63))):
+        for size, rng in block_seeds(n, seed=int(self.rng(Stream.STAGE_WORLDS, code).integers(2**63))):
             designs = self._designs(code, paths, chosen[start : start + size], sampling, rng=rng)
             worlds = draw_worlds(market.prior, size, rng=rng)
             data = data_of_designs(worlds, market, designs, rng=rng)
@@ -470,7 +471,7 @@ class StageSimulator:
             same = _untouched(prior, code)
             part[:, same] = prior.mean.values[same]
         n = self.settings.n_worlds
-        users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=self.rng(3, code))
+        users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=self.rng(Stream.USERS_OF_WORLDS, code))
         own = [users.reshape(n, _USERS_PER_WORLD, -1) @ part.swapaxes(1, 2) for part in means]
         outlook = LinearOutlook(means[0], means[1] if len(means) > 1 else None)
         return outlook, OwnUsers(rewards=own[0], acted_on=own[-1])
@@ -483,7 +484,7 @@ class StageSimulator:
             same = _untouched(prior, code)
             part[:, :, same] = before[:, same]
         n = self.settings.n_worlds
-        some = self.rng(3, code).choice(panel.n_users, size=(n, _USERS_PER_WORLD), p=panel.weights)
+        some = self.rng(Stream.USERS_OF_WORLDS, code).choice(panel.n_users, size=(n, _USERS_PER_WORLD), p=panel.weights)
         own = [part[np.arange(n)[:, None], some] for part in tables]
         outlook = TableOutlook(panel.users, tables[0], tables[1] if len(tables) > 1 else None)
         return outlook, OwnUsers(rewards=own[0], acted_on=own[-1])

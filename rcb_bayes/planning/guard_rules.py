@@ -11,6 +11,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
 from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.saturation import STUCK, draw_designs
+from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.planning.forward import Forward
 from rcb_bayes.planning.plan import GuardRule
@@ -97,7 +98,7 @@ def exploitation_regret(forward: Forward, *, multiple: float, guard: bool, horiz
     epochs = _epochs(forward, Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
     if epochs is None:
         return ExpectedRegret(regret=0.0, regret_mcse=0.0, needs_guard=False)
-    some, weights = forward.panel.some(_TUNING_USERS, rng=np.random.default_rng([forward.settings.seed, 15]))
+    some, weights = forward.panel.some(_TUNING_USERS, rng=generator(forward.settings.seed, Stream.TUNING_USERS))
     users = forward.panel.users[some]
     slack = _slack(forward, _TUNING_WORLDS)
     total, rounds, needs_guard = np.zeros(_TUNING_WORLDS), 0, False
@@ -139,7 +140,7 @@ def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int, epoch: int 
         engine=forward.simulator.engine,
         platform=forward.simulator.platform,
         options=options,
-        seed=int(np.random.default_rng([settings.seed, 10]).integers(2**63)),
+        seed=int(generator(settings.seed, Stream.PLANNED_EPOCHS).integers(2**63)),
     )
 
 
@@ -152,7 +153,7 @@ def _slack(forward: Forward, n_worlds: int) -> float:
 def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> tuple[Worlds, Statistics, np.ndarray]:
     """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,)."""
     market, n = forward.market, forward.settings.n_per_arm
-    rng = np.random.default_rng([forward.settings.seed, 11])
+    rng = generator(forward.settings.seed, Stream.AFTER_COLD_START)
     chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
     betas, sigmas, parts = [], [], []
     start = 0
@@ -222,6 +223,6 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
 def _off_best(forward: Forward, epochs: EpochWorlds, guard: FloatArray | None) -> float:
     """Average probability of recommending another arm than the best, over worlds and some users."""
     panel = forward.panel
-    some, weights = panel.some(_TUNING_USERS, rng=np.random.default_rng([forward.settings.seed, 16]))
+    some, weights = panel.some(_TUNING_USERS, rng=generator(forward.settings.seed, Stream.OFF_BEST_USERS))
     chances = epochs.probabilities(panel.users[some], guard=None if guard is None else guard[some])
     return float(((1.0 - chances.max(axis=0)) @ weights).mean())

@@ -4,6 +4,7 @@ With linear Gaussian rewards a data set enters only through :math:`X'X`, :math:`
 thousands of simulated histories are a few small arrays. Bernoulli rewards need the rows.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +83,29 @@ class Statistics:
         """Some of the data sets; already checked, so not checked again."""
         return unchecked_statistics(self.xtx[index], self.xty[index], self.yty[index], self.n[index])
 
+    @classmethod
+    def of_nothing(cls, n_arms: int, n_features: int, *, n_sets: int = 1) -> "Statistics":
+        """Data sets without a sample."""
+        m, k, d = n_sets, n_arms, n_features
+        return unchecked_statistics(np.zeros((m, k, d, d)), np.zeros((m, k, d)), np.zeros((m, k)), np.zeros((m, k)))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Statistics]") -> "Statistics":
+        """The data sets of all parts, one after the other."""
+        return unchecked_statistics(*(np.concatenate(column) for column in zip(*map(_columns, parts), strict=True)))
+
+    def plus(self, other: "Statistics") -> "Statistics":
+        """The samples of both, data set by data set."""
+        return unchecked_statistics(*(a + b for a, b in zip(_columns(self), _columns(other), strict=True)))
+
+    def of_arms(self, arms: Iterable[int]) -> "Statistics":
+        """The samples of some arms alone."""
+        kept = np.zeros(self.n.shape[1])
+        kept[list(arms)] = 1.0
+        return unchecked_statistics(
+            self.xtx * kept[:, None, None], self.xty * kept[:, None], self.yty * kept, self.n * kept
+        )
+
     def fingerprints(self) -> np.ndarray:
         """A number for each data set, (M,), by which an engine picks its random numbers: see ``_fingerprints``."""
         return _fingerprints(self.yty.sum(axis=1))
@@ -142,6 +166,10 @@ class Rows:
         """A number for each data set, (M,), by which an engine picks its random numbers: see ``_fingerprints``."""
         weight = np.where(self.arm >= 0, 1.0 + self.reward, 0.0)
         return _fingerprints((weight * np.abs(self.x).sum(axis=2)).sum(axis=1))
+
+
+def _columns(data: Statistics) -> tuple[FloatArray, ...]:
+    return data.xtx, data.xty, data.yty, data.n
 
 
 def as_statistics(data: "Statistics | Rows") -> Statistics:

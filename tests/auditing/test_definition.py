@@ -98,11 +98,11 @@ def test_a_table_is_averaged_over_all_its_rows_where_definition_is_asked_for():
         prior=Prior.gaussian(MEAN, 0.2), covariates=rcb.Empirical(rows, weights=weights), noise=rcb.GaussianNoise(0.3)
     )
     panel = make_panel(market, n_users=64, rng=np.random.default_rng(1))
-    everybody = make_crowd(panel, asked("definition"), rng=np.random.default_rng(2)).population
+    everybody = make_crowd(market, panel, asked("definition"), rng=np.random.default_rng(2)).population
     assert everybody.is_exact
     assert len(everybody.users) == 300
     assert everybody.weights @ everybody.users == pytest.approx(market.covariates.mean, abs=1e-12)
-    some = make_crowd(panel, asked("user"), rng=np.random.default_rng(2)).population
+    some = make_crowd(market, panel, asked("user"), rng=np.random.default_rng(2)).population
     assert not some.is_exact
 
 

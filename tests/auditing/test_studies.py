@@ -13,9 +13,10 @@ from rcb_bayes import Audit, Market, Plan, Prior
 from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
-from rcb_bayes.auditing.view import Asked, Population, View, cell_terms
+from rcb_bayes.auditing.view import Asked, View, cell_terms
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.panel import Panel
 from tests.auditing import plain
 from tests.twins.gap_twins import normal_truth
 
@@ -123,7 +124,8 @@ def stage_views(seeds: range, *, n_worlds: int, rate: float, gap: float) -> list
 
 def averaged(view: View) -> View:
     """The view of a single user, who is the whole population, with what ``definition`` needs of it."""
-    everybody = Population(users=np.ones((1, 1)), weights=np.ones(1), is_exact=True)
+    one = np.ones((1, 1))
+    everybody = Panel(users=one, weights=np.ones(1), prior_rewards=one, promoted_by=one, is_exact=True)
     found = averages_of(lambda users: view, everybody, epsilon=EPSILON, n_worlds=view.n_worlds)
     return replace(view, averages=found)
 

@@ -44,7 +44,7 @@ def gains(sigma: float, *, n_worlds: int) -> list[float]:
     margins = margins_under(market, [view], asked, notions=("user",))["user"].isel(stage=0)
     rng = np.random.default_rng(3)
     found = []
-    for user in range(len(crowd.users)):
+    for user in range(len(crowd.judged.users)):
         ours = margins["mcse"].isel(user=user, arm=1, rival=0).item()
         mass = view.chances[1, user].mean()
         if not ours > 1e-9 or mass < 0.05:

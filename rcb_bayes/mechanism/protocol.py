@@ -1,0 +1,59 @@
+"""What a mechanism is: how many samples an arm gets, how often each user is explored, how much is let through after.
+
+A plan is one; so are a few lines of one's own. The walk through a cold start, the epochs of exploitation, live runs and
+audits ask for nothing else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rcb_bayes.schema import FloatArray
+
+
+class Mechanism(Protocol):
+    """The paper's mechanism, as far as it is not the same for everybody."""
+
+    @property
+    def n_per_arm(self) -> int:
+        """N, samples of every arm in the cold start."""
+        ...
+
+    @property
+    def spread_multiple(self) -> float:
+        """What the spread of exploitation is multiplied by."""
+        ...
+
+    @property
+    def has_guard(self) -> bool:
+        """Whether anything may be cut in exploitation."""
+        ...
+
+    def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
+        """How often users (U, d) are explored once these arms are saturated, (U,)."""
+        ...
+
+    def guard(self, x: FloatArray, epoch: int) -> FloatArray:
+        """Factors on each arm's off-best probability in an epoch, (U, d) -> (U, K)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneRate:
+    """One rate for all users, and no guard."""
+
+    n_per_arm: int
+    n_arms: int
+    exploration_rate: float = 1.0
+    spread_multiple: float = 1.0
+    has_guard: bool = False
+
+    def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
+        """The same for everybody; 1 while no arm is saturated."""
+        return np.full(len(x), self.exploration_rate if saturated else 1.0)
+
+    def guard(self, x: FloatArray, epoch: int) -> FloatArray:
+        """Nothing is cut."""
+        return np.ones((len(x), self.n_arms))
