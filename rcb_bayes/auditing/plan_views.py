@@ -5,7 +5,7 @@ as sums given its users. How long each stage of a cold start takes is drawn, too
 horizon is not looked at, and what it does get to is, however long others take.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,14 +14,14 @@ from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
 from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.epochs import EpochWorlds
-from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor, spread_multiple
+from rcb_bayes.mechanism.epoch import epochs_from, guard_of
+from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
+from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import LinearOutlook
-from rcb_bayes.mechanism.saturation import Paths, arms_of, draw_rounds
+from rcb_bayes.mechanism.simulator import N_PATHS, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
-from rcb_bayes.planning.forward import N_PATHS, Forward, followed
-from rcb_bayes.planning.guard_rules import Counts, after_cold_start, loosened
+from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
@@ -31,53 +31,51 @@ _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to
 _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Followed:
-    """A plan's cold start, followed; rounds after which each level begins, and the cold start ends, (K + 1, R)."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Run:
+    """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R)."""
 
-    forward: Forward
+    simulator: Simulator
+    walk: Walk
     plan: Plan
     crowd: Crowd
     asked: Asked
     horizon: int
     begins: FloatArray
-    counts: Counts = field(default_factory=Counts)
 
     @property
     def market(self) -> Market:
-        return self.forward.market
+        return self.simulator.market
+
+    @property
+    def n_worlds(self) -> int:
+        """Worlds of a view: those that worst users are looked for in, and those that they are judged in."""
+        return self.asked.n_worlds + SEARCH_WORLDS
 
 
 def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting) -> Looked:
     """The first phase, and every stage and epoch that runs get to before the horizon often enough."""
-    forward = followed(
-        market,
-        plan,
-        epsilon=asked.epsilon,
-        notion=asked.notion,
-        n_worlds=asked.n_worlds + SEARCH_WORLDS,
-        audit_worlds=asked.n_worlds,
-        seed=derived_seed(asked.seed, Stream.AUDIT),
-    )
-    rounds = draw_rounds(forward.paths, forward.sampling, rng=forward.simulator.rng(Stream.AUDITED_ROUNDS))
+    simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
+    walked = simulator.walk_under(plan)
+    rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
-    crowd = make_crowd(market, forward.panel, asked, rng=forward.simulator.rng(Stream.JUDGED_USERS))
-    run = _Followed(forward=forward, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
+    crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
+    run = _Run(simulator=simulator, walk=walked, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
     views = [_first_phase(run)]
     for code, members in track(_stages(run), description="stages"):
         views.append(_stage(run, code, members))
     views += _epoch_views(run, options)
-    simulator = forward.simulator
+    counts = simulator.engines.counts
     return Looked(
         crowd=crowd,
         views=views,
         notes=_unfinished(run),
-        n_posteriors=simulator.n_fitted + run.counts.n_fitted,
-        n_not_vouched=simulator.n_not_vouched + run.counts.n_not_vouched,
+        n_posteriors=counts.n_fitted,
+        n_not_vouched=counts.n_not_vouched,
     )
 
 
-def _unfinished(run: _Followed) -> tuple[str, ...]:
+def _unfinished(run: _Run) -> tuple[str, ...]:
     share = float((run.begins[-1] >= run.horizon).mean())
     if share < _LEAST_SHARE:
         return ()
@@ -87,24 +85,19 @@ def _unfinished(run: _Followed) -> tuple[str, ...]:
 # --- the cold start --------------------------------------------------------------------------------------------------
 
 
-def _stages(run: _Followed) -> list[tuple[int, np.ndarray]]:
+def _stages(run: _Run) -> list[tuple[int, np.ndarray]]:
     """Saturated sets that runs get to before the horizon, and which of them do."""
-    paths, found = run.forward.paths, []
+    stages = []
     for level in range(1, run.market.n_arms):
         there = run.begins[level] < run.horizon
-        for code, some in _up_to(paths, level).members().items():
+        for code, some in run.walk.paths.members(level).items():
             members = some[there[some]]
             if len(members) >= _LEAST_SHARE * N_PATHS:
-                found.append((code, members))
-    return found
+                stages.append((code, members))
+    return stages
 
 
-def _up_to(paths: Paths, level: int) -> Paths:
-    """Paths only as far as a level."""
-    return replace(paths, sets=paths.sets[: level + 1], taken=paths.taken[:level])
-
-
-def _first_phase(run: _Followed) -> View:
+def _first_phase(run: _Run) -> View:
     """The most popular arm's phase: everybody gets the arm that the platform's prior means put first."""
     market = run.market
 
@@ -124,22 +117,23 @@ def _first_phase(run: _Followed) -> View:
     return replace(view(run.crowd.judged.users), averages=averages)
 
 
-def _stage(run: _Followed, code: int, members: np.ndarray) -> View:
-    forward, plan, market = run.forward, run.plan, run.market
+def _stage(run: _Run, code: int, members: np.ndarray) -> View:
+    plan, market = run.plan, run.market
     labels = [market.arms[arm] for arm in arms_of(code)]
-    outlook, _ = forward.simulator.simulated(code, _up_to(forward.paths, len(labels)), members, forward.sampling)
+    up_to_here = replace(run.walk, paths=run.walk.paths.up_to(len(labels)))
+    outlook = run.simulator.outlook(up_to_here, code, members, n_worlds=run.n_worlds)
     assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
-    open_arms = forward.simulator.open_arms(code)
+    still_open = open_arms(code, market.n_arms)
 
     def explored(users: FloatArray) -> FloatArray:
-        promoted = promotion_shares(panel_of(market, users).promoted_by, open_arms)
+        promoted = promotion_shares(panel_of(market, users).promoted_by, still_open)
         return plan.rate(users, saturated=labels)[:, None] * promoted
 
     def view(users: FloatArray, worlds: slice) -> View:
         seats = panel_of(market, users)
-        part = LinearOutlook(outlook.means[worlds], None if outlook.platform is None else outlook.platform[worlds])
+        part = outlook.in_worlds(worlds)
         organic = best_shares(part.acted_on(users), axis=0)  # (K, U, W)
-        promoted = promotion_shares(seats.promoted_by, open_arms)
+        promoted = promotion_shares(seats.promoted_by, still_open)
         q = plan.rate(users, saturated=labels)[None, :, None]
         return View(
             name=_stage_name(plan, labels),
@@ -163,67 +157,49 @@ def _stage_name(plan: Plan, labels: list[str]) -> str:
 # --- exploitation ----------------------------------------------------------------------------------------------------
 
 
-def _epoch_views(run: _Followed, options: Exploiting) -> list[View]:
+def _epoch_views(run: _Run, options: Exploiting) -> list[View]:
     """The beginning of every epoch that runs get to before the horizon."""
-    plan, ends = run.plan, run.begins[-1]
-    guarded = options.guard and plan.has_guard
-    length = run.market.n_arms * plan.n_per_arm
     epochs: EpochWorlds | None = None
-    worlds_ends = np.zeros(0)
     views: list[View] = []
-    while True:
-        before = length * ((1 << len(views)) - 1)  # rounds of exploitation
-        there = np.flatnonzero(ends + before < run.horizon)
+    cold_starts = run.begins[-1]
+    for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
+        there = np.flatnonzero(each.begins < run.horizon)
         if len(there) < _LEAST_SHARE * N_PATHS:
-            return views
-        still = worlds_ends + before < run.horizon
+            break
+        still = np.zeros(0, dtype=bool) if epochs is None else epochs.state.ends < run.horizon
         # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
-        anew = epochs is None or still.mean() < _STILL_THERE or options.inflation != "none"
-        if anew:
-            factor = inflation_factor(options.inflation, before)
-            epochs, worlds_ends = _begun(run, there, options, factor=factor)
-            still = np.ones(len(worlds_ends), dtype=bool)
-        assert epochs is not None  # begun
-        while epochs.epoch < len(views):
-            epochs.run(plan.guard(run.forward.panel.users, epochs.epoch) if guarded else None)
-            epochs.begin()
-        view = _epoch_view(run, epochs, plan if guarded else None, np.flatnonzero(still))
-        views.append(replace(_judged(run, view), share=len(there) / N_PATHS))
-        run.counts.take(epochs)
+        if epochs is None or still.mean() < _STILL_THERE or options.inflation != "none":
+            epochs, _ = begin_exploitation(
+                run.simulator,
+                run.walk,
+                there,
+                mechanism=run.plan,
+                options=options,
+                n_worlds=run.n_worlds,
+                purpose=Stream.AUDITED_EPOCHS,
+                epoch=each.number,
+                rounds=cold_starts,
+            )
+        epochs.advance_to(each.number, lambda number: guard_of(run.plan, options, run.simulator.panel.users, number))
+        in_time = np.flatnonzero(epochs.state.begins < run.horizon)
+        view = _judged(run, _epoch_view(run, epochs, options, in_time))
+        views.append(replace(view, share=len(there) / N_PATHS))
+    return views
 
 
-def _begun(run: _Followed, there: np.ndarray, options: Exploiting, *, factor: float) -> tuple[EpochWorlds, FloatArray]:
-    """Exploitation at its beginning, in worlds of some paths, and the rounds after which their cold starts ended."""
-    forward, plan = run.forward, run.plan
-    worlds, data, chosen = after_cold_start(forward, there, n_worlds=forward.settings.n_worlds)
-    worlds, data = loosened(forward.market, worlds, data, factor=factor)
-    epochs = EpochWorlds(
-        forward.market,
-        forward.panel,
-        worlds,
-        data,
-        n_per_arm=plan.n_per_arm,
-        engine=forward.simulator.engine,
-        platform=forward.simulator.platform,
-        options=replace(options, spread_multiple=spread_multiple(options, plan.spread_multiple)),
-        seed=int(forward.simulator.rng(Stream.AUDITED_EPOCHS).integers(2**63)),
-    )
-    return epochs, run.begins[-1][chosen]
-
-
-def _epoch_view(run: _Followed, epochs: EpochWorlds, plan: Plan | None, there: np.ndarray) -> ViewOf:
-    """The epoch that has begun, in the worlds that are there; ``plan`` where its guard is in force."""
+def _epoch_view(run: _Run, epochs: EpochWorlds, options: Exploiting, there: np.ndarray) -> ViewOf:
+    """The epoch that has begun, in the worlds that are there."""
 
     def view(users: FloatArray, worlds: slice) -> View:
         some = there[worlds]
-        guard = None if plan is None else plan.guard(users, epochs.epoch)
-        chances = epochs.probabilities(users, guard=guard, worlds=some)
+        guard = guard_of(run.plan, options, users, epochs.epoch)
+        outlook = epochs.outlook.in_worlds(some)
         return View(
             name=f"epoch {epochs.epoch}",
-            chances=np.ascontiguousarray(chances.swapaxes(1, 2)),
-            rewards=LinearOutlook(epochs.user_means[some]).rewards(users),
+            chances=epochs.probabilities(users, guard=guard, worlds=some),
+            rewards=outlook.rewards(users),
             prior_rewards=panel_of(run.market, users).prior_rewards,
-            best=best_shares(LinearOutlook(epochs.means[some]).rewards(users), axis=0),
+            best=best_shares(outlook.acted_on(users), axis=0),
         )
 
     return view
@@ -232,15 +208,15 @@ def _epoch_view(run: _Followed, epochs: EpochWorlds, plan: Plan | None, there: n
 # --- users -----------------------------------------------------------------------------------------------------------
 
 
-def _judged(run: _Followed, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
+def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
     """The crowd and, unless users were given, the worst users, in other worlds than those they were looked for in."""
-    users, asked, forward = run.crowd.judged.users, run.asked, run.forward
+    users, asked, simulator = run.crowd.judged.users, run.asked, run.simulator
     if asked.users is None:
-        worst = worst_in(view_of, run.market, forward.panel, asked, rng=forward.simulator.rng(Stream.WORST_USERS))
+        worst = worst_in(view_of, run.market, simulator.panel, asked, rng=simulator.rng(Stream.WORST_USERS))
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
     view = view_of(users, judged)
-    population, many = run.crowd.population, forward.simulator.crowd
+    population, many = run.crowd.population, simulator.many_users
     known = explored is not None and asked.notion == "definition" and not population.is_exact and asked.users is None
     averages = averages_of(
         lambda some: view_of(some, judged),

@@ -76,8 +76,8 @@ def audit(
 
     Applicability
     -------------
-    Plans with Gaussian rewards, the relative clock and posterior means are audited in all worlds side by side, others
-    world by world, which takes longer. Looked at is what runs get to before the horizon: a stage or epoch that fewer
+    Plans with Gaussian rewards and posterior means are audited in all worlds side by side, others world by world, which
+    takes longer. Looked at is what runs get to before the horizon: a stage or epoch that fewer
     than 1 % of them reach is left out, and ``share`` of the margins tells how many reach the others. Where prior
     variances grow (``inflation``), users' do, too: each epoch is judged in worlds of the prior as it is by then.
 
@@ -161,12 +161,11 @@ def _looked_at_plan(
     market: Market, plan: Plan, asked: Asked, *, horizon: int, oracle: Oracle | None, options: Exploiting
 ) -> Looked:
     """A plan, in all worlds side by side where that can be, else world by world."""
-    if market.noise.is_gaussian and options.clock == "relative" and oracle is None:
+    if market.noise.is_gaussian and oracle is None:
         return plan_views(market, plan, asked, horizon=horizon, options=options)
     if options.inflation != "none":
         raise RcbError(
-            "Growing prior variances are audited with Gaussian rewards, the relative clock and posterior means. "
-            "Use inflation='none'."
+            "Growing prior variances are audited with Gaussian rewards and posterior means. Use inflation='none'."
         )
     used = oracle or PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries take time
     return policy_views(market, lambda own, seed: Rcb(own, plan, oracle=used, options=options), asked, horizon=horizon)

@@ -46,7 +46,7 @@ def command(
     from rcb_bayes.gaps.assumptions import check_stages, combine
     from rcb_bayes.gaps.estimation import gaps_at
     from rcb_bayes.gaps.stages import Stages
-    from rcb_bayes.mechanism.saturation import saturated_sets
+    from rcb_bayes.mechanism.length import saturated_sets
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)

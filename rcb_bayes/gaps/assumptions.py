@@ -9,7 +9,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import gap_values, probability_error, separation_values
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.saturation import saturated_sets
+from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.telling.wording import brief, percent

@@ -36,6 +36,11 @@ class Outlook(Protocol):
         """W, the number of worlds."""
         ...
 
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """What it rests on, worlds first: under the users' belief and, where it is another, the platform's."""
+        ...
+
     def rewards(self, users: FloatArray) -> FloatArray:
         """m_j(x) under the users' belief, (K, U, W): arms first, so that the best is found fast."""
         ...
@@ -56,6 +61,15 @@ class LinearOutlook:
     def n_worlds(self) -> int:
         """W, the number of worlds."""
         return len(self.means)
+
+    def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
+        """The outlook in some of the worlds."""
+        return LinearOutlook(self.means[worlds], None if self.platform is None else self.platform[worlds])
+
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """Posterior means (W, K, d)."""
+        return (self.means,) if self.platform is None else (self.means, self.platform)
 
     def rewards(self, users: FloatArray) -> FloatArray:
         """m_j(x) = x' E[b_j | S] under the users' belief, (K, U, W)."""
@@ -78,6 +92,11 @@ class TableOutlook:
     def n_worlds(self) -> int:
         """W, the number of worlds."""
         return len(self.table)
+
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """Mean rewards of the users of the table (W, P, K)."""
+        return (self.table,) if self.platform is None else (self.table, self.platform)
 
     def rewards(self, users: FloatArray) -> FloatArray:
         """m_j(x) under the users' belief, (K, U, W)."""

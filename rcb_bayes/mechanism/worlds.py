@@ -10,8 +10,8 @@ Worlds come in blocks with seeds of their own, and each arm's samples have a str
 arm do not depend on how many worlds are drawn after it, nor on which other arms are sampled.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,6 +38,31 @@ class Worlds:
     def n_worlds(self) -> int:
         """W, the number of worlds."""
         return len(self.beta)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Worlds]") -> "Worlds":
+        """The worlds of all parts, one after the other."""
+        sigmas = [part.sigma for part in parts if part.sigma is not None]
+        return cls(beta=np.concatenate([part.beta for part in parts]), sigma=np.concatenate(sigmas) if sigmas else None)
+
+
+def loosened(
+    worlds: Worlds, data: Statistics, *, mean: FloatArray, factor: float | FloatArray
+) -> tuple[Worlds, Statistics]:
+    """Worlds of a prior with variances multiplied by a factor, and what the same samples would have given there.
+
+    Parameters
+    ----------
+    mean : of the prior, (K, d)
+    factor : one for all worlds, or one for each, (W,)
+    """
+    if np.all(factor == 1.0):
+        return worlds, data
+    stretch = np.sqrt(np.broadcast_to(factor, worlds.n_worlds))[:, None, None]
+    away = (stretch - 1.0) * (worlds.beta - mean)  # (W, K, d)
+    moved = np.einsum("wkde,wke->wkd", data.xtx, away)
+    yty = data.yty + 2.0 * (away * data.xty).sum(axis=2) + (away * moved).sum(axis=2)
+    return replace(worlds, beta=worlds.beta + away), unchecked_statistics(data.xtx, data.xty + moved, yty, data.n)
 
 
 def draw_worlds(prior: Prior, n: int, *, rng: np.random.Generator) -> Worlds:

@@ -18,12 +18,13 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.margins import Verdict, as_notion
+from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.cold_start_plan import as_plan
-from rcb_bayes.planning.forward import Forward, Settings, followed, run_forward
-from rcb_bayes.planning.guard_rules import MAX_WORLDS, Counts, compute_guards, exploitation_regret, tuned_multiple
+from rcb_bayes.planning.guard_rules import MAX_WORLDS, GuardSetting, compute_guards, exploitation_regret, tuned_multiple
 from rcb_bayes.planning.plan import Plan, SampleChoice
+from rcb_bayes.planning.stage_rates import PlannedWalk, Settings, plan_walk
 from rcb_bayes.schema import as_count, is_number
 from rcb_bayes.telling.progress import track
 
@@ -50,13 +51,27 @@ class Judge(Protocol):
 
 def planned(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int) -> Plan:
     """The plan with a given N."""
-    forward = run_forward(market, settings)
-    plan = as_plan(forward)
+    walked = plan_walk(market, settings)
+    plan = as_plan(walked)
     if not plan.feasible:
         return plan
-    multiple = tuned_multiple(forward, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
+    setting = _guard_setting(walked)
+    multiple = tuned_multiple(setting, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
     plan = replace(plan, spread_multiple=multiple)
-    return _guarded(forward, plan, Exploiting(spread_multiple=multiple)) if guard else plan
+    return _guarded(setting, plan, Exploiting(spread_multiple=multiple)) if guard else plan
+
+
+def _guard_setting(walked: PlannedWalk) -> GuardSetting:
+    """What the exploitation stage comes after, and what it is to pass."""
+    settings = walked.settings
+    return GuardSetting(
+        simulator=walked.simulator,
+        walk=walked.walk,
+        epsilon=settings.epsilon,
+        notion=settings.notion,
+        n_worlds=settings.n_worlds,
+        audit_worlds=settings.audit_worlds,
+    )
 
 
 def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | None = None) -> Plan:
@@ -95,30 +110,33 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
         raise RcbError("Guards are computed for the relative clock. Use clock='relative', or run without a guard.")
     check_plan(market, plan)
     multiple = spread_multiple(options, plan.spread_multiple)
-    forward = followed(
-        market,
-        plan,
+    simulator = Simulator(market, seed=plan.seed if seed is None else as_count(seed, name="seed"))
+    setting = GuardSetting(
+        simulator=simulator,
+        walk=simulator.walk_under(plan),
+        epsilon=plan.epsilon,
+        notion=as_notion(plan.notion),
         n_worlds=max(plan.n_worlds, MAX_WORLDS),
         audit_worlds=plan.audit_worlds or _AUDIT_WORLDS,
-        seed=plan.seed if seed is None else as_count(seed, name="seed"),
     )
     plan = replace(plan, spread_multiple=multiple, verdict="")
-    return _guarded(forward, plan, replace(options, spread_multiple=multiple))
+    return _guarded(setting, plan, replace(options, spread_multiple=multiple))
 
 
-def _guarded(forward: Forward, plan: Plan, options: Exploiting) -> Plan:
+def _guarded(setting: GuardSetting, plan: Plan, options: Exploiting) -> Plan:
     """The plan with guards computed for the options."""
-    counted = Counts()
-    guards = compute_guards(forward, options=options, counted=counted)
+    before = replace(setting.simulator.engines.counts)
+    guards = compute_guards(setting, options=options)
+    counts = setting.simulator.engines.counts
     notes = plan.notes
-    if not forward.market.noise.is_gaussian:
+    if not setting.market.noise.is_gaussian:
         notes = (*notes, _ONLY_THE_BEST)
     return replace(
         plan,
         guards=guards,
         guarded_for=as_words(options) if guards else (),
-        n_posteriors=plan.n_posteriors + counted.n_fitted,
-        n_not_vouched=plan.n_not_vouched + counted.n_not_vouched,
+        n_posteriors=plan.n_posteriors + counts.n_fitted - before.n_fitted,
+        n_not_vouched=plan.n_not_vouched + counts.n_not_vouched - before.n_not_vouched,
         notes=notes,
     )
 
@@ -165,12 +183,12 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
 
 def _choice(market: Market, settings: Settings, *, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
-    forward = run_forward(market, settings)
-    plan = as_plan(forward)
+    walked = plan_walk(market, settings)
+    plan = as_plan(walked)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
         return SampleChoice(n_per_arm=settings.n_per_arm, feasible=False)
-    found = exploitation_regret(forward, multiple=1.0, guard=guard, horizon=int(left))
+    found = exploitation_regret(_guard_setting(walked), multiple=1.0, guard=guard, horizon=int(left))
     return SampleChoice(
         n_per_arm=settings.n_per_arm,
         feasible=True,

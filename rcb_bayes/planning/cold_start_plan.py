@@ -8,13 +8,13 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.compact import compact_outlook
-from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.mechanism.rates import LinearOutlook, broken_constraints, explored_terms
-from rcb_bayes.mechanism.saturation import STUCK, arms_of, draw_designs, draw_rounds
 from rcb_bayes.mechanism.streams import Stream, generator
+from rcb_bayes.mechanism.walk import arms_of, open_arms
 from rcb_bayes.mechanism.worlds import draw_worlds
-from rcb_bayes.planning.forward import Forward, Stage
 from rcb_bayes.planning.plan import KnownUsers, Plan, PlannedStage, SampledRule, TableRule
+from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
 
@@ -28,11 +28,11 @@ _MOST_UNKNOWN = 2.0  # lengths of a cold start, for its error: then what is cert
 _DOUBLINGS = 5
 
 
-def as_plan(forward: Forward) -> Plan:
+def as_plan(forward: PlannedWalk) -> Plan:
     """The plan that a simulated cold start amounts to."""
     market, settings, panel = forward.market, forward.settings, forward.panel
     rate, rate_mcse = _overall_rate(forward)
-    stuck = float((forward.paths.sets[-1] == STUCK).mean())
+    stuck = float((~forward.walk.paths.ended).mean())
     broken = _broken(forward, rate)
     explores = rate >= LEAST_RATE if not settings.personalised else stuck <= _MOST_STUCK
     course = _course(forward, rate=rate, rate_mcse=rate_mcse)
@@ -82,11 +82,11 @@ def as_plan(forward: Forward) -> Plan:
         made_for=market.describe(),
         made_of=market.fingerprint(),
         belief=market.prior.name,
-        engine=forward.simulator.engine.reason,
+        engine=forward.simulator.engines.users.reason,
         n_worlds=settings.n_worlds,
         audit_worlds=settings.audit_worlds,
-        n_posteriors=forward.simulator.n_fitted,
-        n_not_vouched=forward.simulator.n_not_vouched,
+        n_posteriors=forward.simulator.engines.counts.n_fitted,
+        n_not_vouched=forward.simulator.engines.counts.n_not_vouched,
         seed=settings.seed,
         version=__version__,
         notes=_notes(forward, stuck=stuck),
@@ -99,7 +99,7 @@ def as_plan(forward: Forward) -> Plan:
     return plan
 
 
-def _ideal_rate(forward: Forward) -> float:
+def _ideal_rate(forward: PlannedWalk) -> float:
     """The rate by the point estimates: the mean over stages, or, of one rate for all, the least."""
     stages = list(forward.stages.values())
     if not forward.settings.personalised:
@@ -108,7 +108,7 @@ def _ideal_rate(forward: Forward) -> float:
     return min(float(shares @ [stage.ideal for stage in stages] / shares.sum()), 1.0)
 
 
-def _unknown_length(forward: Forward, length: float, error: float) -> str:
+def _unknown_length(forward: PlannedWalk, length: float, error: float) -> str:
     n = forward.settings.n_worlds
     stage = min(forward.stages.values(), key=lambda part: part.rate)
     needed = max(4.0 * stage.worlds_needed, 4.0 * n)
@@ -125,7 +125,7 @@ def _round_up(count: float) -> int:
     return int(np.ceil(count / unit)) * unit
 
 
-def nearest_epsilon(forward: Forward) -> float | None:
+def nearest_epsilon(forward: PlannedWalk) -> float | None:
     """About the smallest epsilon at which the stages that stopped the plan would allow exploration.
 
     By bisection, with the worlds and designs at hand; a personalised plan's own designs would move with epsilon.
@@ -136,7 +136,7 @@ def nearest_epsilon(forward: Forward) -> float | None:
     return max(_nearest_at(forward, stage) for stage in blocked)
 
 
-def _overall_rate(forward: Forward) -> tuple[float, float]:
+def _overall_rate(forward: PlannedWalk) -> tuple[float, float]:
     """The mean over stages, or, of one rate for all, the least."""
     stages = list(forward.stages.values())
     if not forward.settings.personalised:
@@ -149,7 +149,7 @@ def _overall_rate(forward: Forward) -> tuple[float, float]:
     return rate, float(shares @ [stage.rate_mcse for stage in stages])
 
 
-def _planned(forward: Forward, stage: Stage) -> PlannedStage:
+def _planned(forward: PlannedWalk, stage: StageRates) -> PlannedStage:
     panel, settings = forward.panel, forward.settings
     rule: SampledRule | TableRule | None = None
     if settings.personalised and stage.outlook is not None:
@@ -171,19 +171,19 @@ def _planned(forward: Forward, stage: Stage) -> PlannedStage:
     )
 
 
-def _coverage(forward: Forward) -> dict[str, Any]:
+def _coverage(forward: PlannedWalk) -> dict[str, Any]:
     """Each arm's smallest eigenvalue of X'X/N over cold starts that saturate it; NaN where none does."""
-    paths, n = forward.paths, forward.settings.n_per_arm
+    walked, n = forward.walk, forward.settings.n_per_arm
     means, errors = np.full((2, forward.market.n_arms), np.nan)
     for arm in range(forward.market.n_arms):
         rng = generator(forward.settings.seed, Stream.COVERAGE, arm)
-        some = np.flatnonzero(paths.taken[:, :, arm].sum(axis=0) == n)[:_COVERAGE_PATHS]
+        some = np.flatnonzero(walked.paths.taken[:, :, arm].sum(axis=0) == n)[:_COVERAGE_PATHS]
         if len(some) < 2:
             continue
         least = np.empty(len(some))
         for start in range(0, len(some), 100):
             rows = slice(start, start + 100)
-            x = forward.panel.users[draw_designs(paths, some[rows], forward.sampling, arm, n_per_arm=n, rng=rng)]
+            x = forward.panel.users[walked.design(some[rows], arm, rng=rng)]
             least[rows] = np.maximum(np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / n)[:, 0], 0.0)
         means[arm], errors[arm] = least.mean(), least.std(ddof=1) / np.sqrt(len(some))
     return {
@@ -192,7 +192,7 @@ def _coverage(forward: Forward) -> dict[str, Any]:
     }
 
 
-def _among_alike(values: FloatArray, forward: Forward) -> FloatArray:
+def _among_alike(values: FloatArray, forward: PlannedWalk) -> FloatArray:
     """Figures of each arm, (..., K), averaged over arms that are alike: paths name those in the order they fill up."""
     out = values.copy()
     for arms in forward.simulator.alike:
@@ -202,12 +202,12 @@ def _among_alike(values: FloatArray, forward: Forward) -> FloatArray:
     return out
 
 
-def _course(forward: Forward, *, rate: float, rate_mcse: float) -> dict[str, Any]:
+def _course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> dict[str, Any]:
     """Length, pulls and regret of the cold start, with errors; infinite where it does not end."""
     k, personalised = forward.market.n_arms, forward.settings.personalised
     rng = generator(forward.settings.seed, Stream.ROUNDS)
-    paths = forward.paths
-    ends = paths.sets[-1] != STUCK
+    paths = forward.walk.paths
+    ends = paths.ended
     endless = {
         "expected_cold_start": np.inf,
         "expected_cold_start_mcse": 0.0,
@@ -218,22 +218,21 @@ def _course(forward: Forward, *, rate: float, rate_mcse: float) -> dict[str, Any
     }
     if ends.mean() < 1.0 - _MOST_STUCK or (not personalised and rate <= 0):
         return endless
-    rounds = draw_rounds(paths, forward.sampling, thinning=1.0 if personalised else rate, rng=rng)[:, ends]
-    sets = paths.sets[:-1, ends]
+    rounds = forward.walk.rounds(thinning=1.0 if personalised else rate, rng=rng)
     best = _best_rewards(forward)
-    per_round = {code: _per_round(forward, int(code), (rate, rate_mcse), best) for code in np.unique(sets)}
-    pulls = np.zeros((rounds.shape[1], k))
-    regret, drift = np.zeros(rounds.shape[1]), np.zeros(2 + k)  # drift: errors that more paths do not average out
-    for level in range(len(sets)):
-        for code in np.unique(sets[level]):
-            some = sets[level] == code
-            found = per_round[code]
-            pulls[some] += rounds[level, some, None] * found.chances
-            regret[some] += rounds[level, some] * found.regret
-            total = rounds[level, some].sum() / rounds.shape[1]
+    pulls, regret = np.zeros((paths.n_paths, k)), np.zeros(paths.n_paths)
+    drift = np.zeros(2 + k)  # errors that more paths do not average out
+    for level in range(k):
+        for code, members in paths.members(level).items():
+            some = members[ends[members]]
+            each = _per_round(forward, code, (rate, rate_mcse), best)
+            pulls[some] += rounds[level, some, None] * each.chances
+            regret[some] += rounds[level, some] * each.regret
+            total = rounds[level, some].sum() / ends.sum()
             # Explored pulls are counted and do not depend on how long it takes; organic ones do.
-            drift += total * np.array([found.time_error, found.regret_error, *(found.time_error * found.organic)])
-    length, pulls = rounds.sum(axis=0), _among_alike(pulls, forward)
+            drift += total * np.array([each.time_error, each.regret_error, *(each.time_error * each.organic)])
+    rounds, regret = rounds[:, ends], regret[ends]
+    length, pulls = rounds.sum(axis=0), _among_alike(pulls[ends], forward)
     n = np.sqrt(len(length))
     pulls_error = np.hypot(pulls.std(axis=0, ddof=1) / n, _among_alike(drift[2:], forward))
     return {
@@ -261,13 +260,14 @@ class _Round:
     regret_error: float
 
 
-def _per_round(forward: Forward, code: int, one_rate: tuple[float, float], best: tuple[FloatArray, float]) -> _Round:
+def _per_round(
+    forward: PlannedWalk, code: int, one_rate: tuple[float, float], best: tuple[FloatArray, float]
+) -> _Round:
     panel, settings = forward.panel, forward.settings
     rate, rate_mcse = one_rate
     stage = forward.stages.get(code)
-    open_arms = [arm for arm in range(forward.market.n_arms) if not code >> arm & 1]
-    promoted = promotion_shares(panel.promoted_by, open_arms)
-    rates = forward.sampling[code].sum(axis=1) / np.maximum(panel.weights, 1e-300)
+    promoted = promotion_shares(panel.promoted_by, open_arms(code, forward.market.n_arms))
+    rates = np.broadcast_to(forward.walk.rates[code], panel.n_users)
     if code and not settings.personalised:
         rates = rates * rate
     best_reward, best_error = best
@@ -293,7 +293,7 @@ def _per_round(forward: Forward, code: int, one_rate: tuple[float, float], best:
     )
 
 
-def _organic(stage: Stage | None, panel: Panel) -> tuple[FloatArray, FloatArray]:
+def _organic(stage: StageRates | None, panel: Panel) -> tuple[FloatArray, FloatArray]:
     """Organic shares (P, K) and values (P,) of all users.
 
     At stages too rare to be planned a user is put on the arm that is best before any data; they hardly count.
@@ -304,7 +304,7 @@ def _organic(stage: Stage | None, panel: Panel) -> tuple[FloatArray, FloatArray]
     return before, (before * panel.prior_rewards).sum(axis=1)
 
 
-def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
+def _best_rewards(forward: PlannedWalk) -> tuple[FloatArray, float]:
     """E[max over arms of the true mean reward] of each user of the panel, under the users' belief, and the error.
 
     Sampled is only what the best arm gives beyond the one that is best before any data: of that the mean is known.
@@ -322,31 +322,30 @@ def _best_rewards(forward: Forward) -> tuple[FloatArray, float]:
     return panel.prior_rewards[users, favourite] + beyond.mean(axis=0), error
 
 
-def _is_blocked(forward: Forward, stage: Stage) -> bool:
+def _is_blocked(forward: PlannedWalk, stage: StageRates) -> bool:
     if not forward.settings.personalised:
         return stage.rate < LEAST_RATE
     return not (stage.rates > 0).any()
 
 
-def _nearest_at(forward: Forward, stage: Stage) -> float:
+def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
     """The smallest epsilon at which the stage is no longer blocked."""
     panel, settings = forward.panel, forward.settings
-    open_arms = [arm for arm in range(forward.market.n_arms) if not stage.code >> arm & 1]
-    promoted = promotion_shares(panel.promoted_by, open_arms)
+    promoted = promotion_shares(panel.promoted_by, open_arms(stage.code, forward.market.n_arms))
     gap = panel.prior_rewards[:, :, None] - panel.prior_rewards[:, None, :]
     loss = np.where(promoted[:, :, None] > 0, -gap, 0.0).max(axis=(1, 2))  # at this epsilon she is free
-    everyone = np.arange(panel.n_users)
 
     def opens(epsilon: float) -> bool:
-        simulator = forward.simulator
+        planner = forward.planner
         if settings.notion == "definition":
-            return simulator.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
+            return planner.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
         asked = {"code": stage.code, "slack": stage.slack, "epsilon": epsilon}
-        found = simulator.user_rates(stage.outlook, everyone, **asked).rate
+        found = planner.rates_of(stage.outlook, panel, **asked).rate
         if settings.personalised:
             return bool((found > 0).any())
-        worst = np.ones(0) if stage.worst is None else simulator.rates_at(stage.outlook, stage.worst, **asked).rate
+        looked_for = None if stage.worst is None else panel_of(forward.market, stage.worst)
+        worst = np.ones(0) if looked_for is None else planner.rates_of(stage.outlook, looked_for, **asked).rate
         return bool(min(found.min(), worst.min(initial=1.0)) >= LEAST_RATE)
 
     low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
@@ -361,12 +360,12 @@ def _nearest_at(forward: Forward, stage: Stage) -> float:
     return high
 
 
-def _broken(forward: Forward, rate: float) -> float:
+def _broken(forward: PlannedWalk, rate: float) -> float:
     """The share of users for whom some constraint fails whatever the rates; 0 where the platform believes what they do.
 
     It recommends by its own belief, in the first phase and in organic rounds, and that may be no good by theirs.
     """
-    if forward.simulator.platform is None:
+    if forward.simulator.engines.platform is None:
         return 0.0
     panel, settings = forward.panel, forward.settings
     k = forward.market.n_arms
@@ -381,14 +380,14 @@ def _broken(forward: Forward, rate: float) -> float:
                 stage.rates if settings.personalised else np.full(panel.n_users, rate),
                 prior_rewards=panel.prior_rewards,
                 promoted_by=panel.promoted_by,
-                open_arms=[arm for arm in range(k) if not stage.code >> arm & 1],
+                open_arms=open_arms(stage.code, k),
                 epsilon=settings.epsilon,
                 notion=settings.notion,
             )
     return panel.mean(broken.astype(float))[0]
 
 
-def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> str:
+def _reason(forward: PlannedWalk, *, rate: float, stuck: float, broken: float) -> str:
     arms = forward.market.arms
     if broken > _MOST_BROKEN:
         return (
@@ -406,7 +405,7 @@ def _reason(forward: Forward, *, rate: float, stuck: float, broken: float) -> st
     return f"Once {names} is saturated ({percent(stuck)} of cold starts end there) {_why_blocked(forward, blocked[0])}"
 
 
-def _why_blocked(forward: Forward, stage: Stage) -> str:
+def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
     """Whether no rate would do, or these worlds cannot certify one, and how many could."""
     n = forward.settings.n_worlds
     one = not forward.settings.personalised
@@ -425,7 +424,7 @@ def _why_blocked(forward: Forward, stage: Stage) -> str:
     )
 
 
-def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
+def _notes(forward: PlannedWalk, *, stuck: float) -> tuple[str, ...]:
     notes = []
     if 0 < stuck <= _MOST_STUCK:
         notes.append(
@@ -443,7 +442,9 @@ def _notes(forward: Forward, *, stuck: float) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _unplanned(forward: Forward) -> float:
+def _unplanned(forward: PlannedWalk) -> float:
     """The share of stages passed, over cold starts and levels, that have no rates of their own."""
-    passed = forward.paths.sets[1:-1]
-    return float((~np.isin(passed, [*forward.stages, STUCK])).mean()) if passed.size else 0.0
+    paths, n_arms = forward.walk.paths, forward.market.n_arms
+    planned = [code in forward.stages for code in paths.codes]
+    passed = paths.sets[1:n_arms]
+    return float((~np.append(planned, True)[passed]).mean()) if passed.size else 0.0  # the last place is STUCK's

@@ -1,21 +1,20 @@
 """Guards at plan time: exploitation simulated epoch by epoch, with the guard of each epoch in force."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.compact import compact_gamma, compact_outlook
-from rcb_bayes.mechanism.epochs import EpochWorlds
-from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor
+from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
+from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
-from rcb_bayes.mechanism.rates import LinearOutlook
-from rcb_bayes.mechanism.saturation import STUCK, draw_designs
-from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
-from rcb_bayes.planning.forward import Forward
+from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.protocol import OneRate
+from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.mechanism.streams import Stream
+from rcb_bayes.mechanism.walk import Walk
 from rcb_bayes.planning.plan import GuardRule
-from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
 
@@ -28,57 +27,91 @@ _FLUCTUATION = 2.5
 _CRITICAL = 4.5  # errors: a simultaneous band over users, arms, rivals and epochs
 
 
-@dataclass(slots=True)
-class Counts:
-    """Posteriors fitted, and those that no engine vouches for."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GuardSetting:
+    """What guards are computed from, and for.
 
-    n_fitted: int = 0
-    n_not_vouched: int = 0
+    Attributes
+    ----------
+    walk : the cold start that exploitation comes after
+    n_worlds : simulated worlds behind a guard, at most
+    audit_worlds : worlds of the audit that exploitation is to pass
+    """
 
-    def take(self, epochs: EpochWorlds) -> None:
-        """What epochs have counted since they were last asked."""
-        self.n_fitted += epochs.n_fitted
-        self.n_not_vouched += epochs.n_not_vouched
-        epochs.n_fitted = epochs.n_not_vouched = 0
+    simulator: Simulator
+    walk: Walk
+    epsilon: float
+    notion: Notion
+    n_worlds: int
+    audit_worlds: int
+
+    @property
+    def market(self) -> Market:
+        """The market."""
+        return self.simulator.market
+
+    def slack(self, n_worlds: int) -> float:
+        """Standard deviations over worlds left for the audit's bands, and for its estimate to differ from ours."""
+        fresh = 1.0 / self.audit_worlds
+        return float(_CRITICAL * np.sqrt(fresh) + _FLUCTUATION * np.sqrt(fresh + 1.0 / n_worlds))
+
+    def begin(self, options: Exploiting, *, n_worlds: int, epoch: int = 0) -> EpochWorlds | None:
+        """Worlds at the end of their cold start, of the prior as it is by some epoch.
+
+        None where no cold start ends, or rewards are not Gaussian.
+        """
+        ended = np.flatnonzero(self.walk.paths.ended)
+        if not len(ended) or not self.market.noise.is_gaussian:
+            return None
+        mechanism = OneRate(n_per_arm=self.walk.n_per_arm, n_arms=self.market.n_arms)
+        return begin_exploitation(
+            self.simulator,
+            self.walk,
+            ended,
+            mechanism=mechanism,
+            options=options,
+            n_worlds=n_worlds,
+            purpose=Stream.PLANNED_EPOCHS,
+            epoch=epoch,
+        )[0]
 
 
-def compute_guards(forward: Forward, *, options: Exploiting, counted: Counts | None = None) -> tuple[GuardRule, ...]:
+def compute_guards(setting: GuardSetting, *, options: Exploiting) -> tuple[GuardRule, ...]:
     """The guards of the first epochs; none where no cold start ends.
 
     Rewards that are not Gaussian have no simulation of their epochs yet: there the guard lets the best arm through and
     nothing else, which users of the platform's belief follow whatever the data.
     """
-    if not forward.market.noise.is_gaussian:
-        return (closed_guard(forward.market),)
-    n_worlds = min(forward.settings.n_worlds, MAX_WORLDS)
-    slack = _slack(forward, n_worlds)
-    found: list[tuple[GuardRule, FloatArray]] = []
+    if not setting.market.noise.is_gaussian:
+        return (closed_guard(setting.market),)
+    n_worlds = min(setting.n_worlds, MAX_WORLDS)
+    slack = setting.slack(n_worlds)
+    rules: list[GuardRule] = []
+    factors: list[FloatArray] = []
     epochs: EpochWorlds | None = None
-    total = counted or Counts()
     for epoch in range(N_EPOCHS):
         # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
         if epochs is None or options.inflation != "none":
-            epochs = _epochs(forward, options, n_worlds=n_worlds, epoch=epoch)
+            epochs = setting.begin(options, n_worlds=n_worlds, epoch=epoch)
         if epochs is None:
             return ()
-        while epochs.epoch < epoch:
-            epochs.run(found[epochs.epoch][1])
-            epochs.begin()
-        found.append(_rule(forward, epochs, slack=slack))
-        total.take(epochs)
-    return tuple(rule for rule, _ in found)
+        epochs.advance_to(epoch, factors.__getitem__)
+        rule, of_panel = _rule(setting, epochs, slack=slack)
+        rules.append(rule)
+        factors.append(of_panel)
+    return tuple(rules)
 
 
-def tuned_multiple(forward: Forward, *, guard: bool, horizon: int) -> tuple[float, dict[float, float]]:
+def tuned_multiple(setting: GuardSetting, *, guard: bool, horizon: int) -> tuple[float, dict[float, float]]:
     """The multiple of gamma with the least expected regret of exploitation, and that regret for each tried.
 
     Under the users' belief, with the guard that each multiple needs in force, so that the notion holds for all of them.
     """
-    found = {
-        multiple: exploitation_regret(forward, multiple=multiple, guard=guard, horizon=horizon).regret
+    regrets = {
+        multiple: exploitation_regret(setting, multiple=multiple, guard=guard, horizon=horizon).regret
         for multiple in track(MULTIPLES, description="spreads")
     }
-    return min(found, key=lambda multiple: found[multiple]), found
+    return min(regrets, key=lambda multiple: regrets[multiple]), regrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,99 +123,32 @@ class ExpectedRegret:
     needs_guard: bool
 
 
-def exploitation_regret(forward: Forward, *, multiple: float, guard: bool, horizon: int) -> ExpectedRegret:
+def exploitation_regret(setting: GuardSetting, *, multiple: float, guard: bool, horizon: int) -> ExpectedRegret:
     """Regret of ``horizon`` rounds of exploitation, in worlds side by side, with the guard that it needs in force.
 
     Later epochs than those simulated at plan time have the last one's guard, as a run does.
     """
-    epochs = _epochs(forward, Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
+    epochs = setting.begin(Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
     if epochs is None:
         return ExpectedRegret(regret=0.0, regret_mcse=0.0, needs_guard=False)
-    some, weights = forward.panel.some(_TUNING_USERS, rng=generator(forward.settings.seed, Stream.TUNING_USERS))
-    users = forward.panel.users[some]
-    slack = _slack(forward, _TUNING_WORLDS)
-    total, rounds, needs_guard = np.zeros(_TUNING_WORLDS), 0, False
+    panel = setting.simulator.panel
+    some, weights = panel.some(_TUNING_USERS, rng=setting.simulator.rng(Stream.TUNING_USERS))
+    slack = setting.slack(_TUNING_WORLDS)
+    total, needs_guard = np.zeros(_TUNING_WORLDS), False
     factors: FloatArray | None = None
-    while rounds < horizon:
+    while True:
         if epochs.epoch < N_EPOCHS:
-            factors = _rule(forward, epochs, slack=slack)[1]
+            factors = _rule(setting, epochs, slack=slack)[1]
             needs_guard = needs_guard or bool(factors.min() < 1.0)
-        own = factors if guard else None
-        n = min(epochs.length, horizon - rounds)
-        total += n * epochs.regret(users, weights, guard=None if own is None else own[some])
-        rounds += n
-        if rounds < horizon:
-            epochs.run(own)
-            epochs.begin()
+        cut = factors if guard else None
+        rounds = np.minimum(epochs.state.ends, horizon) - epochs.state.begins
+        total += rounds * epochs.regret(panel.users[some], weights, guard=None if cut is None else cut[some])
+        if (epochs.state.ends >= horizon).all():
+            break
+        epochs.run(cut)
+        epochs.begin()
     error = float(total.std(ddof=1) / np.sqrt(_TUNING_WORLDS))
     return ExpectedRegret(regret=float(total.mean()), regret_mcse=error, needs_guard=needs_guard)
-
-
-def _epochs(forward: Forward, options: Exploiting, *, n_worlds: int, epoch: int = 0) -> EpochWorlds | None:
-    """Worlds at the end of their cold start, of the prior as it is by some epoch.
-
-    None where no cold start ends, or rewards are not Gaussian.
-    """
-    settings = forward.settings
-    ended = np.flatnonzero(forward.paths.sets[-1] != STUCK)
-    if not len(ended) or not forward.market.noise.is_gaussian:
-        return None
-    worlds, data, _ = after_cold_start(forward, ended, n_worlds=n_worlds)
-    rounds = forward.market.n_arms * settings.n_per_arm * ((1 << epoch) - 1)
-    factor = inflation_factor(options.inflation, rounds)
-    worlds, data = loosened(forward.market, worlds, data, factor=factor)
-    return EpochWorlds(
-        forward.market,
-        forward.panel,
-        worlds,
-        data,
-        n_per_arm=settings.n_per_arm,
-        engine=forward.simulator.engine,
-        platform=forward.simulator.platform,
-        options=options,
-        seed=int(generator(settings.seed, Stream.PLANNED_EPOCHS).integers(2**63)),
-    )
-
-
-def _slack(forward: Forward, n_worlds: int) -> float:
-    """Standard deviations over worlds that are left for the audit's bands, and for its estimate to differ from ours."""
-    fresh = 1.0 / forward.settings.audit_worlds
-    return float(_CRITICAL * np.sqrt(fresh) + _FLUCTUATION * np.sqrt(fresh + 1.0 / n_worlds))
-
-
-def after_cold_start(forward: Forward, ended: np.ndarray, *, n_worlds: int) -> tuple[Worlds, Statistics, np.ndarray]:
-    """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,)."""
-    market, n = forward.market, forward.settings.n_per_arm
-    rng = generator(forward.settings.seed, Stream.AFTER_COLD_START)
-    chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
-    betas, sigmas, parts = [], [], []
-    start = 0
-    for size, stream in block_seeds(n_worlds, seed=int(rng.integers(2**63))):
-        some = chosen[start : start + size]
-        designs = {
-            arm: forward.panel.users[draw_designs(forward.paths, some, forward.sampling, arm, n_per_arm=n, rng=one)]
-            for arm, one in enumerate(stream.spawn(market.n_arms))
-        }
-        worlds = draw_worlds(market.prior, size, rng=stream)
-        data = data_of_designs(worlds, market, designs, rng=stream)
-        assert isinstance(data, Statistics)  # rewards are Gaussian
-        betas.append(worlds.beta)
-        sigmas.append(worlds.sigma)
-        parts.append(data)
-        start += size
-    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("xtx", "xty", "yty", "n")}
-    sigma = None if sigmas[0] is None else np.concatenate([part for part in sigmas if part is not None])
-    return Worlds(beta=np.concatenate(betas), sigma=sigma), unchecked_statistics(**joined), chosen
-
-
-def loosened(market: Market, worlds: Worlds, data: Statistics, *, factor: float) -> tuple[Worlds, Statistics]:
-    """Worlds of a prior with variances multiplied by a factor, and what the same samples would have given there."""
-    if factor == 1.0:
-        return worlds, data
-    away = (np.sqrt(factor) - 1.0) * (worlds.beta - market.prior.mean.values)  # (W, K, d)
-    moved = np.einsum("wkde,wke->wkd", data.xtx, away)
-    yty = data.yty + 2.0 * (away * data.xty).sum(axis=2) + (away * moved).sum(axis=2)
-    return replace(worlds, beta=worlds.beta + away), unchecked_statistics(data.xtx, data.xty + moved, yty, data.n)
 
 
 def closed_guard(market: Market) -> GuardRule:
@@ -190,25 +156,23 @@ def closed_guard(market: Market) -> GuardRule:
     return GuardRule(outlook=None, gamma=np.zeros(0), slack=0.0, factors=np.zeros(market.n_arms), kept=0.0, closed=1.0)
 
 
-def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:
+def _rule(setting: GuardSetting, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:
     """The guard of the epoch that has just begun, and its factors for the panel's users, (P, K)."""
-    settings, panel = forward.settings, forward.panel
-    outlook = LinearOutlook(epochs.user_means, None if epochs.means is epochs.user_means else epochs.means)
-    outlook = compact_outlook(outlook, forward.market.prior.mean.values, forward.market.platform_prior.mean.values)
+    market, panel = setting.market, setting.simulator.panel
+    outlook = compact_outlook(epochs.outlook, market.prior.mean.values, market.platform_prior.mean.values)
     gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
-    if settings.notion == "definition":
-        scale = 0.0 if panel.is_exact else settings.audit_worlds / panel.n_users
+    if setting.notion == "definition":
+        scale = 0.0 if panel.is_exact else setting.audit_worlds / panel.n_users
         for_all = crowd_guard(
-            outlook, gamma, panel.users, panel.weights, epsilon=settings.epsilon, slack=slack, user_scale=scale
+            outlook, gamma, panel.users, panel.weights, epsilon=setting.epsilon, slack=slack, user_scale=scale
         )
         factors = np.tile(for_all, (panel.n_users, 1))
     else:
-        shared = {"epsilon": settings.epsilon, "notion": settings.notion, "slack": slack}
-        factors = users_guard(outlook, gamma, panel.users, **shared)
+        factors = users_guard(outlook, gamma, panel.users, epsilon=setting.epsilon, notion=setting.notion, slack=slack)
         # None for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
-        for_all = np.ones(forward.market.n_arms) if factors.min() == 1.0 else None
-    kept, of_all = _off_best(forward, epochs, factors), _off_best(forward, epochs, None)
+        for_all = np.ones(market.n_arms) if factors.min() == 1.0 else None
+    kept, of_all = _off_best(setting, epochs, factors), _off_best(setting, epochs, None)
     rule = GuardRule(
         outlook=outlook if for_all is None else None,
         gamma=gamma if for_all is None else gamma[:0],
@@ -220,9 +184,9 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
     return rule, factors
 
 
-def _off_best(forward: Forward, epochs: EpochWorlds, guard: FloatArray | None) -> float:
+def _off_best(setting: GuardSetting, epochs: EpochWorlds, guard: FloatArray | None) -> float:
     """Average probability of recommending another arm than the best, over worlds and some users."""
-    panel = forward.panel
-    some, weights = panel.some(_TUNING_USERS, rng=generator(forward.settings.seed, Stream.OFF_BEST_USERS))
+    panel = setting.simulator.panel
+    some, weights = panel.some(_TUNING_USERS, rng=setting.simulator.rng(Stream.OFF_BEST_USERS))
     chances = epochs.probabilities(panel.users[some], guard=None if guard is None else guard[some])
-    return float(((1.0 - chances.max(axis=0)) @ weights).mean())
+    return float((weights @ (1.0 - chances.max(axis=0))).mean())

@@ -17,7 +17,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.limiting import LimitingGaps, TauRho, chance_of, largest_prior_gap, limiting_gaps, measured
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.saturation import ColdStartLength, cold_start_rounds
+from rcb_bayes.mechanism.length import ColdStartLength, cold_start_rounds
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import as_count, is_number
 from rcb_bayes.telling.wording import figure, percent

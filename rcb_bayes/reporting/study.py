@@ -16,7 +16,7 @@ from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size, check_run_size, check_stage_size
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.saturation import saturated_sets
+from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan

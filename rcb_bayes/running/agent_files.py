@@ -21,6 +21,7 @@ from rcb_bayes.files import Format, Records, as_text, content_of, read_text, ref
 from rcb_bayes.files.records import LARGEST, Count, Positive
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, STAGES
+from rcb_bayes.mechanism.epoch import epoch_numbered
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import RECORDS as PLANS
@@ -303,7 +304,6 @@ def restore(agent: "Recommender", state: AgentState) -> None:
             options=rcb.options,
             began=found.began,
             epoch=found.epoch,
-            ends=found.ends,
             gamma=found.gamma,
             fed=_history(found.fed),
             now=_history(found.now),
@@ -532,13 +532,9 @@ def _epoch_faults(state: AgentState, found: Epoch, market: Market) -> Iterator[s
 
 def _end_of(state: AgentState, found: Epoch, market: Market) -> int:
     """The round after which the epoch ends, by the rule of exploitation itself."""
-    probe = Exploitation.__new__(Exploitation)
-    probe.market, probe.plan, probe.options = market, state.plan, state.options
-    probe.began = probe.ends = found.began
-    for epoch in range(found.epoch + 1):
-        probe.epoch = epoch
-        probe.ends += probe._length()
-    return probe.ends
+    began = np.array([float(found.began)])
+    by_rule = epoch_numbered(found.epoch, began, market=market, mechanism=state.plan, options=state.options)
+    return int(by_rule.ends[0])
 
 
 def _count_faults(state: AgentState) -> Iterator[str]:

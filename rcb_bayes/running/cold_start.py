@@ -18,7 +18,7 @@ from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
 from rcb_bayes.mechanism.kernel import linear_scores, pick
 from rcb_bayes.mechanism.panel import expected_rewards
-from rcb_bayes.mechanism.saturation import as_code
+from rcb_bayes.mechanism.simulator import untouched_arms
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import LinearPredictor, PosteriorOracle, Predictor, is_vouched
@@ -110,12 +110,11 @@ class ColdStart:
         """Expectations from the samples of saturated arms; arms they say nothing about keep their prior mean."""
         found = self.oracle.fit_arms(self.history, self.saturated)
         prior = self.market.platform_prior
-        if not isinstance(found, LinearPredictor) or prior.has_sigma:
+        if not isinstance(found, LinearPredictor):
             return found
         means = found.means.copy()
-        for group in prior.groups:
-            if not as_code(group) & as_code(self.saturated):
-                means[list(group)] = prior.mean.values[list(group)]
+        same = untouched_arms(prior, self.saturated)
+        means[same] = prior.mean.values[same]
         return LinearPredictor(means, vouched=found.vouched)
 
     def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:

@@ -20,7 +20,7 @@ import warnings
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
-from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor
+from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
 from rcb_bayes.planning.checks import check_plan, plan_differs
 from rcb_bayes.planning.plan import Plan
@@ -36,7 +36,7 @@ from rcb_bayes.posterior.results import DiagnosticWarning
 from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_agent
 from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.logbook import Logbook
-from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, inflated, is_vouched, prior_tree
+from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, is_vouched, prior_tree
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.simulation import PAGE, choice_uniforms
 from rcb_bayes.running.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
@@ -442,21 +442,12 @@ class Recommender:
         oracle = exploitation.oracle
         if not isinstance(oracle, PosteriorOracle) or exploitation.predictor is None:
             raise RcbError(f"A {type(oracle).__name__} has no posterior to show. Use a PosteriorOracle.")
-        factor = inflation_factor(self.options.inflation, self._epoch_start() - exploitation.began)
-        used = oracle if factor == 1.0 else inflated(oracle, factor)
+        used: Any = exploitation.oracle_after(exploitation.begins - exploitation.began)
         return used.tree(exploitation.fed, range(self.market.n_arms), exploitation.predictor)
 
     def _cold_tree(self, predictor: Predictor) -> "xr.DataTree":
         cold = self._rcb.cold
         return cold.oracle.tree(cold.history, cold.saturated, predictor)
-
-    def _epoch_start(self) -> int:
-        """The round at which the present epoch began."""
-        exploitation = self._rcb.exploitation
-        assert exploitation is not None  # as whoever asks knows
-        if self.options.clock == "global":
-            return max(exploitation.began, exploitation.ends // 2)
-        return exploitation.ends - (self.market.n_arms * self.plan.n_per_arm << exploitation.epoch)
 
     def _check_vouched(self) -> None:
         """Say once that a posterior is acted on that no engine vouches for."""

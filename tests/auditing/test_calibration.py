@@ -10,7 +10,8 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.planning import forward
+from rcb_bayes.mechanism import simulator
+from rcb_bayes.planning import stage_rates
 from rcb_bayes.planning.cold_start_plan import LEAST_RATE
 from tests.twins import plain_cold_start
 
@@ -95,7 +96,7 @@ def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch)
     """With and without: the same rates at every set, within Monte Carlo error, and the same course."""
     settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 1500, "seed": 1}
     together = rcb.calibrate(three_alike(), **settings)
-    monkeypatch.setattr(forward, "_alike", lambda market: tuple((arm,) for arm in range(4)))
+    monkeypatch.setattr(simulator, "alike_arms", lambda market: tuple((arm,) for arm in range(4)))
     apart = rcb.calibrate(three_alike(), **settings)
     assert len(together.stages) < len(apart.stages)
     users = rcb.Sphere(2).sample(200, seed=5)
@@ -130,7 +131,7 @@ def test_ten_equal_arms_have_a_plan():
 
 @pytest.mark.parametrize("personalised", [True, False])
 def test_stages_that_are_not_planned_explore_free_users_only(personalised: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(forward, "MAX_STAGES", 1)
+    monkeypatch.setattr(stage_rates, "MAX_STAGES", 1)
     market = market_of([[0.4], [0.39], [0.0]], 0.3, rcb.Empirical([[1.0], [-1.0]]))
     plan = rcb.calibrate(market, personalised=personalised, n_per_arm=5, n_worlds=100, seed=1)
     assert len(plan.stages) <= 2

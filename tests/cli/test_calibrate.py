@@ -49,7 +49,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(*_: object, **__: object) -> None:
         raise AssertionError("work was done before the input was checked")
 
-    monkeypatch.setattr("rcb_bayes.planning.calibration.run_forward", work)
+    monkeypatch.setattr("rcb_bayes.planning.calibration.plan_walk", work)
 
 
 @cache

@@ -13,7 +13,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
-from rcb_bayes.mechanism.saturation import saturated_sets
+from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.users import Ball, Empirical, Gaussian, Sphere
 from tests.cli.command_line import Run, runner
 
@@ -40,7 +40,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("work was done before the input was checked")
 
     monkeypatch.setattr("rcb_bayes.gaps.stages.draw_worlds", work)
-    monkeypatch.setattr("rcb_bayes.mechanism.saturation.make_panel", work)
+    monkeypatch.setattr("rcb_bayes.mechanism.length.make_panel", work)
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------

@@ -228,7 +228,7 @@ def test_bad_input_is_a_line_or_two_and_exit_code_2(
     rcb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
 ):
     plan_text = plan().to_json()
-    monkeypatch.setattr("rcb_bayes.planning.calibration.run_forward", None)  # any simulation would fail
+    monkeypatch.setattr("rcb_bayes.planning.calibration.plan_walk", None)  # any simulation would fail
     (tmp_path / "note.txt").write_text("", encoding="utf-8")
     (tmp_path / "folder").mkdir()
     (tmp_path / "plan.json").write_text(plan_text, encoding="utf-8")

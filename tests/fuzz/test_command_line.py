@@ -106,7 +106,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def begins(*_: Any, **__: Any) -> Any:
         raise Begins(BEGINS)
 
-    monkeypatch.setattr(calibration, "run_forward", begins)
+    monkeypatch.setattr(calibration, "plan_walk", begins)
     monkeypatch.setattr(stages.Stages, "_run", begins)
     monkeypatch.setattr(assumptions, "saturated_sets", begins)
     monkeypatch.setattr(audits, "plan_views", begins)

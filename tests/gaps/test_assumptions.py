@@ -23,7 +23,7 @@ from rcb_bayes.gaps.estimation import estimate_gaps, gap_values
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
-from rcb_bayes.mechanism.saturation import saturated_sets
+from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.users import Covariates, Empirical, Gaussian, Sphere
 from tests.twins import gap_twins as twins
 

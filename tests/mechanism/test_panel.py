@@ -5,11 +5,12 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
-from rcb_bayes.mechanism.epochs import EpochWorlds
+from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.panel import make_panel, spread_users
+from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.mechanism.worlds import Worlds
-from rcb_bayes.posterior import make_engine
 from rcb_bayes.posterior.data import unchecked_statistics
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import History
@@ -69,9 +70,15 @@ def test_live_and_side_by_side_have_one_spread(users: rcb.Empirical | rcb.Sphere
     statistics = unchecked_statistics(*(part[None] for part in sums))
     worlds = Worlds(beta=np.zeros((1, 3, 2)), sigma=None)
     panel = make_panel(own, n_users=64, rng=rng)
-    engine = make_engine(own.prior, own.noise)
     side = EpochWorlds(
-        own, panel, worlds, statistics, n_per_arm=4, engine=engine, platform=None, options=options, seed=1
+        make_engines(own, seed=0),
+        panel,
+        worlds,
+        statistics,
+        mechanism=OneRate(n_per_arm=4, n_arms=3),
+        options=options,
+        began=np.array([40.0]),
+        rng=np.random.default_rng(1),
     )
     live = Exploitation(own, plan, PosteriorOracle(own.prior, own.noise), history, begins=40, options=options)
     assert live.gamma == pytest.approx(side.gamma[0], rel=1e-10)

@@ -9,8 +9,9 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import GuardWarning, Market, Plan, Prior
+from rcb_bayes.mechanism import engines
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.planning import forward
+from rcb_bayes.planning import stage_rates
 from rcb_bayes.posterior import make_engine
 from rcb_bayes.posterior.results import PosteriorBatch
 
@@ -107,13 +108,13 @@ def test_a_cold_start_of_unknown_length_is_no_plan(monkeypatch: pytest.MonkeyPat
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, guard=False, seed=1)
     assert plan.feasible
     # An error of the rate several times the rate itself leaves the length unknown.
-    unsure = forward.StageSimulator._rates_of_each
+    unsure = stage_rates.RatePlanner._rates_of_each
 
-    def with_error(self: forward.StageSimulator, stage: forward.Stage) -> None:
+    def with_error(self: stage_rates.RatePlanner, stage: stage_rates.StageRates) -> None:
         unsure(self, stage)
         stage.rate_mcse = 4.0 * stage.rate
 
-    monkeypatch.setattr(forward.StageSimulator, "_rates_of_each", with_error)
+    monkeypatch.setattr(stage_rates.RatePlanner, "_rates_of_each", with_error)
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, guard=False, seed=1)
     assert not plan.feasible
     assert "its length is not known" in plan.reason
@@ -157,7 +158,7 @@ def test_what_rests_on_posteriors_that_nobody_vouches_for_says_so_first(
     market = one_user([0.1, 0.0], 0.3)
     sound = rcb.calibrate(market, n_per_arm=10, n_worlds=500, seed=1)
     assert "vouched" not in sound.summary()
-    monkeypatch.setattr(forward, "make_engine", lambda prior, noise, **_: Doubtful(prior, noise, share=share))
+    monkeypatch.setattr(engines, "make_engine", lambda prior, noise, **_: Doubtful(prior, noise, share=share))
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, seed=1)
     first = plan.summary().splitlines()[0]
     assert first.endswith("posteriors behind it are not vouched for")

@@ -7,12 +7,13 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
-from rcb_bayes.mechanism import epochs
-from rcb_bayes.mechanism.epochs import EpochWorlds
+from rcb_bayes.mechanism import epoch_worlds
+from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.panel import make_panel
+from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.mechanism.worlds import draw_worlds, simulate_data
-from rcb_bayes.posterior import make_engine
 
 
 @cache
@@ -30,15 +31,14 @@ def worlds(n_worlds: int, seed: int) -> EpochWorlds:
     repeated = data.take(np.zeros(n_worlds, dtype=int))
     assert isinstance(repeated, rcb.Statistics)
     return EpochWorlds(
-        market(),
+        make_engines(market(), seed=0),
         make_panel(market(), n_users=50, rng=np.random.default_rng(2)),
         many,
         repeated,
-        n_per_arm=40,
-        engine=make_engine(market().prior, market().noise),
-        platform=None,
+        mechanism=OneRate(n_per_arm=40, n_arms=3),
         options=Exploiting(),
-        seed=seed,
+        began=np.zeros(n_worlds),
+        rng=np.random.default_rng(seed),
     )
 
 
@@ -48,7 +48,7 @@ def test_rounds_drawn_together_have_the_law_of_rounds_one_by_one(guarded: bool, 
     guard = np.random.default_rng(3).random((50, 3)) if guarded else None
     found = []
     for long in (0, 10**9):
-        monkeypatch.setattr(epochs, "_LONG", long)
+        monkeypatch.setattr(epoch_worlds, "_LONG", long)
         state = worlds(400, seed=long % 7 + 1)
         before = state._all
         state.run(guard)

@@ -13,9 +13,9 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.mechanism.margins import Notion, simultaneous_bands, steadied_terms
 from rcb_bayes.mechanism.rates import LinearOutlook, largest_rate, user_rates
-from rcb_bayes.mechanism.saturation import as_code
-from rcb_bayes.planning.forward import Forward, Settings, Stage, run_forward
+from rcb_bayes.mechanism.walk import as_code
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stage_rates import PlannedWalk, Settings, StageRates, plan_walk
 from rcb_bayes.users import Empirical, Sphere
 from tests.twins import gap_twins as twins
 from tests.twins import plain_cold_start
@@ -63,16 +63,16 @@ def closed_form(gap: float, truth: Truth, notion: Notion) -> float:
 
 def stage_rate(market: Market, notion: Notion, **changes: Any) -> tuple[float, float]:
     """The rate at the only stage by the point estimates, and its Monte Carlo error."""
-    forward = run_forward(market, settings(notion=notion, personalised=notion != "definition", **changes))
+    forward = plan_walk(market, settings(notion=notion, personalised=notion != "definition", **changes))
     (stage,) = forward.stages.values()
     assert stage.outlook is not None
     if notion == "definition":
-        explored, error, organic, _ = forward.simulator._crowd_terms(stage, epsilon=EPSILON)
+        explored, error, organic, _ = forward.planner._crowd_terms(stage, epsilon=EPSILON)
         assert not error.any()  # one type of users
         gain, spread, loss = organic[:, 0].mean(), organic[:, 0].std(ddof=1), -explored[0]
         rate = float(largest_rate(explored, organic.mean(axis=0)).min())
     else:
-        found = forward.simulator.user_rates(stage.outlook, np.array([0]), code=stage.code, slack=0.0)
+        found = forward.planner.rates_of(stage.outlook, forward.panel.take(np.array([0])), code=stage.code, slack=0.0)
         gain, spread, loss, rate = found.gain[0], found.spread[0], found.loss[0], float(found.rate[0])
     return rate, float(loss / (gain + loss) ** 2 * spread / np.sqrt(stage.outlook.n_worlds))
 
@@ -217,7 +217,7 @@ def test_rates_from_the_population_s_designs_are_caught():
 # --- an audit of fresh worlds ----------------------------------------------------------------------------------------
 
 
-def audit_lower_bounds(forward: Forward, fresh: Forward, stage: Stage, *, n_users: int) -> np.ndarray:
+def audit_lower_bounds(forward: PlannedWalk, fresh: PlannedWalk, stage: StageRates, *, n_users: int) -> np.ndarray:
     """The audit's lower bounds of users who are not free, in another seed's worlds of the same mechanism."""
     other = fresh.stages[stage.code]
     assert other.outlook is not None
@@ -249,16 +249,15 @@ def test_what_is_handed_out_passes_an_audit_of_fresh_worlds(notion: Notion):
     prior = Prior.gaussian([[0.3, 0.2], [0.1, 0.1], [0.0, 0.3]], [0.2, 0.1, 0.1])
     market = Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.2))
     ours = settings(notion=notion, n_per_arm=10, n_worlds=2000, audit_worlds=1000)
-    forward = run_forward(market, ours)
-    fresh = run_forward(market, settings(notion=notion, n_per_arm=10, n_worlds=1000, audit_worlds=1000, seed=99))
+    forward = plan_walk(market, ours)
+    fresh = plan_walk(market, settings(notion=notion, n_per_arm=10, n_worlds=1000, audit_worlds=1000, seed=99))
     ideal_fails = 0
     for stage in forward.stages.values():
         if stage.share < 0.05 or stage.outlook is None:
             continue
         assert audit_lower_bounds(forward, fresh, stage, n_users=300).min() >= 0
-        everyone = np.arange(forward.panel.n_users)
-        rates = forward.simulator.user_rates(stage.outlook, everyone, code=stage.code, slack=0.0).rate
-        greedy = Stage(code=stage.code, share=1.0, rates=rates, rate=0, rate_mcse=0, is_free=stage.is_free)
+        rates = forward.planner.rates_of(stage.outlook, forward.panel, code=stage.code, slack=0.0).rate
+        greedy = StageRates(code=stage.code, share=1.0, rates=rates, rate=0, rate_mcse=0, is_free=stage.is_free)
         ideal_fails += audit_lower_bounds(forward, fresh, greedy, n_users=300).min() < 0
     assert ideal_fails > 0
 
@@ -270,7 +269,7 @@ def test_permuting_the_arms_permutes_the_stages():
     mean, variance = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]]), np.array([0.3, 0.2, 0.1])
     order = np.array([2, 0, 1])
     forwards = [
-        run_forward(
+        plan_walk(
             Market(prior=Prior.gaussian(mean[arms], variance[arms]), covariates=Sphere(2), noise=GaussianNoise(0.3)),
             settings(n_worlds=1000, n_per_arm=8),
         )
@@ -286,7 +285,7 @@ def test_permuting_the_arms_permutes_the_stages():
 
 def test_the_same_seed_gives_the_same_rates():
     market = two_types()
-    one, two, three = (run_forward(market, settings(n_worlds=300, seed=seed)) for seed in (5, 5, 6))
+    one, two, three = (plan_walk(market, settings(n_worlds=300, seed=seed)) for seed in (5, 5, 6))
     for code, stage in one.stages.items():
         np.testing.assert_array_equal(stage.rates, two.stages[code].rates)
     assert any((stage.rates != three.stages[code].rates).any() for code, stage in one.stages.items())
@@ -297,9 +296,9 @@ def test_a_belief_of_the_platform_s_own_changes_whom_it_promotes():
     users = Prior.gaussian([[0.3], [0.29], [0.28]], 0.2)
     platform = Prior.gaussian([[0.3], [0.28], [0.29]], 0.2)
     market = Market(prior=users, platform_prior=platform, covariates=Empirical([[1.0]]), noise=GaussianNoise(0.3))
-    forward = run_forward(market, settings(n_worlds=500))
+    forward = plan_walk(market, settings(n_worlds=500))
     assert set(forward.stages) == {0b001, 0b101}
-    same = run_forward(
+    same = plan_walk(
         Market(prior=users, covariates=Empirical([[1.0]]), noise=GaussianNoise(0.3)), settings(n_worlds=500)
     )
     assert set(same.stages) == {0b001, 0b011}

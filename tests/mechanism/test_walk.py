@@ -10,7 +10,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.choice import promotion_shares
-from rcb_bayes.mechanism.saturation import cold_start_rounds, saturated_sets
+from rcb_bayes.mechanism.length import cold_start_rounds, saturated_sets
 from rcb_bayes.users import Covariates, Empirical, Sphere
 
 ONE = Empirical([[1.0]])

@@ -1,0 +1,262 @@
+r"""Exploitation in many worlds side by side: where guards are computed, and audits look.
+
+All worlds are fitted together, and the rewards of an epoch are drawn as sums given the users, X'y from X'X, so that
+nothing as long as an epoch is kept. Users are those of a panel, of whom guards are known.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.engines import Engines
+from rcb_bayes.mechanism.epoch import Epoch, PredictionError, before_the_first, epoch_numbered, loosening, next_epoch
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.kernel import ipgs_probabilities, pick
+from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.mechanism.protocol import Mechanism
+from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.mechanism.streams import Stream
+from rcb_bayes.mechanism.walk import Walk
+from rcb_bayes.mechanism.worlds import Worlds, draw_rewards, loosened, noise_sd
+from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.schema import FloatArray
+
+_CHUNK_ROUNDS = 200_000
+_CHUNK_VALUES = 4_000_000
+_LONG = 2  # rounds for each user of the panel, from which on rounds of one user are drawn together
+GuardAt = Callable[[int], FloatArray | None]
+"""Factors of the panel's users in an epoch, (P, K); None where nothing is cut."""
+
+
+def begin_exploitation(
+    simulator: Simulator,
+    walked: Walk,
+    paths: np.ndarray,
+    *,
+    mechanism: Mechanism,
+    options: Exploiting,
+    n_worlds: int,
+    purpose: Stream,
+    epoch: int = 0,
+    rounds: FloatArray | None = None,
+) -> tuple["EpochWorlds", np.ndarray]:
+    """Worlds that have come to the end of their cold start on some of the paths, and the path of each, (W,).
+
+    Parameters
+    ----------
+    purpose : the stream of what they draw from then on
+    epoch : worlds are of the users' prior as loose as it is by then: whose prior has loosened reckons with other
+        worlds, in which all epochs before were other ones, too
+    rounds : of the cold start of each path, (R,); 0 where the clock does not ask for them
+    """
+    market = simulator.market
+    worlds, data, chosen = simulator.after_cold_start(walked, paths, n_worlds=n_worlds)
+    began = np.zeros(n_worlds) if rounds is None else rounds[chosen]
+    begins = epoch_numbered(epoch, began, market=market, mechanism=mechanism, options=options).begins
+    factor = loosening(options, begins - began)
+    worlds, data = loosened(worlds, data, mean=market.prior.mean.values, factor=factor)
+    rng = np.random.default_rng(int(simulator.rng(purpose).integers(2**63)))
+    return EpochWorlds(
+        simulator.engines, simulator.panel, worlds, data, mechanism=mechanism, options=options, began=began, rng=rng
+    ), chosen
+
+
+class EpochWorlds:
+    """W worlds that go through exploitation together.
+
+    Attributes
+    ----------
+    state : the epoch that has begun
+    means : posterior means under the platform's belief, by which it recommends, (W, K, d)
+    user_means : those under the users' belief given all data, (W, K, d)
+
+    Raises
+    ------
+    RcbError
+        Rewards other than Gaussian.
+    """
+
+    def __init__(
+        self,
+        engines: Engines,
+        panel: Panel,
+        worlds: Worlds,
+        data: Statistics,
+        *,
+        mechanism: Mechanism,
+        options: Exploiting,
+        began: FloatArray,
+        rng: np.random.Generator,
+    ) -> None:
+        if not engines.market.noise.is_gaussian:
+            raise RcbError("Exploitation side by side needs Gaussian rewards. Audit the policy world by world instead.")
+        self.market, self.engines, self.panel, self.worlds = engines.market, engines, panel, worlds
+        self.mechanism, self.options = mechanism, options
+        self._all = self._fed = data
+        self._rng = rng
+        self._prediction_error = PredictionError(self.market)
+        self.means: FloatArray | None = None
+        self.state = before_the_first(began)
+        self.begin()
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch, from 0."""
+        return self.state.number
+
+    @property
+    def gamma(self) -> FloatArray:
+        """Spreads, (W,)."""
+        return self.state.gamma
+
+    @property
+    def outlook(self) -> LinearOutlook:
+        """What users expect, and what the platform goes by, as the epoch begins."""
+        return LinearOutlook(self.user_means, None if self.means is self.user_means else self.means)
+
+    def begin(self) -> None:
+        """Fit what was fed, and set the spreads of the next epoch."""
+        factors = loosening(self.options, self.state.ends - self.state.began)
+        means, covariances = self._posteriors(self._fed, factors, of_platform=True)
+        same = self.engines.platform is None and self._fed is self._all
+        self.user_means = means if same else self._posteriors(self._all, factors, of_platform=False)[0]
+        error = self._errors(covariances) if self.options.spread == "posterior" else None
+        self.state = self._next(error)
+        self.means = means
+
+    def _next(self, error: FloatArray | None) -> Epoch:
+        n_fed = self._fed.n.sum(axis=1)
+        return next_epoch(
+            self.state, market=self.market, mechanism=self.mechanism, options=self.options, error=error, n_fed=n_fed
+        )
+
+    def _posteriors(self, data: Statistics, factors: FloatArray, *, of_platform: bool) -> tuple[FloatArray, FloatArray]:
+        """Posterior means (W, K, d) and, of the platform's, covariances, under priors as loose as they are now."""
+        w, k, d = data.xty.shape
+        means = np.empty((w, k, d))
+        covariances = np.empty((w, k * d, k * d) if of_platform else (0, 0, 0))
+        for factor in np.unique(factors):
+            worlds = np.flatnonzero(factors == factor)
+            engines = self.engines.loosened(float(factor))
+            engine = engines.all[-1] if of_platform else engines.users
+            batch = engine.fit(data if len(worlds) == w else data.take(worlds), covariance=of_platform)
+            means[worlds] = batch.mean
+            if batch.covariance is not None:
+                covariances[worlds] = batch.covariance
+        return means, covariances
+
+    def _errors(self, covariances: FloatArray) -> FloatArray:
+        """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends."""
+        k, d = self.market.n_arms, self.market.n_features
+        users = self._prediction_error.users
+        step = max(1, _CHUNK_VALUES // (k * len(users)))
+        errors = []
+        for start in range(0, len(covariances), step):
+            worlds = slice(start, start + step)
+            tiles = covariances[worlds].reshape(-1, k, d, k, d)
+            variances = np.stack([((users @ tiles[:, arm, :, arm]) * users).sum(axis=2).T for arm in range(k)])
+            kernel = None if self.means is None else self.probabilities(users, worlds=worlds)
+            errors.append(self._prediction_error(kernel, variances))
+        return np.concatenate(errors)
+
+    def probabilities(
+        self, users: FloatArray, *, guard: FloatArray | None = None, worlds: slice | np.ndarray = slice(None)
+    ) -> FloatArray:
+        """Recommendation probabilities of users in every world, or some, (K, U, W); ``guard`` (U, K)."""
+        assert self.means is not None  # an epoch has begun
+        scores = LinearOutlook(self.means[worlds]).rewards(users)
+        k, u, w = scores.shape
+        factors = None if guard is None else np.repeat(guard.T, w, axis=1)
+        gamma = np.tile(self.gamma[worlds], u)
+        return ipgs_probabilities(scores.reshape(k, u * w), gamma, guard=factors).reshape(k, u, w)
+
+    def regret(self, users: FloatArray, weights: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
+        """Expected regret of a round in every world, (W,), averaged over users with weights (U,); ``guard`` (U, K)."""
+        truth = LinearOutlook(self.worlds.beta).rewards(users)  # (K, U, W)
+        given = (self.probabilities(users, guard=guard) * truth).sum(axis=0)
+        return weights @ (truth.max(axis=0) - given)
+
+    def advance_to(self, epoch: int, guard_at: GuardAt) -> None:
+        """Run epochs, each with its guard, until this one has begun."""
+        while self.epoch < epoch:
+            self.run(guard_at(self.epoch))
+            self.begin()
+
+    # --- rounds ---
+
+    def run(self, guard: FloatArray | None = None) -> None:
+        """Rounds of the epoch, in all worlds; ``guard`` (P, K) for the users of the panel."""
+        assert self.means is not None  # an epoch has begun
+        w, k, d = self.means.shape
+        xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
+        longest = int(self.state.lengths.max())
+        by_user = longest > _LONG * self.panel.n_users
+        step = max(1, _CHUNK_ROUNDS // (self.panel.n_users if by_user else longest))
+        for start in range(0, w, step):
+            worlds = slice(start, min(start + step, w))
+            if by_user:
+                self._counts(worlds, guard, xtx, n)
+                continue
+            for begun in range(0, longest, _CHUNK_ROUNDS):
+                self._rounds(worlds, begun, min(_CHUNK_ROUNDS, longest - begun), guard, xtx, n)
+        xty, yty = np.zeros((w, k, d)), np.zeros((w, k))
+        sigma = noise_sd(self.worlds, self.market.noise)
+        for arm in range(k):
+            xty[:, arm], yty[:, arm] = draw_rewards(
+                xtx[:, arm], self.worlds.beta[:, arm], sigma, n=n[:, arm], rng=self._rng
+            )
+        self.absorb(unchecked_statistics(xtx, xty, yty, n))
+
+    def absorb(self, fresh: Statistics) -> None:
+        """The samples of the epoch, in all worlds."""
+        self._all = self._all.plus(fresh)
+        self._fed = self._all if self.options.feeds_all else fresh
+
+    def _counts(self, worlds: slice, guard: FloatArray | None, xtx: FloatArray, n: FloatArray) -> None:
+        """The whole epoch in some worlds, entered into X'X and n: how often each user comes, and with which arms.
+
+        The panel's users come again and again in a long epoch, each time with the same probabilities.
+        """
+        users, d = self.panel.users, self.market.n_features
+        chances = self.probabilities(users, guard=guard, worlds=worlds).swapaxes(1, 2)  # (K, w, P)
+        k, w, p = chances.shape
+        left = self._rng.multinomial(self.state.lengths[worlds], self.panel.weights)  # (w, P)
+        share = np.ones((w, p))
+        outer = (users[:, :, None] * users[:, None, :]).reshape(p, d * d)
+        for arm in range(k):
+            taken = left
+            if arm < k - 1:
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    chance = np.clip(np.where(share > 0, chances[arm] / share, 0.0), 0.0, 1.0)
+                taken = self._rng.binomial(left, chance)
+            left, share = left - taken, share - chances[arm]
+            xtx[worlds, arm] += (taken @ outer).reshape(w, d, d)
+            n[worlds, arm] += taken.sum(axis=1)
+
+    def _rounds(
+        self, worlds: slice, begun: int, size: int, guard: FloatArray | None, xtx: FloatArray, n: FloatArray
+    ) -> None:
+        """Users of ``size`` rounds in some worlds, entered into X'X and n; epochs that are over by then count none."""
+        assert self.means is not None  # an epoch has begun
+        means, lengths = self.means[worlds], self.state.lengths[worlds]
+        w, k, _ = means.shape
+        users = self._arrivals((w, size))
+        x = self.panel.users[users]  # (w, size, d)
+        scores = (means @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(k, w * size)
+        factors = None if guard is None else guard.T[:, users.reshape(-1)]
+        chances = ipgs_probabilities(scores, np.repeat(self.gamma[worlds], size), guard=factors)
+        arms = pick(chances, self._rng.random(w * size)).reshape(w, size)
+        arms[begun + np.arange(size) >= lengths[:, None]] = -1
+        for arm in range(k):
+            taken = arms == arm
+            xtx[worlds, arm] += (x * taken[:, :, None]).swapaxes(1, 2) @ x
+            n[worlds, arm] += taken.sum(axis=1)
+
+    def _arrivals(self, shape: tuple[int, int]) -> np.ndarray:
+        """Users of the panel as they come."""
+        weights = self.panel.weights
+        if weights.min() == weights.max():
+            return self._rng.integers(len(weights), size=shape)
+        return self._rng.choice(len(weights), size=shape, p=weights)

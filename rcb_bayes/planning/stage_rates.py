@@ -1,0 +1,398 @@
+r"""Rates at each stage of a cold start: the largest that users follow, by the law of the data that the walk gives.
+
+Stages are taken in the order in which arms fill up. At each saturated set that cold starts reach, the posterior means
+in simulated worlds give every user's rate; the rates then say how the walk goes on.
+
+A rate is the largest whose *predicted simultaneous audit bound* clears -epsilon. An audit of W_a worlds subtracts
+c standard errors (c its critical value), and its estimate differs from the one here, of W worlds, by another c errors
+at most, so that the slack is :math:`c (W_a^{-1/2} + (W_a^{-1} + W^{-1})^{1/2})` standard deviations over worlds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.gaps.estimation import best_gap
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.margins import Notion, critical_value
+from rcb_bayes.mechanism.panel import Panel, panel_of
+from rcb_bayes.mechanism.rates import (
+    LinearOutlook,
+    Outlook,
+    UserRates,
+    binding_terms,
+    crowd_rate,
+    explored_terms,
+    largest_rate,
+    organic_rounds,
+    organic_terms,
+    subset,
+    user_rates,
+)
+from rcb_bayes.mechanism.search import worst_users
+from rcb_bayes.mechanism.simulator import N_USERS, Simulator
+from rcb_bayes.mechanism.streams import Stream
+from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
+from rcb_bayes.schema import FloatArray
+
+LEVEL = 0.01  # of the bands at each stage
+_LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
+MAX_STAGES = 128
+_MOST_ARMS = 62
+_CRITICAL_USERS = 256
+_USERS_PER_WORLD = 16
+_FOUND = 0.9999  # of the least rate that a search finds, for what it leaves to find
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a plan is asked for, and how precisely it is to be computed; see ``calibrate``."""
+
+    epsilon: float
+    notion: Notion
+    personalised: bool
+    n_per_arm: int
+    n_worlds: int
+    audit_worlds: int
+    engine: str
+    seed: int
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class StageRates:
+    """What one saturated set allows.
+
+    Attributes
+    ----------
+    rates : the rate of every user of the panel, (P,): one for all unless personalised
+    rate, rate_mcse : their average; for a uniform plan the rate that the stage allows
+    is_free : which users need no subsidy, (P,)
+    outlook, slack : what rates of other users are computed from; None where all users are free
+    ideal : the average rate, or of one rate for all the least, by the point estimates: what more worlds would allow
+    worlds_needed : worlds, of the plan and of its audit, from which on a rate above 0 could be certified
+    worst : of one rate for all, the users who bind it, looked for within the support, (n, d)
+    gap : tau and rho of the arm with the least tau rho, with errors: (tau, tau_mcse, rho, rho_mcse)
+    organic : how often each arm is recommended in an organic round, (P, K)
+    organic_value : what an organic round gives each user, (P,), and its average over users not explored, with error
+    """
+
+    code: int
+    share: float
+    rates: FloatArray
+    rate: float
+    rate_mcse: float
+    is_free: np.ndarray
+    ideal: float = 1.0
+    worlds_needed: float = 0.0
+    outlook: Outlook | None = None
+    slack: float = 0.0
+    worst: FloatArray | None = None
+    own: "OwnUsers | None" = None
+    gap: tuple[float, float, float, float] | None = None
+    organic: FloatArray | None = None
+    organic_value: FloatArray | None = None
+    organic_error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnUsers:
+    """What users of each world's own expect, and what the platform does, (W, u, K): errors then cover the users too."""
+
+    rewards: FloatArray
+    acted_on: FloatArray
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PlannedWalk:
+    """A cold start walked to its end with the rates that its stages allow."""
+
+    settings: Settings
+    walk: Walk
+    planner: "RatePlanner"
+
+    @property
+    def stages(self) -> "dict[int, StageRates]":
+        """What each planned set allows."""
+        return self.planner.stages
+
+    @property
+    def simulator(self) -> Simulator:
+        """Users, engines and random numbers."""
+        return self.planner.simulator
+
+    @property
+    def market(self) -> Market:
+        """The market."""
+        return self.planner.market
+
+    @property
+    def panel(self) -> Panel:
+        """The users."""
+        return self.planner.panel
+
+
+def plan_walk(market: Market, settings: Settings) -> PlannedWalk:
+    """Walk through the cold start, computing the rates of each stage on the way."""
+    if market.n_arms > _MOST_ARMS:
+        raise RcbError(
+            f"A cold start is planned for at most {_MOST_ARMS} arms, got {market.n_arms}. "
+            "Plan for fewer arms at a time."
+        )
+    planner = RatePlanner(market, settings)
+    walked = planner.simulator.walk(planner.rates_at, n_per_arm=settings.n_per_arm)
+    return PlannedWalk(settings=settings, walk=walked, planner=planner)
+
+
+class RatePlanner:
+    """The rates of stage after stage.
+
+    Attributes
+    ----------
+    stages : what each planned set allows, by its code
+    """
+
+    def __init__(self, market: Market, settings: Settings) -> None:
+        self.market = market
+        self.settings = settings
+        self.simulator = Simulator(market, engine=settings.engine, seed=settings.seed)
+        self.panel = self.simulator.panel
+        self.stages: dict[int, StageRates] = {}
+        if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
+            raise RcbError(
+                "With Bernoulli rewards a rate of each user's own is known for the rows of a table only. "
+                "Use covariates=Empirical(rows), or personalised=False."
+            )
+
+    def rates_at(self, so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
+        """The rates of the panel's users at a set: planned, or, at a rare set, 1 for those who need no subsidy."""
+        last = len(arms_of(code)) == self.market.n_arms - 1
+        # tau and rho are wanted from one stage at least, the last if no other needs simulating.
+        wanted = last and all(stage.gap is None for stage in self.stages.values())
+        is_rare = len(members) < _LEAST_SHARE * so_far.paths.n_paths or len(self.stages) >= MAX_STAGES
+        if is_rare and not wanted:
+            return self.is_free(code).astype(float)
+        self.stages[code] = self._stage(so_far, code, members, wanted=wanted)
+        return self.stages[code].rates if self.settings.personalised else 1.0
+
+    def is_free(self, code: int) -> np.ndarray:
+        """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
+        promoted = promotion_shares(self.panel.promoted_by, self.open_arms(code))
+        s = self.settings
+        terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.notion)
+        return (terms >= 0.0).all(axis=(1, 2))
+
+    def open_arms(self, code: int) -> list[int]:
+        """The arms that are not saturated."""
+        return open_arms(code, self.market.n_arms)
+
+    def _stage(self, so_far: Walk, code: int, members: np.ndarray, *, wanted: bool) -> StageRates:
+        """Rates at a stage; a stage at which all users are free is simulated only where its figures are wanted."""
+        free = self.is_free(code)
+        stage = StageRates(
+            code=code,
+            share=len(members) / so_far.paths.n_paths,
+            rates=np.ones(self.panel.n_users),
+            rate=1.0,
+            rate_mcse=0.0,
+            is_free=free,
+        )
+        if free.all() and self.settings.personalised and not wanted:
+            return stage
+        outlook = self.simulator.outlook(so_far, code, members, n_worlds=self.settings.n_worlds)
+        own = self._own_users(outlook, code)
+        saturated = list(arms_of(code))
+        gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, saturated].max(axis=2)[:, :, None]
+        stage.gap = best_gap(gaps)
+        stage.outlook, stage.own = outlook, own
+        if not self.settings.personalised:  # one rate leaves organic rounds to everybody
+            self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
+        if free.all():
+            stage.outlook = stage.outlook if self.simulator.engines.platform is not None else None
+            return stage
+        if self.settings.notion == "definition":
+            self._rate_of_all(stage)
+        else:
+            self._rates_of_each(stage)
+        return stage
+
+    def _own_users(self, outlook: Outlook, code: int) -> OwnUsers:
+        """What users of each world's own expect; with rewards that are not linear they are drawn from the panel."""
+        n, rng = outlook.n_worlds, self.simulator.rng(Stream.USERS_OF_WORLDS, code)
+        if isinstance(outlook, LinearOutlook):
+            users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=rng).reshape(n, _USERS_PER_WORLD, -1)
+            tables = [users @ means.swapaxes(1, 2) for means in outlook.tables]
+        else:
+            some = rng.choice(self.panel.n_users, size=(n, _USERS_PER_WORLD), p=self.panel.weights)
+            tables = [table[np.arange(n)[:, None], some] for table in outlook.tables]
+        return OwnUsers(rewards=tables[0], acted_on=tables[-1])
+
+    # --- rates ---
+
+    def _rates_of_each(self, stage: StageRates) -> None:
+        panel, s = self.panel, self.settings
+        assert stage.outlook is not None  # not all users are free
+        bound = np.flatnonzero(~stage.is_free)
+        some = self.simulator.rng(Stream.CRITICAL_USERS, stage.code).permutation(bound)[:_CRITICAL_USERS]
+        first = self.rates_of(stage.outlook, panel.take(some), code=stage.code, slack=0.0)
+        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
+        critical = critical_value(terms, level=LEVEL, seed=s.seed)
+        stage.slack = self._slack(critical)
+        everyone = self.rates_of(stage.outlook, panel, code=stage.code, slack=stage.slack)
+        stage.rates = everyone.rate
+        if not s.personalised:
+            self._one_rate(stage, critical)
+            return
+        found = subset(everyone, bound)
+        terms = binding_terms(stage.outlook, panel.users[bound], found, epsilon=s.epsilon, notion=s.notion)
+        self._note_organic(stage, bound, panel.weights[bound] * (1.0 - found.rate))
+        stage.rate, of_users = panel.mean(everyone.rate)
+        stage.ideal = panel.mean(everyone.ideal)[0]
+        stage.worlds_needed = float(_worlds_needed(found, critical).min())
+        slope = _slope(found.gain - stage.slack * found.spread, found.loss)
+        of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) / np.sqrt(len(terms))
+        stage.rate_mcse = float(np.hypot(of_users, of_worlds))
+
+    def _one_rate(self, stage: StageRates, critical: float) -> None:
+        """One rate for all: the least, over the panel and over users looked for from its worst ones on."""
+        s = self.settings
+        outlook = stage.outlook
+        assert outlook is not None  # not all users are free
+
+        def rates(users: FloatArray) -> FloatArray:
+            return self.rates_of(outlook, panel_of(self.market, users), code=stage.code, slack=stage.slack).rate
+
+        if isinstance(outlook, LinearOutlook):
+            stage.worst = worst_users(
+                rates,
+                self.market.covariates,
+                self.panel,
+                rng=self.simulator.rng(Stream.LEAST_RATE, stage.code),
+                thorough=4,
+            )[0]
+        else:
+            stage.worst = self.panel.users[np.argsort(stage.rates, kind="stable")[:1]]
+        found = self.rates_of(outlook, panel_of(self.market, stage.worst), code=stage.code, slack=stage.slack)
+        least = int(found.rate.argmin())
+        worst = subset(found, np.array([least]))
+        stage.rate = float(worst.rate[0]) * (1.0 if self.panel.is_exact or worst.is_free[0] else _FOUND)
+        stage.ideal = float(found.ideal.min())
+        stage.worlds_needed = float(_worlds_needed(found, critical).max())
+        if not worst.is_free[0]:
+            terms = binding_terms(outlook, stage.worst[[least]], worst, epsilon=s.epsilon, notion=s.notion)
+            slope = _slope(worst.gain - stage.slack * worst.spread, worst.loss)
+            stage.rate_mcse = float(slope[0] * terms[:, 0].std(ddof=1) / np.sqrt(len(terms)))
+
+    def _rate_of_all(self, stage: StageRates) -> None:
+        """``definition``: averaged over users, so that one rate serves all."""
+        stage.rate, stage.rate_mcse = self.rate_of_all(stage, epsilon=self.settings.epsilon)
+        stage.rates = np.full(self.panel.n_users, stage.rate)
+        explored, _, organic, _ = self._crowd_terms(stage, epsilon=self.settings.epsilon)
+        stage.ideal = float(largest_rate(explored, organic.mean(axis=0)).min())
+        binds = explored < 0.0
+        gain, spread = organic.mean(axis=0)[binds], organic.std(axis=0, ddof=1)[binds]
+        stage.worlds_needed = float(_certifying(gain, spread, _critical_of(len(explored))).max(initial=0.0))
+
+    def rate_of_all(self, stage: StageRates, *, epsilon: float) -> tuple[float, float]:
+        """The largest rate under ``definition``, and its error."""
+        explored, error, organic, user_error = self._crowd_terms(stage, epsilon=epsilon)
+        critical = _critical_of(len(explored))
+        slack = self._slack(critical)
+        rate, cell = crowd_rate(explored, error, organic, organic_error=user_error, critical=critical, slack=slack)
+        if rate == 1.0:
+            return 1.0, 0.0
+        spread = organic[:, cell].std(ddof=1)
+        slope = _slope(np.atleast_1d(organic[:, cell].mean() - slack * spread), np.atleast_1d(-explored[cell]))
+        return rate, float(slope[0] * spread / np.sqrt(len(organic)))
+
+    def _crowd_terms(self, stage: StageRates, *, epsilon: float) -> tuple[FloatArray, ...]:
+        """Under ``definition``, of every promoted arm and rival: e and its error over users, o world by world.
+
+        Last is the error that an audit's own users leave in o.
+        """
+        assert stage.own is not None  # not all users are free
+        open_arms = self.open_arms(stage.code)
+        pairs = [(i, j) for i in open_arms for j in range(self.market.n_arms) if i != j]
+        panel = self.simulator.many_users
+        promoted = promotion_shares(panel.promoted_by, open_arms)
+        terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion="definition")
+        means = [panel.mean(terms[:, i, j]) for i, j in pairs]
+        rewards, acted_on = (np.moveaxis(part, 2, 0) for part in (stage.own.rewards, stage.own.acted_on))
+        shares = best_shares(acted_on, axis=0)
+        organic = [
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition") for i, j in pairs
+        ]  # (W, u) each
+        explored, error = (np.array(part) for part in zip(*means, strict=True))
+        user_error = self._user_error(stage, pairs, epsilon=epsilon)
+        return explored, error, np.stack([part.mean(axis=1) for part in organic], axis=1), user_error
+
+    def _user_error(self, stage: StageRates, pairs: list[tuple[int, int]], *, epsilon: float) -> FloatArray:
+        """Error that the users of an audit's panel leave in o, (cells,): none where the panel is everybody."""
+        if self.panel.is_exact:
+            return np.zeros(len(pairs))
+        assert stage.outlook is not None  # not all users are free
+        users = self.panel.users[
+            self.panel.some(_CRITICAL_USERS, rng=self.simulator.rng(Stream.USER_ERROR, stage.code))[0]
+        ]
+        rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
+        means = [
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
+            for i, j in pairs
+        ]  # (users,) each
+        return np.array([part.std(ddof=1) for part in means]) / np.sqrt(N_USERS)
+
+    def _note_organic(self, stage: StageRates, some: np.ndarray, left: FloatArray) -> None:
+        """Enter what organic rounds give some users, ``left`` being their weights."""
+        assert stage.outlook is not None  # the stage was simulated
+        shares, values = organic_rounds(stage.outlook, self.panel.users[some])
+        stage.organic = np.zeros((self.panel.n_users, self.market.n_arms))
+        stage.organic[some] = shares
+        stage.organic_value = np.zeros(self.panel.n_users)
+        stage.organic_value[some] = values.mean(axis=0)
+        stage.organic_error = float((values @ left).std(ddof=1) / np.sqrt(len(values)))
+
+    def rates_of(
+        self, outlook: Outlook, users: Panel, *, code: int, slack: float, epsilon: float | None = None
+    ) -> UserRates:
+        """Rates of users, of the panel or not."""
+        return user_rates(
+            outlook,
+            users.users,
+            prior_rewards=users.prior_rewards,
+            promoted_by=users.promoted_by,
+            open_arms=self.open_arms(code),
+            epsilon=self.settings.epsilon if epsilon is None else epsilon,
+            notion=self.settings.notion,
+            slack=slack,
+        )
+
+    def _slack(self, critical: float) -> float:
+        fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds
+        return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
+
+
+def _critical_of(n_cells: int) -> float:
+    """Bonferroni's critical value of so many cells at a stage."""
+    from scipy.special import ndtri
+
+    return float(ndtri(1.0 - LEVEL / n_cells))
+
+
+def _worlds_needed(rates: UserRates, critical: float) -> FloatArray:
+    """Worlds from which on each user's rate is above 0, (U,); infinite where no world seen has a gain for her."""
+    return np.where(rates.is_free, 0.0, _certifying(rates.gain, rates.spread, critical))
+
+
+def _certifying(gain: FloatArray, spread: FloatArray, critical: float) -> FloatArray:
+    """Worlds W, of plan and audit alike, at which gain = slack x spread: see the slack of the module's docstring."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = (critical * (1.0 + np.sqrt(2.0)) * spread / gain) ** 2
+    return np.where(gain > 0.0, needed, np.inf)
+
+
+def _slope(organic: FloatArray, loss: FloatArray) -> FloatArray:
+    """How fast a rate o / (o + loss) moves with o; zero where the rate is."""
+    usable = np.maximum(organic, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(usable > 0.0, loss / (usable + loss) ** 2, 0.0)
