@@ -87,6 +87,54 @@ def test_the_first_epoch_is_the_same_with_and_without() -> None:
     np.testing.assert_allclose(loose, tight)
 
 
+# --- the global clock: how loose priors are depends on how long the cold start took --------------------------
+
+GLOBAL = rcb.Exploiting(inflation="linear", clock="global", guard=False)
+
+
+def run_to(epoch: int, *, seed: int, truth: np.ndarray, rng: np.random.Generator) -> tuple[int, rcb.Recommender]:
+    """A live run up to the beginning of an epoch, and how many rounds of exploitation there were before it."""
+    agent = rcb.Recommender(market(), plan(), options=GLOBAL, seed=seed)
+    while True:
+        agent._rcb.move_on()
+        epochs = agent._rcb.exploitation
+        if epochs is not None and epochs.epoch == epoch:
+            return epochs.begins - epochs.began, agent
+        told = agent.recommend(USER[0])
+        arm = market().arms.index(told.arm)
+        agent.observe(truth[arm] + SIGMA * rng.standard_normal(), ticket=told.ticket)
+
+
+@pytest.mark.slow
+def test_under_the_global_clock_margins_are_those_of_a_plain_run() -> None:
+    """Stages tell nothing about rewards, so a run made beforehand tells how loose priors will be."""
+    rng, n_worlds, epoch = np.random.default_rng(4), 500, 1
+    chances, lead = np.empty((n_worlds, 2)), np.empty((n_worlds, 2))
+    for w in range(n_worlds):
+        seed = int(rng.integers(2**31))
+        rounds, _ = run_to(epoch, seed=seed, truth=MEAN[:, 0], rng=rng)
+        factor = inflation_factor("linear", rounds)
+        truth = MEAN[:, 0] + np.sqrt(factor * VARIANCE) * rng.standard_normal(2)
+        again, agent = run_to(epoch, seed=seed, truth=truth, rng=rng)
+        assert again == rounds
+        chances[w] = agent._rcb.recommend_proba(np.array(USER))[0]
+        lead[w] = truth - truth[::-1]
+    mass = chances.mean(axis=0)
+    plain = (chances * lead).mean(axis=0) / mass
+    plain_error = (chances * (lead - plain)).std(axis=0, ddof=1) / mass / np.sqrt(n_worlds)
+    ours, error = audited(GLOBAL, epoch=epoch, n_worlds=4000)
+    assert (np.abs(ours - plain) < 4.5 * np.hypot(error, plain_error)).all()
+    without, error = audited(rcb.Exploiting(clock="global", guard=False), epoch=epoch, n_worlds=4000)
+    assert (np.abs(without - plain) > 4.5 * np.hypot(error, plain_error)).any()  # the planted error
+
+
 def test_what_goes_world_by_world_is_refused() -> None:
-    with pytest.raises(RcbError, match="the relative clock and posterior means"):
-        rcb.audit(market(), plan(), horizon=50, n_worlds=100, options=rcb.Exploiting(inflation="log", clock="global"))
+    with pytest.raises(RcbError, match="Gaussian rewards and posterior means"):
+        rcb.audit(
+            market(),
+            plan(),
+            horizon=50,
+            n_worlds=100,
+            oracle=rcb.RidgeOracle(),
+            options=rcb.Exploiting(inflation="log"),
+        )

@@ -79,9 +79,7 @@ def seen_by(policy: Rcb) -> Seen:
     epochs = policy.exploitation
     assert epochs is not None
     chances = policy.recommend_proba(USERS)
-    return Seen(
-        number=epochs.epoch, begins=epochs.begins, ends=epochs.ends, gamma=epochs.gamma, probabilities=chances
-    )
+    return Seen(number=epochs.epoch, begins=epochs.begins, ends=epochs.ends, gamma=epochs.gamma, probabilities=chances)
 
 
 def in_blocks(known: bool, options: Exploiting) -> tuple[list[Seen], list[Any]]:
