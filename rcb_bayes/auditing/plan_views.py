@@ -16,8 +16,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.epochs import EpochWorlds
 from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor, spread_multiple
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import panel_of
-from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.saturation import Paths, arms_of, draw_rounds
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.forward import N_PATHS, Forward, followed
@@ -241,7 +241,7 @@ def _judged(run: _Followed, view_of: ViewOf, *, explored: Fixed | None = None) -
     judged = slice(SEARCH_WORLDS, None)
     view = view_of(users, judged)
     population, many = run.crowd.population, forward.simulator.crowd
-    known = explored is not None and asked.notion == "definition" and not population.is_exact and asked.users is None
+    known = explored is not None and not asked.notion.is_per_user and not population.is_exact and asked.users is None
     averages = averages_of(
         lambda some: view_of(some, judged),
         population,

@@ -20,12 +20,11 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.margins import Notion, critical_value
+from rcb_bayes.mechanism.margins import critical_value
+from rcb_bayes.mechanism.notions import Notion, as_notion
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, expected_rewards, make_panel
 from rcb_bayes.mechanism.rates import (
-    LinearOutlook,
-    Outlook,
-    TableOutlook,
     UserRates,
     binding_terms,
     crowd_rate,
@@ -185,7 +184,7 @@ def followed(
     """The cold start under a plan's own rates, with users and random numbers of one's own."""
     settings = Settings(
         epsilon=plan.epsilon if epsilon is None else epsilon,
-        notion=plan.notion if notion is None else notion,
+        notion=as_notion(plan.notion) if notion is None else notion,
         personalised=plan.personalised,
         n_per_arm=plan.n_per_arm,
         n_worlds=n_worlds,
@@ -266,18 +265,18 @@ class StageSimulator:
         if free.all() and self.settings.personalised and not wanted:
             return stage
         outlook, own = self.simulated(code, paths, members, sampling)
-        gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, list(arms_of(code))].max(axis=2)[:, :, None]
-        stage.gap = best_gap(gaps)
+        rewards = own.rewards.T  # (K, u, W)
+        stage.gap = best_gap(rewards[self.open_arms(code)] - rewards[list(arms_of(code))].max(axis=0))
         stage.outlook, stage.own = outlook, own
         if not self.settings.personalised:  # one rate leaves organic rounds to everybody
             self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
         if free.all():
             stage.outlook = stage.outlook if self.platform is not None else None
             return stage
-        if self.settings.notion == "definition":
-            self._rate_of_all(stage)
-        else:
+        if self.settings.notion.is_per_user:
             self._rates_of_each(stage)
+        else:
+            self._rate_of_all(stage)
         return stage
 
     # --- rates ---
@@ -333,7 +332,7 @@ class StageSimulator:
             stage.rate_mcse = float(slope[0] * terms[:, 0].std(ddof=1) / np.sqrt(len(terms)))
 
     def _rate_of_all(self, stage: Stage) -> None:
-        """``definition``: averaged over users, so that one rate serves all."""
+        """On average over users, so that one rate serves all."""
         stage.rate, stage.rate_mcse = self.rate_of_all(stage, epsilon=self.settings.epsilon)
         stage.rates = np.full(self.panel.n_users, stage.rate)
         explored, _, organic, _ = self._crowd_terms(stage, epsilon=self.settings.epsilon)
@@ -343,7 +342,7 @@ class StageSimulator:
         stage.worlds_needed = float(_certifying(gain, spread, _critical_of(len(explored))).max(initial=0.0))
 
     def rate_of_all(self, stage: Stage, *, epsilon: float) -> tuple[float, float]:
-        """The largest rate under ``definition``, and its error."""
+        """The largest rate by a notion that averages over users, and its error."""
         explored, error, organic, user_error = self._crowd_terms(stage, epsilon=epsilon)
         critical = _critical_of(len(explored))
         slack = self._slack(critical)
@@ -355,21 +354,21 @@ class StageSimulator:
         return rate, float(slope[0] * spread / np.sqrt(len(organic)))
 
     def _crowd_terms(self, stage: Stage, *, epsilon: float) -> tuple[FloatArray, ...]:
-        """Under ``definition``, of every promoted arm and rival: e and its error over users, o world by world.
+        """On average over users, of every promoted arm and rival: e and its error over users, o world by world.
 
         Last is the error that an audit's own users leave in o.
         """
         assert stage.own is not None  # not all users are free
-        open_arms = self.open_arms(stage.code)
+        open_arms, notion = self.open_arms(stage.code), self.settings.notion
         pairs = [(i, j) for i in open_arms for j in range(self.market.n_arms) if i != j]
         panel = self.crowd
         promoted = promotion_shares(panel.promoted_by, open_arms)
-        terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion="definition")
+        terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion=notion)
         means = [panel.mean(terms[:, i, j]) for i, j in pairs]
         rewards, acted_on = (np.moveaxis(part, 2, 0) for part in (stage.own.rewards, stage.own.acted_on))
         shares = best_shares(acted_on, axis=0)
         organic = [
-            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition") for i, j in pairs
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=notion) for i, j in pairs
         ]  # (W, u) each
         explored, error = (np.array(part) for part in zip(*means, strict=True))
         user_error = self._user_error(stage, pairs, epsilon=epsilon)
@@ -383,7 +382,7 @@ class StageSimulator:
         users = self.panel.users[self.panel.some(_CRITICAL_USERS, rng=self.rng(Stream.USER_ERROR, stage.code))[0]]
         rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
         means = [
-            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=self.settings.notion).mean(axis=1)
             for i, j in pairs
         ]  # (users,) each
         return np.array([part.std(ddof=1) for part in means]) / np.sqrt(N_USERS)

@@ -9,7 +9,7 @@ from rcb_bayes.mechanism.compact import compact_gamma, compact_outlook
 from rcb_bayes.mechanism.epochs import EpochWorlds
 from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
-from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.saturation import STUCK, draw_designs
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
@@ -197,14 +197,12 @@ def _rule(forward: Forward, epochs: EpochWorlds, *, slack: float) -> tuple[Guard
     outlook = compact_outlook(outlook, forward.market.prior.mean.values, forward.market.platform_prior.mean.values)
     gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
-    if settings.notion == "definition":
+    shared = {"epsilon": settings.epsilon, "notion": settings.notion, "slack": slack}
+    if not settings.notion.is_per_user:
         scale = 0.0 if panel.is_exact else settings.audit_worlds / panel.n_users
-        for_all = crowd_guard(
-            outlook, gamma, panel.users, panel.weights, epsilon=settings.epsilon, slack=slack, user_scale=scale
-        )
+        for_all = crowd_guard(outlook, gamma, panel.users, panel.weights, user_scale=scale, **shared)
         factors = np.tile(for_all, (panel.n_users, 1))
     else:
-        shared = {"epsilon": settings.epsilon, "notion": settings.notion, "slack": slack}
         factors = users_guard(outlook, gamma, panel.users, **shared)
         # None for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
         for_all = np.ones(forward.market.n_arms) if factors.min() == 1.0 else None

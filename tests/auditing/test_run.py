@@ -14,7 +14,7 @@ from rcb_bayes import Audit, Market, Plan, Prior
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import Notion
 from tests.twins.gap_twins import normal_truth
 
 EPSILON, SIGMA, N, VARIANCE = 0.05, 0.3, 8, 0.2

@@ -15,7 +15,7 @@ from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.view import Asked, View, cell_terms
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel
 from tests.auditing import plain
 from tests.twins.gap_twins import normal_truth

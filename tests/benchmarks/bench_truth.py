@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script,
 
 import rcb_bayes as rcb
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import Notion
 from tests.twins import plain_mechanism as plain
 from tests.twins import truth_cases as cases
 from tests.twins.truth import Case, Row, both_sides, compared, scenario_of, stage_key

@@ -12,7 +12,8 @@ import rcb_bayes as rcb
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.compact import STEPS, compact_gamma, compact_means, compact_outlook, from_steps, steps_of
 from rcb_bayes.mechanism.guard import users_guard
-from rcb_bayes.mechanism.rates import LinearOutlook, user_rates
+from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.rates import user_rates
 
 USERS = rcb.Sphere(3).sample(200, seed=2)
 PRIOR_MEAN = np.array([[0.4, 0.1, 0.0], [0.1, 0.0, 0.2], [0.1, 0.0, 0.2], [0.3, 0.3, 0.1]])

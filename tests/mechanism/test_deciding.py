@@ -16,7 +16,7 @@ from rcb_bayes.auditing.comparison import _judged
 from rcb_bayes.auditing.result import FIGURES
 from rcb_bayes.cli.app import run
 from rcb_bayes.mechanism.deciding import deciding_cell, deciding_place, pair_cells, stage_cells
-from rcb_bayes.mechanism.margins import NOTIONS, Notion
+from rcb_bayes.mechanism.notions import NOTIONS, Notion
 from rcb_bayes.studies.paper.measures import worst_margins
 from tests.plots.drawing import dots_of, save
 from tests.plots.test_audits import margins_of

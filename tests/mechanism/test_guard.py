@@ -11,8 +11,8 @@ from rcb_bayes.mechanism import guard
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import Notion
-from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import LinearOutlook
 
 EPSILON = 0.05
 

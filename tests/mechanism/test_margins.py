@@ -6,15 +6,8 @@ from scipy import stats
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import best_shares
-from rcb_bayes.mechanism.margins import (
-    Bands,
-    Notion,
-    as_notion,
-    critical_value,
-    judge_bands,
-    simultaneous_bands,
-    steadied_terms,
-)
+from rcb_bayes.mechanism.margins import Bands, critical_value, judge_bands, simultaneous_bands, steadied_terms
+from rcb_bayes.mechanism.notions import Notion, as_notion
 from tests.twins.gap_twins import normal_truth
 
 GAP, SPREAD, EPSILON, RATE = 0.3, 0.4, 0.05, 0.2

@@ -7,10 +7,9 @@ import pytest
 
 from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import LinearOutlook, TableOutlook
 from rcb_bayes.mechanism.rates import (
-    LinearOutlook,
-    TableOutlook,
     UserRates,
     binding_terms,
     crowd_rate,

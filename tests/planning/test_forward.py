@@ -11,8 +11,10 @@ from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
-from rcb_bayes.mechanism.margins import Notion, simultaneous_bands, steadied_terms
-from rcb_bayes.mechanism.rates import LinearOutlook, largest_rate, user_rates
+from rcb_bayes.mechanism.margins import simultaneous_bands, steadied_terms
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.rates import largest_rate, user_rates
 from rcb_bayes.mechanism.saturation import as_code
 from rcb_bayes.planning.forward import Forward, Settings, Stage, run_forward
 from rcb_bayes.planning.plan import Plan

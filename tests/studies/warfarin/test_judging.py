@@ -9,7 +9,7 @@ from rcb_bayes.auditing import Audit
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.running.oracle import RidgeOracle
 from rcb_bayes.running.simulation import PolicyMaker
