@@ -174,7 +174,7 @@ class Audit:
             f"above, by the point estimates; at least {percent(share['share_lower'].item())} by a one-sided "
             f"{100 * (1 - self.level):g} % bound"
         )
-        others = [f"{notion} {verdict}" for notion, verdict in self.verdicts.items() if notion != self.notion]
+        others = [f"{name} {verdict}" for name, verdict in self.verdicts.items() if name != self.notion]
         lines += [f"other notions: {', '.join(others)}"] if others else []
         if self.verdict == "inconclusive" and self.kind == "ex ante":
             lines.append(f"about {self.worlds_needed():,} worlds would tell margins .02 off -epsilon")

@@ -16,7 +16,7 @@ from rcb_bayes.auditing.comparison import _judged
 from rcb_bayes.auditing.result import FIGURES
 from rcb_bayes.cli.app import run
 from rcb_bayes.mechanism.deciding import deciding_cell, deciding_place, pair_cells, stage_cells
-from rcb_bayes.mechanism.notions import NOTIONS, Notion
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.studies.paper.measures import worst_margins
 from tests.plots.drawing import dots_of, save
 from tests.plots.test_audits import margins_of
@@ -53,7 +53,7 @@ def audit_of(margins: xr.Dataset) -> Audit:
         {name: ("epsilon", [0.5]) for name in ("share", "share_mcse", "share_lower", "share_upper")},
         coords={"epsilon": [0.05]},
     )
-    given: dict[Notion, Any] = dict.fromkeys(NOTIONS, margins)
+    given: dict[str, Any] = dict.fromkeys(NOTIONS, margins)
     settings: dict[str, Any] = {"n_worlds": 100, "n_random": 3, "level": 0.05, "seed": 1}
     return Audit(
         verdict="fail", notion="user", epsilon=0.05, by_notion=given, compliance=share, users=np.eye(3), **settings
