@@ -5,7 +5,17 @@ import pytest
 from scipy import stats
 
 from rcb_bayes.mechanism.choice import best_shares
-from rcb_bayes.mechanism.margins import Bands, critical_value, judge_bands, simultaneous_bands, steadied_terms
+from rcb_bayes.mechanism.margins import (
+    Bands,
+    below_best,
+    critical_value,
+    judge_bands,
+    simultaneous_bands,
+    steadied_terms,
+    user_leads,
+    user_squares,
+    world_leads,
+)
 from rcb_bayes.mechanism.notions import USER, as_notion
 from tests.twins.gap_twins import normal_truth
 
@@ -46,6 +56,22 @@ def test_what_is_known_is_not_sampled():
     assert steadied.std() < 0.75 * plain.std()
     constant = steadied_terms(np.full_like(chances, 0.3), rewards, prior, arm=1, epsilon=EPSILON, notion=USER)
     np.testing.assert_allclose(constant[0, 0], 0.3 * (EPSILON - GAP))
+
+
+@pytest.mark.parametrize("name", ["user", "proof"])
+def test_products_of_arrays_are_sums_of_the_plain_form(name: str):
+    """Over users in every world, over worlds for every user, and of squares; an epsilon forgotten is seen."""
+    rng = np.random.default_rng(3)
+    weights, rewards = rng.uniform(size=(3, 4, 50)), rng.normal(size=(3, 4, 50))
+    fixed, extra = as_notion(name).epsilon_parts(EPSILON)
+    plain = as_notion(name).linear_form(weights[:, None], rewards[:, None] - rewards, EPSILON) - fixed  # (K, K, U, W)
+    below = below_best(rewards)
+    np.testing.assert_allclose(world_leads(weights, below, extra), plain.sum(axis=2), atol=1e-12)
+    by_user = np.moveaxis(plain, 2, 0)
+    np.testing.assert_allclose(user_leads(weights, below, extra), by_user.mean(axis=3), atol=1e-12)
+    np.testing.assert_allclose(user_squares(weights, below, extra), (by_user**2).sum(axis=3), atol=1e-12)
+    off = abs(user_leads(weights, below, extra - EPSILON) - by_user.mean(axis=3))
+    assert off.max() > 0.01
 
 
 @pytest.mark.parametrize(("n_cells", "correlation"), [(1, 0.0), (20, 0.0), (20, 1.0), (20, 0.9)])
