@@ -16,11 +16,11 @@ import numpy as np
 from msgspec import Meta
 
 from rcb_bayes._version import __version__
-from rcb_bayes.auditing.judging import VERDICTS, verdict_of
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, read_netcdf, refused, write_netcdf
 from rcb_bayes.files.records import Count, NonNegative
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.deciding import VERDICTS, verdict_of
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.schema import ARM, FloatArray
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ def _shape_faults(part: "xr.Dataset", notion: str) -> Iterator[str]:
     dims = tuple(str(dim) for dim in part["estimate"].dims) if "estimate" in part else ()
     if dims not in (("stage", ARM, "rival"), ("stage", "user", ARM, "rival")):
         yield f"margins under {notion} are over stages, arms and rivals, got {dims}"
-    if notion == "definition" and "user" in dims:
-        yield "margins under definition are averaged over users"
+    if "user" in dims and not NOTIONS[notion].is_per_user:
+        yield f"margins under {notion} are averaged over users"
     for name in CELLS:
         if name not in part.data_vars or part[name].dims != dims or part[name].dtype.kind not in "fi":
             yield f"margins under {notion} lack {name}, or have it in another shape"

@@ -1,4 +1,4 @@
-r"""``definition``: the linear form of a stage, averaged over the population world by world.
+r"""The linear form of a stage, averaged over the population world by world, for notions that average over users.
 
 With weights w_x, :math:`\sum_x w_x p_i (m_i - m_j + \epsilon)` is a product of matrices in every world, users some at a
 time: no cell's terms are written down. What p_i is in every world alike, a_i, is taken from the prior gap exactly;
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rcb_bayes.auditing.view import Averages, View
-from rcb_bayes.mechanism.margins import user_leads, world_leads
+from rcb_bayes.mechanism.margins import below_best, user_leads, world_leads
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
@@ -47,7 +47,7 @@ def averages_of(
         own = None if fixed is None or fixed_mean is None else fixed(users)
         parts.append(_part(view_of(users), population.weights[some], epsilon=epsilon, fixed=own))
         start += step
-        step = max(1, _CHUNK_VALUES // (n_worlds * parts[0].chances.shape[1]))
+        step = max(1, _CHUNK_VALUES // (n_worlds * len(parts[0].chances)))
     return _joined(parts, population, fixed_mean)
 
 
@@ -69,8 +69,9 @@ def _part(view: View, weights: FloatArray, *, epsilon: float, fixed: FloatArray 
     same = chances.min(axis=2) if fixed is None else np.minimum(fixed.T, chances.min(axis=2))  # (K, U)
     moving = chances - same[:, :, None]
     share = weights[:, None]
-    varying = world_leads(moving * share, rewards, epsilon)
-    user_values = user_leads(moving, rewards, epsilon)
+    below = below_best(rewards)
+    varying = world_leads(moving * share, below, epsilon)
+    user_values = user_leads(moving, below, epsilon)
     gap = prior[:, :, None] - prior[:, None, :] + epsilon  # (U, K, K)
     if fixed is None:
         own = same.T[:, :, None] * gap
@@ -79,9 +80,9 @@ def _part(view: View, weights: FloatArray, *, epsilon: float, fixed: FloatArray 
     else:
         constant = np.zeros(gap.shape[1:])
     return Averages(
-        values=varying + constant,
+        values=varying + constant[:, :, None],
         varying=varying,
-        chances=(chances * share).sum(axis=1).T,
+        chances=(chances * share).sum(axis=1),
         user_values=user_values,
         user_chances=chances.mean(axis=2).T,
         fixed_error=np.zeros(constant.shape),
@@ -92,10 +93,11 @@ def _part(view: View, weights: FloatArray, *, epsilon: float, fixed: FloatArray 
 
 
 def _joined(parts: list[Averages], population: Panel, fixed_mean: tuple[FloatArray, FloatArray] | None) -> Averages:
-    constant, error = (0.0, np.zeros(parts[0].least.shape)) if fixed_mean is None else fixed_mean
+    none = np.zeros(parts[0].least.shape)
+    constant, error = (none, none) if fixed_mean is None else fixed_mean
     events = np.any([part.n_events for part in parts], axis=0)
     return Averages(
-        values=np.sum([part.values for part in parts], axis=0) + constant,
+        values=np.sum([part.values for part in parts], axis=0) + constant[:, :, None],
         varying=np.sum([part.varying for part in parts], axis=0),
         chances=np.sum([part.chances for part in parts], axis=0),
         user_values=np.concatenate([part.user_values for part in parts]),

@@ -16,7 +16,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import deciding_cell
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import PolicyMaker, simulate

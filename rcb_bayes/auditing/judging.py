@@ -1,9 +1,10 @@
 r"""From views to margins: estimates, simultaneous bands and a verdict for every cell, under each notion.
 
-A cell is a user, an arm and a rival; under ``definition``, which averages over users, an arm and a rival. Bands hold
-for all cells of all stages at once, notion by notion.
+A cell is a user, an arm and a rival; under a notion that averages over users, an arm and a rival. Bands hold for all
+cells of all stages at once, notion by notion.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,45 +13,36 @@ import numpy as np
 from rcb_bayes.auditing.view import Asked, Averages, Crowd, View, cell_terms
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import TIE
-from rcb_bayes.mechanism.margins import FEW_EVENTS, NOTIONS, Bands, Notion, Verdict, judge_bands, simultaneous_bands
+from rcb_bayes.mechanism.deciding import VERDICTS, lowest_by_user
+from rcb_bayes.mechanism.margins import FEW_EVENTS, Bands, judge_bands, simultaneous_bands
+from rcb_bayes.mechanism.notions import NOTIONS, Notion
 from rcb_bayes.schema import ARM, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
 
-VERDICTS: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
-
 
 def margins_under(
-    market: Market, views: list[View], asked: Asked, *, notions: tuple[Notion, ...] = NOTIONS
-) -> "dict[Notion, xr.Dataset]":
-    """The margins under every notion, each as it would be if it alone had been asked for."""
-    return {notion: _margins(market, views, asked, notion) for notion in notions}
-
-
-def verdict_of(margins: "xr.Dataset") -> Verdict:
-    """Fail if some cell does, else inconclusive if some cell is, else pass."""
-    return VERDICTS[max(int(margins["verdict"].max()), 0)]
+    market: Market, views: list[View], asked: Asked, *, notions: Iterable[Notion] = tuple(NOTIONS.values())
+) -> "dict[str, xr.Dataset]":
+    """The margins under every notion, by name, each as it would be if it alone had been asked for."""
+    return {notion.name: _margins(market, views, asked, notion) for notion in notions}
 
 
 def _margins(market: Market, views: list[View], asked: Asked, notion: Notion) -> "xr.Dataset":
     import xarray as xr
 
-    dims = (ARM, "rival") if notion == "definition" else (ARM, "rival", "user")
+    judge = _by_user if notion.is_per_user else _averaged
     parts = []
     for number, view in enumerate(views):
-        level, seed = asked.level / len(views), asked.seed + number
-        if notion == "definition":
-            cells = _averaged(view, asked, level=level, seed=seed)
-        else:
-            cells = _by_user(view, asked, notion, level=level, seed=seed)
-        coords = {} if notion == "definition" else {"user": np.arange(view.n_users)}
-        parts.append(xr.Dataset({name: (dims, values) for name, values in cells.items()}, coords=coords))
+        cells = judge(view, asked, notion, level=asked.level / len(views), seed=asked.seed + number)
+        parts.append(xr.Dataset({name: (notion.dims, values) for name, values in cells.items()}))
+        if notion.is_per_user:
+            parts[-1] = parts[-1].assign_coords(user=np.arange(view.n_users))
     joined = xr.concat(parts, dim="stage", join="outer", fill_value={"verdict": -1})
-    order = [dim for dim in ("stage", "user", ARM, "rival") if dim in joined.dims]
     arms = list(market.arms)
     names = _distinct([view.name for view in views])
-    joined = joined.transpose(*order).assign_coords({"stage": names, ARM: arms, "rival": arms})
+    joined = joined.assign_coords({"stage": names, ARM: arms, "rival": arms})
     joined["verdict"] = joined["verdict"].fillna(-1).astype(np.int8)
     joined["n_worlds"] = ("stage", [view.n_worlds for view in views])
     joined["share"] = ("stage", [view.share for view in views])
@@ -73,33 +65,33 @@ class Evidence:
 
 
 def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: int) -> dict[str, FloatArray]:
-    """Every cell of a stage, (K, K, U); NaN, and -1, where there is no cell."""
+    """Every cell of a stage, (U, K, K); NaN, and -1, where there is no cell."""
     k, u, _ = view.chances.shape
-    out = empty_cells((k, k, u))
+    out = empty_cells((u, k, k))
     terms, errors, places, evidence = [], [], [], []
     for arm in range(k):
-        found = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (W, U, K)
+        of_rivals = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (K, U, W)
         used = np.flatnonzero(view.chances[arm].max(axis=1) > 0.0)
-        weights = np.ones((1, 1)) if notion == "proof" else view.chances[arm, used].T  # (W, U)
+        masses = notion.mass(view.chances[arm, used])  # (U, W)
         for rival in range(k):
             if rival == arm:
                 continue
-            terms.append(found[:, used, rival])
-            errors.append(_ratio_error(terms[-1], weights))
-            places.append(np.stack([np.full(len(used), arm), np.full(len(used), rival), used]))
+            terms.append(of_rivals[rival, used])
+            errors.append(_ratio_error(terms[-1], masses))
+            places.append(np.stack([used, np.full(len(used), arm), np.full(len(used), rival)]))
             evidence.append(_held(_evidence(view, arm, rival, used, asked.epsilon), terms[-1], asked.epsilon))
-        out["mass"][arm] = view.chances[arm].mean(axis=1)
-    bands = simultaneous_bands(np.concatenate(terms, axis=1), level=level, seed=seed)
+        out["mass"][:, arm] = view.chances[arm].mean(axis=1)[:, None]
+    bands = simultaneous_bands(np.concatenate(terms).T, level=level, seed=seed)
     at = tuple(np.concatenate(places, axis=1))
-    mass = np.ones(len(at[0])) if notion == "proof" else out["mass"][at]
+    mass = notion.mass(out["mass"][at])
     entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=view.n_worlds, epsilon=asked.epsilon)
     out["mcse"][at] = np.concatenate(errors)
     return out
 
 
 def _held(evidence: Evidence, terms: FloatArray, epsilon: float) -> Evidence:
-    """Cells whose linear form (W, U) is not negative in any world hold, as a rate that hides nothing does exactly."""
-    holds = terms.min(axis=0) >= -TIE
+    """Cells whose linear form (C, W) is not negative in any world hold, as a rate that hides nothing does exactly."""
+    holds = terms.min(axis=1) >= -TIE
     return replace(
         evidence,
         always_holds=evidence.always_holds | holds,
@@ -108,15 +100,15 @@ def _held(evidence: Evidence, terms: FloatArray, epsilon: float) -> Evidence:
 
 
 def _ratio_error(terms: FloatArray, weights: FloatArray) -> FloatArray:
-    """Error of mean(terms) / mean(weights), world by world (W, C) each: that of terms - ratio x weights.
+    """Error of mean(terms) / mean(weights), world by world (C, W) each: that of terms - ratio x weights.
 
     Where hardly any world differs from the rest the ratio's own spread cannot be seen, and the numerator's is taken.
     """
-    mass = weights.mean(axis=0)
-    ratio = terms.mean(axis=0) / mass
-    differing = (weights != weights.min(axis=0)).sum(axis=0)
+    mass = weights.mean(axis=1)
+    ratio = terms.mean(axis=1) / mass
+    differing = (weights != weights.min(axis=1, keepdims=True)).sum(axis=1)
     apart = np.where((differing > 0) & (differing < FEW_EVENTS), 0.0, ratio)
-    return (terms - apart * weights).std(axis=0, ddof=1) / np.sqrt(len(terms)) / mass
+    return (terms - apart[:, None] * weights).std(axis=1, ddof=1) / np.sqrt(terms.shape[1]) / mass
 
 
 def _evidence(view: View, arm: int, rival: int, used: np.ndarray, epsilon: float) -> Evidence:
@@ -134,31 +126,31 @@ def _evidence(view: View, arm: int, rival: int, used: np.ndarray, epsilon: float
     )
 
 
-def _averaged(view: View, asked: Asked, *, level: float, seed: int) -> dict[str, FloatArray]:
-    """``definition``: a cell for each arm and rival, (K, K), averaged over the population."""
+def _averaged(view: View, asked: Asked, notion: Notion, *, level: float, seed: int) -> dict[str, FloatArray]:
+    """A cell for each arm and rival, (K, K), averaged over the population."""
     found = view.averages
     assert found is not None  # made for every view that is judged by it
     k = len(view.chances)
     out = empty_cells((k, k))
-    out["mass"][:] = found.chances.mean(axis=0)[:, None]
-    used = (out["mass"] > 0.0) & ~np.eye(k, dtype=bool)
-    arms, rivals = np.nonzero(used)
-    values = found.values[:, arms, rivals]  # (W, C)
-    bands = simultaneous_bands(values, level=level, seed=seed)
-    own_error = _user_errors(found, found.user_values[:, arms, rivals])
-    error = np.sqrt(bands.mcse**2 + own_error**2 + found.fixed_error[arms, rivals] ** 2)  # users are a sample, too
+    out["mass"][:] = found.chances.mean(axis=1)[:, None]
+    at = np.nonzero((out["mass"] > 0.0) & ~np.eye(k, dtype=bool))
+    arms, rivals = at
+    # Averages allow epsilon as often as the arm is recommended, (C, W) and (U, C); a notion may allow it more often.
+    chances, user_chances = found.chances[arms], found.user_chances[:, arms]
+    masses, user_masses = notion.mass(chances), notion.mass(user_chances)
+    values = found.values[at] + asked.epsilon * (masses - chances)
+    user_values = found.user_values[:, arms, rivals] + asked.epsilon * (user_masses - user_chances)
+    bands = simultaneous_bands(values.T, level=level, seed=seed)
+    own_error = _user_errors(found, user_values)
+    error = np.sqrt(bands.mcse**2 + own_error**2 + found.fixed_error[at] ** 2)  # users are a sample, too
     reach = bands.critical * error
     bands = replace(bands, mcse=error, lower=bands.estimate - reach, upper=bands.estimate + reach)
-    at = (arms, rivals)
+    mass = notion.mass(out["mass"][at])
     evidence = _crowd_evidence(found, arms, rivals, asked.epsilon)
-    entered(out, at, bands, evidence, out["mass"][at], n_worlds=view.n_worlds, epsilon=asked.epsilon)
-    mass = out["mass"][at]
-    ratio = values.mean(axis=0) / mass
-    apart = (found.user_values[:, arms, rivals] - ratio * found.user_chances[:, arms]) / mass
+    entered(out, at, bands, evidence, mass, n_worlds=view.n_worlds, epsilon=asked.epsilon)
+    apart = (user_values - values.mean(axis=1) / mass * user_masses) / mass
     out["mcse"][at] = np.sqrt(
-        _ratio_error(values, found.chances[:, arms]) ** 2
-        + _user_errors(found, apart) ** 2
-        + (found.fixed_error[arms, rivals] / mass) ** 2
+        _ratio_error(values, masses) ** 2 + _user_errors(found, apart) ** 2 + (found.fixed_error[at] / mass) ** 2
     )
     return out
 
@@ -172,14 +164,14 @@ def _user_errors(found: Averages, values: FloatArray) -> FloatArray:
 
 
 def _crowd_evidence(found: Averages, arms: np.ndarray, rivals: np.ndarray, epsilon: float) -> Evidence:
-    varying = found.varying[:, arms, rivals]  # (W, C)
+    varying = found.varying[arms, rivals]  # (C, W)
     least = found.least[arms, rivals]
     return Evidence(
         always_holds=least >= -epsilon,
         n_events=found.n_events[arms],
-        n_negative=(varying < 0.0).sum(axis=0),
-        gain=np.maximum(np.maximum(varying.std(axis=0), varying.max(axis=0)), 0.0),
-        loss=np.maximum(-varying.min(axis=0), 0.0),
+        n_negative=(varying < 0.0).sum(axis=1),
+        gain=np.maximum(np.maximum(varying.std(axis=1), varying.max(axis=1)), 0.0),
+        loss=np.maximum(-varying.min(axis=1), 0.0),
         least=least,
     )
 
@@ -234,7 +226,7 @@ def compliance_of(margins: "xr.Dataset", crowd: Crowd, asked: Asked) -> "xr.Data
     import xarray as xr
 
     n = crowd.judged.n_users
-    lowest = {name: lowest_of(margins[name], n) for name in ("estimate", "lower", "upper")}
+    lowest = {name: lowest_by_user(margins[name], n) for name in ("estimate", "lower", "upper")}
     finite = lowest["estimate"][np.isfinite(lowest["estimate"])]
     reach = float(np.max(-finite, initial=asked.epsilon))
     grid = np.unique(np.append(np.linspace(0.0, max(1.2 * reach, 2 * asked.epsilon, 1e-3), 101), asked.epsilon))
@@ -247,12 +239,6 @@ def compliance_of(margins: "xr.Dataset", crowd: Crowd, asked: Asked) -> "xr.Data
     error = np.zeros(len(grid)) if exact else np.sqrt(np.maximum(share * (1 - share), 1 / n) / n)
     variables = {"share": share, "share_mcse": error, "share_lower": lower, "share_upper": upper}
     return xr.Dataset({name: ("epsilon", values) for name, values in variables.items()}, coords={"epsilon": grid})
-
-
-def lowest_of(values: "xr.DataArray", n_users: int) -> FloatArray:
-    """The lowest of each of the first users, over stages, arms and rivals; infinite where there is no cell."""
-    own = values.isel(user=slice(0, n_users)).transpose("user", ...).values.reshape(n_users, -1)
-    return np.where(np.isnan(own), np.inf, own).min(axis=1)
 
 
 def clopper_pearson(count: np.ndarray, n: int, level: float) -> tuple[FloatArray, FloatArray]:

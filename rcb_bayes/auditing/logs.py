@@ -17,7 +17,6 @@ import numpy as np
 
 from rcb_bayes.auditing.faithful import faithful_runs
 from rcb_bayes.auditing.judging import (
-    VERDICTS,
     Evidence,
     clopper_pearson,
     empty_cells,
@@ -28,8 +27,10 @@ from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.deciding import VERDICTS, deciding_cell
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import MIN_WORLDS, Notion, as_notion, simultaneous_bands
+from rcb_bayes.mechanism.margins import MIN_WORLDS, below_best, simultaneous_bands, user_leads
+from rcb_bayes.mechanism.notions import NOTIONS, Notion, as_notion
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
@@ -122,8 +123,8 @@ def audit_log(
     >>> found.verdict, round(found.realised["lowest"], 2)
     ('realised', 0.13)
     """
-    judged: Notion = as_notion(notion)
-    if judged == "user":
+    judged = as_notion(notion)
+    if not judged.judges_logs:
         raise RcbError("A log has each user once, so margins are averaged over users. Use 'definition' or 'proof'.")
     if epsilon is None:
         epsilon = 0.05 if plan is None else plan.epsilon
@@ -135,10 +136,11 @@ def audit_log(
     rows = as_log(market, read_log(log))
     edges = _edges(len(rows.arm), first_window)
     engine = make_engine(market.prior, market.noise)
-    leads = _expected(market, engine, rows, edges)  # (T, K)
-    notions: tuple[Notion, ...] = ("proof", "definition")
-    found: dict[Notion, Any] = {
-        own: _margins(market, rows, leads, edges, own, float(epsilon), level=level, seed=seed) for own in notions
+    expected = _expected(market, engine, rows, edges)  # (K, T)
+    found = {
+        name: _margins(market, rows, expected, edges, notion=one, epsilon=float(epsilon), level=level, seed=seed)
+        for name, one in NOTIONS.items()
+        if one.judges_logs
     }
     for margins in found.values():
         margins.attrs |= _lowest_cell(margins)
@@ -147,14 +149,14 @@ def audit_log(
         notes = ()
         runs = faithful_runs(market, plan, rows, n_runs=n_runs, options=options, seed=seed)
         lows = [_lows(run, _expected(market, engine, run, edges), edges) for run in runs]
-        for own, low in _lows(rows, leads, edges).items():
-            found[own].attrs |= _share([run[own] for run in lows], low)
+        for name, low in _lows(rows, expected, edges).items():
+            found[name].attrs |= _share([run[name] for run in lows], low)
     return Audit(
         verdict="realised",
-        notion=judged,
+        notion=judged.name,
         epsilon=float(epsilon),
         by_notion=found,
-        compliance=_compliance(rows, leads, float(epsilon), level=level),
+        compliance=_compliance(rows, expected, float(epsilon), level=level),
         users=rows.x,
         n_worlds=1,
         n_random=0,
@@ -276,29 +278,30 @@ def _edges(n: int, first: int) -> list[int]:
 
 
 def _expected(market: Market, engine: Engine, rows: Log, edges: list[int]) -> FloatArray:
-    """What users expect of every arm in the light of what came before their window, (T, K)."""
+    """What users expect of every arm in the light of what came before their window, (K, T)."""
     history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
-    out = np.empty((len(rows.arm), market.n_arms))
+    out = np.empty((market.n_arms, len(rows.arm)))
     for start, stop in pairwise(edges):
         data = history.as_rows(range(market.n_arms)) if history.keeps_rows else history.sums()
-        out[start:stop] = expectations(engine, [data], rows.x[start:stop], n_arms=market.n_arms)[:, :, 0].T
+        out[:, start:stop] = expectations(engine, [data], rows.x[start:stop], n_arms=market.n_arms)[:, :, 0]
         fed = np.arange(start, stop)[rows.counted[start:stop]]
         history.add(rows.x[fed], rows.taken[fed], rows.reward[fed])
     return out
 
 
-def _lows(rows: Log, expected: FloatArray, edges: list[int]) -> dict[Notion, float]:
+def _lows(rows: Log, expected: FloatArray, edges: list[int]) -> dict[str, float]:
     """The lowest margin over windows, arms and rivals, under each notion."""
-    joint, conditional = np.inf, np.inf
+    lows = {name: np.inf for name, notion in NOTIONS.items() if notion.judges_logs}
     for start, stop in pairwise(edges):
-        weights, rewards = rows.weights[start:stop], expected[start:stop]
-        mass = weights.mean(axis=0)  # (K,)
-        lead = (weights * rewards).mean(axis=0)[:, None] - weights.T @ rewards / len(weights)  # (arm, rival)
-        np.fill_diagonal(lead, np.inf)
-        used = mass > 0
-        joint = min(joint, float(lead[used].min()))
-        conditional = min(conditional, float((lead[used] / mass[used, None]).min()))
-    return {"proof": joint, "definition": conditional}
+        weights = rows.weights[start:stop].T  # (K, rounds)
+        chance = weights.mean(axis=1)
+        # Rounds are to a window what worlds are to a stage, and one user stands for all.
+        gains = user_leads(weights[:, None], below_best(expected[:, None, start:stop]), 0.0)[0]  # (arm, rival)
+        np.fill_diagonal(gains, np.inf)
+        used = chance > 0
+        for name in lows:
+            lows[name] = min(lows[name], float((gains[used] / NOTIONS[name].mass(chance[used])[:, None]).min()))
+    return lows
 
 
 def _share(lows: list[float], low: float) -> dict[str, float]:
@@ -309,13 +312,11 @@ def _share(lows: list[float], low: float) -> dict[str, float]:
 
 
 def _lowest_cell(margins: "xr.Dataset") -> dict[str, Any]:
-    """The lowest margin of all, its bounds, and where it is."""
-    estimate = margins["estimate"]
-    place = np.unravel_index(np.nanargmin(estimate.values), estimate.shape)
-    cell = margins.isel(dict(zip(estimate.dims, (int(k) for k in place), strict=True)))
-    figures = {"lowest": "estimate", "lower": "lower", "upper": "upper"}
-    where = {name: str(cell[name].item()) for name in ("stage", ARM, "rival")}
-    return {name: float(cell[own].item()) for name, own in figures.items()} | where
+    """The lowest margin of all, its bounds, and where it is: all cells are undecided, so that it decides."""
+    cell = deciding_cell(margins)
+    assert cell is not None  # somebody was recommended something
+    place = {"stage": cell.stage, ARM: cell.arm, "rival": cell.rival}
+    return {"lowest": cell.estimate, "lower": cell.lower, "upper": cell.upper} | place
 
 
 def _margins(
@@ -323,20 +324,18 @@ def _margins(
     rows: Log,
     expected: FloatArray,
     edges: list[int],
+    *,
     notion: Notion,
     epsilon: float,
-    *,
     level: float,
     seed: int,
 ) -> "xr.Dataset":
     import xarray as xr
 
     parts, names = [], []
+    shared: dict[str, Any] = {"notion": notion, "epsilon": epsilon, "level": level / (len(edges) - 1)}
     for number, (start, stop) in enumerate(pairwise(edges)):
-        own = slice(start, stop)
-        cells = _window(
-            rows.weights[own], expected[own], notion, epsilon, level=level / (len(edges) - 1), seed=seed + number
-        )
+        cells = _window(rows.weights[start:stop].T, expected[:, start:stop], seed=seed + number, **shared)
         parts.append(xr.Dataset({name: ((ARM, "rival"), values) for name, values in cells.items()}))
         names.append(f"rounds {start + 1} to {stop}")
     arms = list(market.arms)
@@ -347,26 +346,25 @@ def _margins(
 
 
 def _window(
-    weights: FloatArray, expected: FloatArray, notion: Notion, epsilon: float, *, level: float, seed: int
+    weights: FloatArray, expected: FloatArray, *, notion: Notion, epsilon: float, level: float, seed: int
 ) -> dict[str, FloatArray]:
-    """Cells of a window, (K, K): rounds are to it what worlds are to a stage."""
-    k = weights.shape[1]
+    """Cells of a window, (K, K), from (K, rounds) each: rounds are to it what worlds are to a stage."""
+    k = len(weights)
     out = empty_cells((k, k))
     values, places, evidence = [], [], []
-    for arm in range(k):
-        out["mass"][arm] = weights[:, arm].mean()
+    for arm, chances in enumerate(weights):
+        out["mass"][arm] = chances.mean()
         for rival in range(k):
-            if rival == arm or not (weights[:, arm] > 0).any():
+            if rival == arm or not (chances > 0).any():
                 continue
-            lead = expected[:, arm] - expected[:, rival]
-            terms = weights[:, arm] * lead
-            values.append(terms + epsilon if notion == "proof" else terms + epsilon * weights[:, arm])
+            lead = expected[arm] - expected[rival]
+            values.append(notion.linear_form(chances, lead, epsilon))
             places.append((arm, rival))
-            evidence.append(_evidence(weights[:, arm], lead + epsilon, epsilon))
+            evidence.append(_evidence(chances, lead + epsilon, epsilon))
     bands = simultaneous_bands(np.stack(values, axis=1), level=level, seed=seed)
     at = tuple(np.array(places).T)
-    mass = np.ones(len(places)) if notion == "proof" else out["mass"][at]
-    return entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=len(weights), epsilon=epsilon)
+    mass = notion.mass(out["mass"][at])
+    return entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=weights.shape[1], epsilon=epsilon)
 
 
 def _evidence(weights: FloatArray, lead: FloatArray, epsilon: float) -> Evidence:
@@ -386,10 +384,9 @@ def _compliance(rows: Log, expected: FloatArray, epsilon: float, *, level: float
     import xarray as xr
 
     rounds = np.arange(len(rows.arm))
-    own = expected[rounds, rows.arm]
     rivals = expected.copy()
-    rivals[rounds, rows.arm] = -np.inf
-    margin = own - rivals.max(axis=1)
+    rivals[rows.arm, rounds] = -np.inf
+    margin = expected[rows.arm, rounds] - rivals.max(axis=0)
     reach = max(1.2 * float(-margin.min()), 2 * epsilon, 1e-3)
     grid = np.unique(np.append(np.linspace(0.0, reach, 101), epsilon))
     count = (margin[:, None] >= -grid - 1e-12).sum(axis=0)

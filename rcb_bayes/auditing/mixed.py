@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes.auditing.judging import clopper_pearson, lowest_of
+from rcb_bayes.auditing.judging import clopper_pearson
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.auditing.run import audit
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.deciding import lowest_by_user
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.recommender import Recommender
@@ -181,7 +183,7 @@ def _followers(found: Audit, epsilons: FloatArray, level: float) -> tuple[float,
     """Share of users who follow at their own epsilon, its error, and bounds."""
     n = len(epsilons)
     holds = {
-        name: int((lowest_of(found.margins[name], n) >= -epsilons - 1e-12).sum())
+        name: int((lowest_by_user(found.margins[name], n) >= -epsilons - 1e-12).sum())
         for name in ("estimate", "lower", "upper")
     }
     share = holds["estimate"] / n
@@ -220,7 +222,7 @@ def _check(types: Sequence[UserType], least_share: float, notion: str | None) ->
         raise RcbError(f"The shares of all types must sum to 1, got {sum(kind.share for kind in types):g}.")
     if not (is_number(least_share) and 0 < least_share <= 1):
         raise RcbError(f"least_share is a share between 0 and 1, got {least_share!r}.")
-    if notion == "definition":
+    if notion is not None and not as_notion(notion).is_per_user:
         raise RcbError("Types are audited user by user: use notion='user' or 'proof'.")
 
 

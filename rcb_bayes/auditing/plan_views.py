@@ -17,8 +17,8 @@ from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.epoch import epochs_from, guard_of
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import panel_of
-from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.simulator import N_PATHS, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
@@ -217,7 +217,7 @@ def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> Vie
     judged = slice(SEARCH_WORLDS, None)
     view = view_of(users, judged)
     population, many = run.crowd.population, simulator.many_users
-    known = explored is not None and asked.notion == "definition" and not population.is_exact and asked.users is None
+    known = explored is not None and not asked.notion.is_per_user and not population.is_exact and asked.users is None
     averages = averages_of(
         lambda some: view_of(some, judged),
         population,

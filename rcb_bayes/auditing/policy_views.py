@@ -16,8 +16,8 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.margins import MIN_WORLDS
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import expected_rewards, make_panel
-from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.posterior import Engine, Rows, make_engine
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics

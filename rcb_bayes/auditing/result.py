@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rcb_bayes._version import __version__
-from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, verdict_of
+from rcb_bayes.auditing.judging import compliance_of, margins_under
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.deciding import deciding_place
-from rcb_bayes.mechanism.margins import Notion, Verdict, as_notion
+from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, verdict_of
+from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.mechanism.notions import NotionName, as_notion
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.telling.wording import brief, percent
 
@@ -64,9 +65,9 @@ class Audit:
     """
 
     verdict: Verdict | Literal["realised"]
-    notion: Notion
+    notion: NotionName
     epsilon: float
-    by_notion: "dict[Notion, xr.Dataset]"
+    by_notion: "dict[str, xr.Dataset]"
     compliance: "xr.Dataset"
     users: FloatArray
     n_worlds: int
@@ -103,7 +104,7 @@ class Audit:
         return dict(self.margins.attrs) if self.kind == "realised" else {}
 
     @property
-    def verdicts(self) -> dict[Notion, Verdict]:
+    def verdicts(self) -> dict[str, Verdict]:
         """The verdict under each notion; none of a log."""
         if self.kind == "realised":
             return {}
@@ -123,7 +124,7 @@ class Audit:
         """
         import xarray as xr
 
-        margins = self.by_notion[self.notion if notion is None else as_notion(notion)]
+        margins = self.by_notion[self.notion if notion is None else as_notion(notion).name]
         cells = []
         for stage in margins["stage"].values:
             part = margins.sel(stage=stage)
@@ -173,7 +174,7 @@ class Audit:
             f"above, by the point estimates; at least {percent(share['share_lower'].item())} by a one-sided "
             f"{100 * (1 - self.level):g} % bound"
         )
-        others = [f"{notion} {verdict}" for notion, verdict in self.verdicts.items() if notion != self.notion]
+        others = [f"{name} {verdict}" for name, verdict in self.verdicts.items() if name != self.notion]
         lines += [f"other notions: {', '.join(others)}"] if others else []
         if self.verdict == "inconclusive" and self.kind == "ex ante":
             lines.append(f"about {self.worlds_needed():,} worlds would tell margins .02 off -epsilon")
@@ -309,11 +310,11 @@ def as_audit(
     crowd = looked.crowd
     sand = rests_on_sand(looked.n_not_vouched, looked.n_posteriors)
     return Audit(
-        verdict="inconclusive" if sand else verdict_of(found[asked.notion]),
-        notion=asked.notion,
+        verdict="inconclusive" if sand else verdict_of(found[asked.notion.name]),
+        notion=asked.notion.name,
         epsilon=asked.epsilon,
         by_notion=found,
-        compliance=compliance_of(found["user" if asked.notion == "definition" else asked.notion], crowd, asked),
+        compliance=compliance_of(found[asked.notion.by_user.name], crowd, asked),
         users=crowd.judged.users,
         n_worlds=asked.n_worlds,
         n_random=0 if asked.users is not None else crowd.judged.n_users,

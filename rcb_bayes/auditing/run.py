@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from rcb_bayes.auditing.judging import margins_under, verdict_of
+from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
@@ -20,8 +20,10 @@ from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
+from rcb_bayes.mechanism.deciding import verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
-from rcb_bayes.mechanism.margins import MIN_WORLDS, Notion, Verdict, as_notion
+from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
@@ -135,7 +137,7 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
         seed=seed,
     )
     looked = plan_views(market, plan, asked, horizon=horizon, options=options)
-    verdict = verdict_of(margins_under(market, looked.views, asked, notions=(plan.notion,))[plan.notion])
+    verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
 
 
@@ -188,12 +190,11 @@ def _as_asked(
     if not (is_number(level) and 0 < level < 1):
         raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
     is_plan = isinstance(plan, Plan)
-    judged: Notion = as_notion(notion or (plan.notion if is_plan else "user"))
     allowed = epsilon if epsilon is not None else plan.epsilon if is_plan else 0.05
     if not (is_number(allowed) and allowed >= 0):
         raise RcbError(f"epsilon must be a finite number of at least 0, got {allowed!r}.")
     return Asked(
-        notion=judged,
+        notion=as_notion(notion or (plan.notion if is_plan else "user")),
         epsilon=float(allowed),
         n_worlds=n_worlds,
         n_users=n_users,

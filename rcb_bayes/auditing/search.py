@@ -37,11 +37,10 @@ def _scores(view_of: ViewOf, users: FloatArray, asked: Asked) -> FloatArray:
 def _moments(view: View, asked: Asked) -> tuple[FloatArray, FloatArray]:
     """Mean and error of every cell, (K, K, U) each; the error allows for worlds not seen in which the arm is best."""
     k, u, w = view.chances.shape
-    notion = "user" if asked.notion == "definition" else asked.notion
     mean, error = np.zeros((k, k, u)), np.zeros((k, k, u))
     for arm in range(k):
-        terms = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (W, U, K)
+        terms = cell_terms(view, arm, epsilon=asked.epsilon, notion=asked.notion.by_user)  # (K, U, W)
         unseen = _UNSEEN / w * (view.rewards[arm] - view.rewards).std(axis=2)  # (K, U)
-        mean[arm] = terms.mean(axis=0).T
-        error[arm] = np.hypot(terms.std(axis=0, ddof=1).T / np.sqrt(w), unseen)
+        mean[arm] = terms.mean(axis=2)
+        error[arm] = np.hypot(terms.std(axis=2, ddof=1) / np.sqrt(w), unseen)
     return mean, error

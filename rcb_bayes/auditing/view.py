@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.margins import Notion, steadied_terms
+from rcb_bayes.mechanism.margins import steadied_terms
+from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.schema import FloatArray
 
@@ -36,7 +37,7 @@ class View:
     prior_rewards : what they expected before any data, (U, K), the mean of ``rewards`` over worlds
     best : shares of the arms that the platform takes for the best, (K, U, W)
     share : of runs that get here before the horizon
-    averages : the linear form of ``definition``, averaged over the population; None where nobody asks for it
+    averages : the linear form averaged over the population; None where nobody asks for it
     """
 
     name: str
@@ -60,13 +61,13 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Averages:
-    """What ``definition`` needs of a stage, averaged over users with their weights; K arms, K rivals.
+    """What a notion that averages over users needs of a stage; K arms, K rivals.
 
     Attributes
     ----------
-    values : the linear form in every world, (W, K, K)
-    varying : its part that depends on the world, (W, K, K)
-    chances : how often each arm is recommended, (W, K)
+    values : the average of p_i (m_i - m_j + epsilon) over users with their weights, in every world, (K, K, W)
+    varying : its part that depends on the world, (K, K, W)
+    chances : how often each arm is recommended, (K, W)
     user_values, user_chances : of every user, averaged over worlds, (U, K, K) and (U, K)
     fixed_error : of what is the same in all worlds and averaged over users of its own, (K, K)
     is_exact : whether the users are all there are
@@ -116,20 +117,13 @@ def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Gen
 
 
 def _population(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Panel:
-    """The whole panel where ``definition`` is asked for, else some of it: then its averages are a by-product."""
-    if asked.notion == "definition":
+    """The whole panel where averages over users are asked for, else some of it: then they are a by-product."""
+    if not asked.notion.is_per_user:
         return panel
     some, weights = panel.some(_BY_PRODUCT_USERS, rng=rng)
     return panel.take(some, weights=weights, is_exact=panel.is_exact and len(some) == panel.n_users)
 
 
 def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:
-    """Terms of the linear form for an arm and every rival, (W, U, K)."""
-    return steadied_terms(
-        np.ascontiguousarray(view.chances[arm].T),
-        np.ascontiguousarray(view.rewards.T),
-        view.prior_rewards,
-        arm=arm,
-        epsilon=epsilon,
-        notion=notion,
-    )
+    """Terms of the linear form for an arm and every rival, (K, U, W)."""
+    return steadied_terms(view.chances[arm], view.rewards, view.prior_rewards, arm=arm, epsilon=epsilon, notion=notion)

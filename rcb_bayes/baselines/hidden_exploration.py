@@ -84,8 +84,8 @@ def estimate_hidden_rate(market: Market, *, n_per_arm: int, n_worlds: int = 4000
         liked = before[:, arm] >= before.max(axis=1) - TIE
         if not sampled or liked.all():
             continue
-        rewards = stages.rewards(sampled, users=users)  # (W, U, K)
-        gaps = rewards[:, :, arm] - rewards[:, :, [k for k in every if k != arm]].max(axis=2)
+        rewards = stages.rewards(sampled, users=users)  # (K, U, W)
+        gaps = rewards[arm] - rewards[[k for k in every if k != arm]].max(axis=0)
         tau, rho_hat, rho_mcse = _split(gaps)
         rho = np.maximum(rho_hat - _Z * rho_mcse, 0.0)
         for user in np.flatnonzero(~liked):
@@ -104,14 +104,13 @@ def estimate_hidden_rate(market: Market, *, n_per_arm: int, n_worlds: int = 4000
 
 
 def _split(gaps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """tau from one half of the worlds, rho and its error from the other, (W, U) -> (U,) each."""
-    half = len(gaps) // 2
-    ordered = -np.sort(-gaps[:half], axis=0)
-    share = np.arange(1, half + 1) / half
-    at = (ordered * share[:, None]).argmax(axis=0)
-    tau = np.maximum(ordered[at, np.arange(gaps.shape[1])], 0.0)
-    reached = (gaps[half:] >= tau).astype(float)
-    return tau, reached.mean(axis=0), probability_error(reached)
+    """tau from one half of the worlds, rho and its error from the other, (U, W) -> (U,) each."""
+    half = gaps.shape[1] // 2
+    ordered = -np.sort(-gaps[:, :half], axis=1)
+    at = (ordered * (np.arange(1, half + 1) / half)).argmax(axis=1)
+    tau = np.maximum(ordered[np.arange(len(gaps)), at], 0.0)
+    reached = (gaps[:, half:] >= tau[:, None]).astype(float)
+    return tau, reached.mean(axis=1), probability_error(reached)
 
 
 def settled_rate(market: Market, inverse_rate: float | None, *, n_per_arm: int, what: str) -> float:

@@ -234,5 +234,5 @@ def _laws(market: Market, user: FloatArray, n: int, before: FloatArray) -> list[
             laws.append(NormalLaw(mean=float(mean), sd=spread) if spread > 0 else SampledLaw(np.array([mean])))
         return laws
     stages = Stages(market, n_per_arm=n, n_worlds=_N_WORLDS)
-    draws = [stages.rewards([arm], users=user[None])[:, 0, arm] for arm in range(2)]
+    draws = [stages.rewards([arm], users=user[None])[arm, 0] for arm in range(2)]
     return [SampledLaw(own - own.mean() + mean) for own, mean in zip(draws, before, strict=True)]

@@ -77,23 +77,23 @@ def estimate_repeated_rate(
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, seed=seed)
     every = range(market.n_arms)
     sampled = [_preferred(market, users)] if warm_up == "preferred" else list(every)
-    rewards = stages.rewards(sampled, users=users)  # (W, U, K)
-    best = is_best(rewards)
+    rewards = stages.rewards(sampled, users=users)  # (K, U, W)
+    best = is_best(rewards, axis=0)
     rate = 1.0
     for i in every:
         for j in every:
             if i == j:
                 continue
-            lead = rewards[:, :, i] - rewards[:, :, j]
-            gain = _bound(np.where(best[:, :, i], lead, 0.0), -_Z)
+            lead = rewards[i] - rewards[j]
+            gain = _bound(np.where(best[i], lead, 0.0), -_Z)
             loss = _bound(np.maximum(-lead, 0.0), _Z)
             rate = min([rate, *(repeated_rate(float(f), float(h), rule=rule) for f, h in zip(gain, loss, strict=True))])
     return rate
 
 
 def _bound(values: FloatArray, z: float) -> FloatArray:
-    """Means over worlds and z errors, at least 0: (W, U) -> (U,)."""
-    return np.maximum(values.mean(axis=0) + z * values.std(axis=0, ddof=1) / np.sqrt(len(values)), 0.0)
+    """Means over worlds and z errors, at least 0: (U, W) -> (U,)."""
+    return np.maximum(values.mean(axis=1) + z * values.std(axis=1, ddof=1) / np.sqrt(values.shape[1]), 0.0)
 
 
 def _preferred(market: Market, users: FloatArray) -> int:

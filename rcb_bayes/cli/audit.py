@@ -1,6 +1,5 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,7 @@ from rcb_bayes.cli.calibrate import (
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.mechanism.deciding import stage_cells
+from rcb_bayes.mechanism.deciding import VERDICTS, lowest_margin, stage_cells
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
@@ -135,9 +134,9 @@ def figures_of(found: "Audit") -> dict[str, Any]:
     stages = []
     for stage in found.margins["stage"].values:
         part = found.margins.sel(stage=stage)
-        counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(("pass", "inconclusive", "fail"))}
-        lowest, cell = float(part["estimate"].min()), decide[str(stage)]
-        row = {"stage": str(stage), "lowest_margin": lowest if math.isfinite(lowest) else None}
+        counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(VERDICTS)}
+        cell = decide[str(stage)]
+        row = {"stage": str(stage), "lowest_margin": lowest_margin(part)}
         row |= {} if found.kind == "realised" else {"cells": counts}
         stages.append(row | {"decides": None if cell is None else plain(cell._asdict())})
     share = found.compliance.sel(epsilon=found.epsilon, method="nearest")

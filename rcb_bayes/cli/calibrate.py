@@ -16,6 +16,7 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
@@ -154,13 +155,12 @@ def plain(value: Any) -> Any:
 
 def as_choice(notion: str, personalised: bool | None) -> bool:
     """Whether the plan is personalised, in the words of the command line where it cannot be."""
-    from rcb_bayes.mechanism.margins import as_notion
-
-    if as_notion(notion) != "definition":
+    judged = as_notion(notion)
+    if judged.is_per_user:
         return personalised is not False
     if personalised:
         raise RcbError(
-            "The notion 'definition' averages over users, so a rate of each user's own is not judged by it. "
+            f"The notion '{judged.name}' averages over users, so a rate of each user's own is not judged by it. "
             "Use --uniform, or --notion user or proof."
         )
     return False
@@ -203,7 +203,7 @@ def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
         console.print("\nVerdict: [green]feasible[/]")
         return
     console.print(f"\nVerdict: [red]not feasible[/]. {escape(plan.reason)}")
-    if not plan.personalised and plan.notion != "definition":
+    if not plan.personalised and as_notion(plan.notion).is_per_user:
         console.print(
             "With --personalised users who would lose too much are left out, rather than set everyone's rate."
         )

@@ -125,11 +125,11 @@ def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
     looked_at = hardest_sets(sets, n_arms=market.n_arms) if stages.arms_apart else sets[:_MAX_SETS]
     cells: list[tuple[float, float, int, tuple[int, ...]]] = []
     for saturated in looked_at:
-        reach = (gap_values(stages, saturated) >= tau).mean(axis=1)  # (W, arms)
+        reach = (gap_values(stages, saturated) >= tau).mean(axis=1)  # (arms, W)
         others = [k for k in range(market.n_arms) if k not in saturated]
         cells += [
             (float(value), float(error), arm, saturated)
-            for value, error, arm in zip(reach.mean(axis=0), probability_error(reach), others, strict=True)
+            for value, error, arm in zip(reach.mean(axis=1), probability_error(reach), others, strict=True)
         ]
     verdict = combine([judge(value, error, rho) for value, error, _, _ in cells])
     value, error, arm, saturated = min(cells)
@@ -179,13 +179,13 @@ def _share_of_users(
     market = stages.market
     panel = market.covariates.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
     column = [k for k in range(market.n_arms) if k not in saturated].index(arm)
-    chance = (gap_values(stages, saturated, users=panel)[:, :, column] >= tau).mean(axis=0)  # (users,)
+    chance = (gap_values(stages, saturated, users=panel)[column] >= tau).mean(axis=1)  # (users,)
     holds = (chance >= rho).astype(float)
     return float(holds.mean()), float(probability_error(holds))
 
 
 def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
-    reach = (separation_values(stages) >= tau).mean(axis=1)
+    reach = (separation_values(stages) >= tau).mean(axis=0)
     value, error = float(reach.mean()), float(probability_error(reach))
     verdict = judge(value, error, rho)
     return Check(

@@ -114,7 +114,7 @@ def estimate_separation(
     panel, grid = _as_users(market, users), _as_taus(taus)
 
     def values(some: FloatArray | None) -> FloatArray:
-        return separation_values(stages, users=some)[:, :, None]
+        return separation_values(stages, users=some)[None]
 
     return _by_chunks(values, panel, ["best"], taus=grid).assign_attrs(stages.attrs())
 
@@ -204,43 +204,43 @@ def gaps_at(
 def gap_values(
     stages: Stages, saturated: Sequence[int], *, users: FloatArray | None = None, rivals: Rivals = "saturated"
 ) -> FloatArray:
-    """G in every world, for every user and unsaturated arm, (W, U, arms)."""
+    """G of every unsaturated arm, for every user, in every world, (arms, U, W)."""
     rewards = stages.rewards(saturated, users=users)
     every = range(stages.market.n_arms)
     gaps = []
     for arm in (k for k in every if k not in saturated):
         others = list(saturated) if rivals == "saturated" else [k for k in every if k != arm]
-        gaps.append(rewards[:, :, arm] - rewards[:, :, others].max(axis=2))
-    return np.stack(gaps, axis=2)
+        gaps.append(rewards[arm] - rewards[others].max(axis=0))
+    return np.stack(gaps)
 
 
 def separation_values(stages: Stages, *, users: FloatArray | None = None) -> FloatArray:
-    """Lead of the best posterior mean over the second once all arms are saturated, (W, U)."""
+    """Lead of the best posterior mean over the second once all arms are saturated, (U, W)."""
     rewards = stages.rewards(range(stages.market.n_arms), users=users)
-    top = np.partition(rewards, -2, axis=2)[:, :, -2:]
-    return top[:, :, 1] - top[:, :, 0]
+    second, best = np.partition(rewards, -2, axis=0)[-2:]
+    return best - second
 
 
 def best_gap(gaps: FloatArray) -> tuple[float, float, float, float]:
-    """tau, its error, rho and its error, maximising tau rho, of the arm for which that is least; gaps (W, U, arms)."""
-    tau, tau_error = (part[0] for part in _best(gaps, by_user=False))
-    share = (gaps >= tau).mean(axis=1)
-    rho, rho_error = share.mean(axis=0), probability_error(share)
+    """tau, its error, rho and its error, maximising tau rho, of the arm for which that is least; gaps (arms, U, W)."""
+    tau, tau_error = (part[:, 0] for part in _best(gaps, by_user=False))
+    share = (gaps >= tau[:, None, None]).mean(axis=1)
+    rho, rho_error = share.mean(axis=1), probability_error(share)
     worst = int((tau * rho).argmin())
     return float(tau[worst]), float(tau_error[worst]), float(rho[worst]), float(rho_error[worst])
 
 
 def mean_error(values: FloatArray, *, scale: FloatArray | float) -> FloatArray:
-    """Standard error of the mean of non-negative values over worlds, the first axis; never zero for want of events.
+    """Standard error of the mean of non-negative values over worlds, the last axis; never zero for want of events.
 
     With fewer than four worlds in which the value is not zero the sample's own spread says little. The error is then
     that of four such worlds: 2/n times the root mean square of those there are, or times ``scale`` if there are none
     (three such errors are a 99.8 % upper bound if nothing was seen).
     """
-    n = len(values)
-    error = values.std(axis=0, ddof=1) / np.sqrt(n)
-    n_events = (values != 0).sum(axis=0)
-    size = np.sqrt((values**2).sum(axis=0) / np.maximum(n_events, 1))
+    n = values.shape[-1]
+    error = values.std(axis=-1, ddof=1) / np.sqrt(n)
+    n_events = (values != 0).sum(axis=-1)
+    size = np.sqrt((values**2).sum(axis=-1) / np.maximum(n_events, 1))
     floor = 2.0 / n * np.where(n_events > 0, size, scale)
     return np.where(n_events < _FEW_EVENTS, np.maximum(error, floor), error)
 
@@ -287,7 +287,7 @@ def _by_chunks(
 
 
 def _as_dataset(gaps: FloatArray, labels: list[str], *, taus: FloatArray, by_user: bool) -> "xr.Dataset":
-    """Figures from gaps (W, U, arms); averaged over each world's users unless wanted by user."""
+    """Figures from gaps (arms, U, W); averaged over each world's users unless wanted by user."""
     import xarray as xr
 
     def over_users(part: FloatArray) -> FloatArray:
@@ -295,46 +295,44 @@ def _as_dataset(gaps: FloatArray, labels: list[str], *, taus: FloatArray, by_use
 
     def chance(event: BoolArray) -> tuple[FloatArray, FloatArray]:
         share = over_users(event.astype(float))
-        return share.mean(axis=0), probability_error(share)
+        return share.mean(axis=2), probability_error(share)
 
     gain = over_users(np.maximum(gaps, 0.0))
-    best, best_error = _best(gaps, by_user=by_user)  # (U, arms), U = 1 where users are averaged
+    best, best_error = _best(gaps, by_user=by_user)  # (arms, U), U = 1 where users are averaged
     reach = [chance(gaps >= tau) for tau in taus]
     figures = {
-        "rho": tuple(np.stack(part, axis=2) for part in zip(*reach, strict=True)),
-        "expected_gain": (gain.mean(axis=0), mean_error(gain, scale=over_users(gaps).std(axis=0, ddof=1))),
+        "rho": tuple(np.stack(part, axis=1) for part in zip(*reach, strict=True)),
+        "expected_gain": (gain.mean(axis=2), mean_error(gain, scale=over_users(gaps).std(axis=2, ddof=1))),
         "prob_positive": chance(gaps > 0.0),
         "best_tau": (best, best_error),
-        "best_rho": chance(gaps >= best),
+        "best_rho": chance(gaps >= best[:, :, None]),
     }
     variables: dict[str, Any] = {}
     for name, pair in figures.items():
         dims = (ARM, "tau") if name == "rho" else (ARM,)
         for suffix, part in zip(("", "_mcse"), pair, strict=True):
-            # (U, arms[, tau]) -> (arms[, tau], U), without the user axis where it was averaged out
-            moved = np.moveaxis(part, 0, -1)
-            variables[name + suffix] = ((*dims, "user"), moved) if by_user else (dims, moved[..., 0])
+            variables[name + suffix] = ((*dims, "user"), part) if by_user else (dims, part[..., 0])
     return xr.Dataset(variables, coords={ARM: labels, "tau": taus})
 
 
 def _best(gaps: FloatArray, *, by_user: bool) -> tuple[FloatArray, FloatArray]:
-    """The tau that maximises tau Pr(G >= tau), and its error, by user or for all together: (U, arms) each.
+    """The tau that maximises tau Pr(G >= tau), and its error, by user or for all together: (arms, U) each.
 
     The objective is a step function, so its maximiser settles at the rate n^(-1/3), for which neither the delta method
     nor the bootstrap holds: the error is the spread over batches of worlds, scaled at that rate.
     """
-    batches = np.array_split(gaps, min(_N_BATCHES, len(gaps)))
+    batches = np.array_split(gaps, min(_N_BATCHES, gaps.shape[2]), axis=2)
     parts = np.stack([_maximiser(batch, by_user=by_user) for batch in batches])
     return _maximiser(gaps, by_user=by_user), parts.std(axis=0, ddof=1) / len(batches) ** (1 / 3)
 
 
 def _maximiser(gaps: FloatArray, *, by_user: bool) -> FloatArray:
     """The observed gap that maximises tau times the share of gaps at or above it; 0 where none is positive."""
-    pooled = gaps if by_user else gaps.reshape(-1, 1, gaps.shape[2])
-    ordered = -np.sort(-pooled, axis=0)
-    share = np.arange(1, len(ordered) + 1) / len(ordered)
-    at = (ordered * share[:, None, None]).argmax(axis=0)
-    return np.maximum(np.take_along_axis(ordered, at[None], axis=0)[0], 0.0)
+    pooled = gaps if by_user else gaps.reshape(len(gaps), 1, -1)
+    ordered = -np.sort(-pooled, axis=2)
+    n = ordered.shape[2]
+    at = (ordered * (np.arange(1, n + 1) / n)).argmax(axis=2)
+    return np.maximum(np.take_along_axis(ordered, at[:, :, None], axis=2)[:, :, 0], 0.0)
 
 
 def _default_taus(gaps: FloatArray) -> FloatArray:

@@ -17,6 +17,7 @@ import numpy as np
 
 from rcb_bayes.gaps.estimation import probability_error
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.outlook import arms_first, own_linear_rewards
 from rcb_bayes.mechanism.panel import expected_rewards, make_panel
 from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.schema import FloatArray
@@ -43,8 +44,8 @@ class LimitingGaps:
 
     Attributes
     ----------
-    chance : G of every arm, (W, U, K); None where arms are coupled, so that the known ones tell about the last one
-    lead : G_* of the best arm, (W, U, 1)
+    chance : G of every arm, (K, U, W); None where arms are coupled, so that the known ones tell about the last one
+    lead : G_* of the best arm, (1, U, W)
     """
 
     chance: FloatArray | None
@@ -59,27 +60,27 @@ def limiting_gaps(market: Market, *, n_worlds: int, seed: int) -> LimitingGaps:
     n_users = _USERS_PER_WORLD if market.noise.is_gaussian else 1
     flat = market.covariates.sample(n_worlds * n_users, seed=rng)
     users = flat.reshape(n_worlds, n_users, -1)
-    rewards: FloatArray = market.noise.mean_reward(users @ worlds.beta.swapaxes(1, 2))
-    top = -np.sort(-rewards, axis=2)[:, :, :2]
-    lead = top[:, :, :1] - top[:, :, 1:]
+    rewards: FloatArray = market.noise.mean_reward(own_linear_rewards(users, worlds.beta))
+    top = -np.sort(-rewards, axis=0)[:2]
+    lead = top[:1] - top[1:]
     if not market.prior.arms_independent:
         return LimitingGaps(chance=None, lead=lead)
     expected = expected_rewards(market.prior, market.noise, flat).reshape(n_worlds, n_users, -1)
-    rival = np.where(rewards == top[:, :, :1], top[:, :, 1:], top[:, :, :1])
-    return LimitingGaps(chance=expected - rival, lead=lead)
+    rival = np.where(rewards == top[0], top[1], top[0])
+    return LimitingGaps(chance=arms_first(expected) - rival, lead=lead)
 
 
 def measured(gaps: FloatArray, *, tau: float | None, rho: float | None) -> TauRho:
     """The pair that is left open: rho(tau), the largest tau that has this rho, or the tau that maximises tau rho(tau).
 
-    ``gaps`` are (W, U, arms). The maximiser of a step function settles at the rate n^(-1/3), a quantile at n^(-1/2):
+    ``gaps`` are (arms, U, W). The maximiser of a step function settles at the rate n^(-1/3), a quantile at n^(-1/2):
     the error of tau is the spread over batches of worlds, scaled at that rate.
     """
     if tau is not None and rho is not None:
         return TauRho(tau=float(tau), rho=float(rho))
     tau_mcse = 0.0
     if tau is None:
-        batches = np.array_split(gaps, min(_N_BATCHES, len(gaps)))
+        batches = np.array_split(gaps, min(_N_BATCHES, gaps.shape[2]), axis=2)
         found = np.array([_tau(batch, rho) for batch in batches])
         tau_mcse = float(found.std(ddof=1) / len(batches) ** (1 / 3 if rho is None else 1 / 2))
         tau = _tau(gaps, rho)
@@ -91,9 +92,9 @@ def measured(gaps: FloatArray, *, tau: float | None, rho: float | None) -> TauRh
 
 def chance_of(gaps: FloatArray, tau: float) -> tuple[float, float]:
     """Pr(gap >= tau) of the arm for which it is least, and its error."""
-    share = (gaps >= tau).mean(axis=1)  # (W, arms)
-    worst = int(share.mean(axis=0).argmin())
-    return float(share[:, worst].mean()), float(probability_error(share[:, worst : worst + 1])[0])
+    share = (gaps >= tau).mean(axis=1)  # (arms, W)
+    worst = share[share.mean(axis=1).argmin()]
+    return float(worst.mean()), float(probability_error(worst))
 
 
 def largest_prior_gap(market: Market, *, seed: int) -> float:
@@ -103,11 +104,11 @@ def largest_prior_gap(market: Market, *, seed: int) -> float:
 
 
 def _tau(gaps: FloatArray, rho: float | None) -> float:
-    ordered = np.sort(gaps.reshape(-1, gaps.shape[2]), axis=0)  # (n, arms)
-    n = len(ordered)
+    ordered = np.sort(gaps.reshape(len(gaps), -1), axis=1)  # (arms, n)
+    n = ordered.shape[1]
     if rho is not None:
         place = min(int(np.floor((1.0 - rho) * n + 1e-9)), n - 1)
-        return max(0.0, float(ordered[place].min()))
+        return max(0.0, float(ordered[:, place].min()))
     taus = np.quantile(ordered, np.linspace(0.0, 1.0, _N_TAUS + 1))
-    below = np.stack([np.searchsorted(arm, taus, side="left") for arm in ordered.T])
+    below = np.stack([np.searchsorted(arm, taus, side="left") for arm in ordered])
     return max(0.0, float(taus[(taus * (1.0 - below.max(axis=0) / n)).argmax()]))

@@ -13,6 +13,7 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_stage_size
+from rcb_bayes.mechanism.outlook import arms_first
 from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
 from rcb_bayes.posterior import make_engine
 from rcb_bayes.schema import FloatArray, as_count
@@ -50,17 +51,16 @@ class Stages:
         self._kept: dict[Any, FloatArray] = {}
 
     def rewards(self, saturated: Collection[int], *, users: FloatArray | None = None) -> FloatArray:
-        """m_j(x) in every world once the arms at these positions are saturated, (W, U, K).
+        """m_j(x) in every world once the arms at these positions are saturated, (K, U, W).
 
         ``users`` (U, d) are the same in all worlds; None gives every world fresh users of its own, so that errors over
         worlds cover the users too.
         """
         arms = tuple(sorted(set(saturated)))
-        values = self._assembled(arms, users) if self.arms_apart else self._fitted(arms, users)  # (W, K, d or U)
+        values = self._assembled(arms, users) if self.arms_apart else self._fitted(arms, users)  # (K, d or U, W)
         if not self.market.noise.is_gaussian:
-            return values.swapaxes(1, 2)
-        panel = self._own_users() if users is None else users
-        return panel @ values.swapaxes(1, 2)
+            return values
+        return arms_first(self._own_users() @ values.T) if users is None else users @ values
 
     def attrs(self) -> dict[str, Any]:
         """What is to be said about every figure of these stages."""
@@ -81,17 +81,17 @@ class Stages:
         missing = tuple(arm for arm in arms if self._key(arm, users) not in self._kept)
         if missing:
             found = self._run(missing, users)
-            self._kept |= {self._key(arm, users): found[:, arm] for arm in missing}
+            self._kept |= {self._key(arm, users): found[arm] for arm in missing}
         before = self._before(users)
-        out = np.broadcast_to(before, (self.n_worlds, *before.shape[1:])).copy()
+        out = np.broadcast_to(before, (*before.shape[:2], self.n_worlds)).copy()
         for arm in arms:
-            out[:, arm] = self._kept[self._key(arm, users)]
+            out[arm] = self._kept[self._key(arm, users)]
         return out
 
     def _before(self, users: FloatArray | None) -> FloatArray:
-        """What is expected without any samples: (1, K, d), or (W, K, U)."""
+        """What is expected without any samples: (K, d, 1), or (K, U, W)."""
         if self.market.noise.is_gaussian:
-            return self.market.prior.mean.values[None]
+            return self.market.prior.mean.values[:, :, None]
         return self._fitted((), users)
 
     def _fitted(self, arms: tuple[int, ...], users: FloatArray | None) -> FloatArray:
@@ -105,7 +105,7 @@ class Stages:
         return what if self.market.noise.is_gaussian or users is None else (what, users.shape, users.tobytes())
 
     def _run(self, arms: tuple[int, ...], users: FloatArray | None) -> FloatArray:
-        """Posterior means (W, K, d) with linear rewards, the users' mean rewards (W, K, U) with others."""
+        """Posterior means (K, d, W) with linear rewards, the users' mean rewards (K, U, W) with others."""
         n = np.zeros(self.market.n_arms)
         n[list(arms)] = self.n_per_arm
         parts = []
@@ -115,14 +115,14 @@ class Stages:
             data = simulate_data(worlds, self.market, n_per_arm=n, rng=of_data)
             if self.market.noise.is_gaussian:
                 batch = self.engine.fit(data)
-                parts.append(batch.mean)
+                parts.append(batch.mean.transpose(1, 2, 0))
             else:
                 batch = self.engine.fit(data, users=self._block_users(size, of_users) if users is None else users)
                 assert batch.reward is not None  # users were given
-                parts.append(batch.reward.swapaxes(1, 2))
+                parts.append(arms_first(batch.reward))
             self.n_not_vouched += int((~batch.vouched).sum())
             self.n_sent += batch.n_sent
-        return np.concatenate(parts)
+        return np.concatenate(parts, axis=2)
 
     def _own_users(self) -> FloatArray:
         """The users of each world, (W, U, d); a stream apart, so that they do not depend on the stage."""

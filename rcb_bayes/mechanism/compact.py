@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.schema import FloatArray
 
 STEPS = 32_767

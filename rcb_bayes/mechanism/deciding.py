@@ -1,24 +1,28 @@
 """The cell of some margins that decides: the lowest among those with the worst verdict.
 
 Audits, figures, pages and comparisons all name the same cell, so the rule is here and nowhere else. A cell is a user,
-an arm and a rival; under ``definition``, which averages over users, an arm and a rival.
+an arm and a rival; under a notion that averages over users, an arm and a rival.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.schema import FloatArray
+
 if TYPE_CHECKING:
     import xarray as xr
 
-VERDICTS = ("pass", "inconclusive", "fail")
+VERDICTS: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
 FIGURES = ("estimate", "mcse", "lower", "upper")
 
 
 class DecidingCell(NamedTuple):
     """The lowest margin among the cells with the worst verdict; ``user`` is None where margins are averages."""
 
-    verdict: str
+    verdict: Verdict
     stage: str | None
     user: int | None
     arm: str
@@ -63,6 +67,17 @@ def deciding_cell(margins: "xr.Dataset", *, epsilon: float | None = None) -> Dec
     )
 
 
+def deciding_of(cells: Iterable[DecidingCell | None]) -> DecidingCell | None:
+    """Of cells that decide, of stages or of audits, the one that decides for all of them."""
+    known = [cell for cell in cells if cell is not None]
+    return min(known, key=lambda cell: rank(cell.verdict, cell.estimate), default=None)
+
+
+def rank(verdict: str, estimate: float) -> tuple[int, float]:
+    """A key by which what decides comes first: the worst verdict, then the lowest margin."""
+    return -VERDICTS.index(verdict), estimate
+
+
 def stage_cells(margins: "xr.Dataset", *, epsilon: float | None = None) -> dict[str, DecidingCell | None]:
     """The deciding cell of every stage."""
     return {str(stage): deciding_cell(margins.sel(stage=stage), epsilon=epsilon) for stage in margins["stage"].values}
@@ -72,6 +87,23 @@ def pair_cells(margins: "xr.Dataset", *, epsilon: float | None = None) -> list[l
     """For each recommended arm and each rival the deciding cell over stages and users."""
     arms = margins["arm"].values
     return [[deciding_cell(margins.sel(arm=[arm], rival=[rival]), epsilon=epsilon) for rival in arms] for arm in arms]
+
+
+def verdict_of(margins: "xr.Dataset") -> Verdict:
+    """Fail if some cell does, else inconclusive if some cell is, else pass."""
+    return VERDICTS[max(int(margins["verdict"].max()), 0)]
+
+
+def lowest_margin(margins: "xr.Dataset") -> float | None:
+    """The lowest margin whatever its verdict, which need not decide; None of margins without a cell."""
+    estimate = margins["estimate"].values
+    return float(np.nanmin(estimate)) if np.isfinite(estimate).any() else None
+
+
+def lowest_by_user(values: "xr.DataArray", n_users: int) -> FloatArray:
+    """The lowest of each of the first users, over stages, arms and rivals; infinite where there is no cell."""
+    cells = values.isel(user=slice(0, n_users)).transpose("user", ...).values.reshape(n_users, -1)
+    return np.where(np.isnan(cells), np.inf, cells).min(axis=1)
 
 
 def _codes(margins: "xr.Dataset", *, epsilon: float | None) -> "xr.DataArray":

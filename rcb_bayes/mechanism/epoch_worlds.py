@@ -13,9 +13,9 @@ from rcb_bayes.mechanism.engines import Engines
 from rcb_bayes.mechanism.epoch import Epoch, PredictionError, before_the_first, epoch_numbered, loosening, next_epoch
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_probabilities, pick
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.protocol import Mechanism
-from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk

@@ -18,8 +18,9 @@ import numpy as np
 
 from rcb_bayes.mechanism.choice import is_best
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import Notion, user_leads, world_leads
-from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.margins import below_best, user_leads, user_squares, world_leads
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
@@ -34,14 +35,14 @@ def users_guard(
     notion: Notion,
     slack: float,
 ) -> FloatArray:
-    """c_i of each of the users (U, d) by herself, some at a time, (U, K); for ``user`` or ``proof``.
+    """c_i of each of the users (U, d) by herself, some at a time, (U, K).
 
     Parameters
     ----------
     gamma : the spread in every world, (W,)
     slack : standard deviations over worlds that are left for the audit's bands
     """
-    fixed, extra = (epsilon, 0.0) if notion == "proof" else (0.0, epsilon)
+    fixed, extra = notion.epsilon_parts(epsilon)
     parts = [
         _factors(_user_moments(rewards, chances, best, extra=extra), fixed=fixed, slack=slack)
         for rewards, chances, best in _states(outlook, gamma, users)
@@ -56,29 +57,30 @@ def crowd_guard(
     weights: FloatArray,
     *,
     epsilon: float,
+    notion: Notion,
     slack: float,
     user_scale: float = 0.0,
 ) -> FloatArray:
-    """c_i for all users together, (K,): for ``definition``, which averages over them with their weights (U,).
+    """c_i for all users together, (K,): for a notion that averages over them with their weights (U,).
 
     ``user_scale`` is the number of an audit's worlds over that of its users, where these are a sample: then the spread
     over users counts beside that over worlds. It is 0 where they are all the users there are.
     """
     w, k, _ = outlook.means.shape
-    gained, lost = np.zeros((w, k, k)), np.zeros((w, k, k))
+    fixed, extra = notion.epsilon_parts(epsilon)
+    gained, lost = np.zeros((k, k, w)), np.zeros((k, k, w))
     of_users: list[FloatArray] = []
     start = 0
     for rewards, chances, best in _states(outlook, gamma, users):
         share = weights[start : start + rewards.shape[1], None]
         start += rewards.shape[1]
-        at_best = chances * best
-        sums = [world_leads(part * share, rewards, epsilon) for part in (at_best, chances - at_best)]
-        gained += sums[0]
-        lost -= sums[1]
+        below, at_best = below_best(rewards), chances * best
+        gained += world_leads(at_best * share, below, extra)
+        lost -= world_leads((chances - at_best) * share, below, extra)
         if user_scale:
-            of_users.append(np.stack([user_leads(part, rewards, epsilon) for part in (at_best, at_best - chances)]))
+            of_users.append(np.stack([user_leads(part, below, extra) for part in (at_best, at_best - chances)]))
     moments = _crowd_moments(gained, lost, np.concatenate(of_users, axis=1) if of_users else None, user_scale)
-    return _factors(moments, fixed=0.0, slack=slack)[0]
+    return _factors(moments, fixed=fixed, slack=slack)[0]
 
 
 def _states(
@@ -119,65 +121,49 @@ class _Moments:
 
 
 def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, extra: float) -> _Moments:
-    r"""Of each user by herself.
-
-    With r the rewards below the best one and a weight :math:`a_i`, sums over worlds of :math:`a_i (r_i - r_j + e)` and
-    of its square are products of matrices, arms by worlds and worlds by arms: no cell's terms are ever written down.
-    """
+    """Of each user by herself, from arrays (K, U, W)."""
     n = rewards.shape[2]
-    below = np.ascontiguousarray((rewards - rewards.max(axis=0)).swapaxes(0, 1))  # (U, K, W)
-    shares = chances.swapaxes(0, 1)
-    rivals, squares = below.swapaxes(1, 2), (below * below).swapaxes(1, 2)  # (U, W, K)
-    at_best = shares * best.swapaxes(0, 1)
-    off_best = shares - at_best
-    raised = below + extra
-
-    def sums(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        own = weights * raised
-        first = own.sum(axis=2)[:, :, None] - weights @ rivals
-        second = (own * own).sum(axis=2)[:, :, None] - 2.0 * ((weights * own) @ rivals) + (weights * weights) @ squares
-        return first / n, second
-
-    (gain, gained), (minus_loss, lost) = sums(at_best), sums(off_best)
+    below, at_best = below_best(rewards), chances * best
+    off_best = chances - at_best
+    gain, minus_loss = user_leads(at_best, below, extra), user_leads(off_best, below, extra)
 
     def never_lost(cells: tuple[np.ndarray, ...]) -> np.ndarray:
         user, arm, rival = cells
-        lead = raised[user, arm] - below[user, rival]
-        return ((off_best[user, arm] <= 0.0) | (lead >= 0.0)).all(axis=1)
+        lead = below[arm, user] + extra - below[rival, user]
+        return ((off_best[arm, user] <= 0.0) | (lead >= 0.0)).all(axis=1)
 
     return _Moments(
         gain=gain,
         loss=-minus_loss,
-        of_gain=(gained - n * gain**2) / (n - 1),
-        of_loss=(lost - n * minus_loss**2) / (n - 1),
+        of_gain=(user_squares(at_best, below, extra) - n * gain**2) / (n - 1),
+        of_loss=(user_squares(off_best, below, extra) - n * minus_loss**2) / (n - 1),
         of_both=n * gain * minus_loss / (n - 1),  # never both in one world
         never_lost=never_lost,
     )
 
 
 def _crowd_moments(gained: FloatArray, lost: FloatArray, of_users: FloatArray | None, user_scale: float) -> _Moments:
-    """Of the average user: gained and lost (W, K, K) are averages over users already, world by world.
+    """Of the average user: gained and lost (K, K, W) are averages over users already, world by world.
 
     ``of_users`` (2, U, K, K) are each user's averages over worlds.
     """
-    n = len(gained)
-    gain, loss = gained.mean(axis=0), lost.mean(axis=0)
 
-    def covariance(one: FloatArray, other: FloatArray) -> FloatArray:
-        return ((one - one.mean(axis=0)) * (other - other.mean(axis=0))).sum(axis=0) / (len(one) - 1)
+    def covariance(one: FloatArray, other: FloatArray, axis: int) -> FloatArray:
+        moved = (one - one.mean(axis=axis, keepdims=True)) * (other - other.mean(axis=axis, keepdims=True))
+        return moved.sum(axis=axis) / (one.shape[axis] - 1)
 
-    spread = [covariance(one, other) for one, other in ((gained, gained), (lost, lost), (gained, lost))]
+    spread = [covariance(one, other, 2) for one, other in ((gained, gained), (lost, lost), (gained, lost))]
     if of_users is not None:
-        own, other = of_users
-        pairs = ((own, own), (other, other), (own, other))
-        spread = [part + user_scale * covariance(*pair) for part, pair in zip(spread, pairs, strict=True)]
+        gains, losses = of_users
+        pairs = ((gains, gains), (losses, losses), (gains, losses))
+        spread = [part + user_scale * covariance(*pair, 0) for part, pair in zip(spread, pairs, strict=True)]
     return _Moments(
-        gain=gain[None],
-        loss=loss[None],
+        gain=gained.mean(axis=2)[None],
+        loss=lost.mean(axis=2)[None],
         of_gain=spread[0][None],
         of_loss=spread[1][None],
         of_both=spread[2][None],
-        never_lost=lambda cells: (lost[:, cells[1], cells[2]] <= 0.0).reshape(n, -1).all(axis=0),
+        never_lost=lambda cells: (lost[cells[1], cells[2]] <= 0.0).all(axis=1),
     )
 
 

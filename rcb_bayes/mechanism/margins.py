@@ -1,19 +1,11 @@
 r"""Margins of the incentive constraint, and simultaneous bands for them.
 
-In world w user x is recommended arm i with probability p_i and expects m_i of it. Each notion of epsilon-DBIC is a
-linear form in these, non-negative where the constraint holds for arm i against rival j:
-
-.. math::
-
-    \text{user, definition:}\quad H_{ij} = E[p_i (m_i - m_j + \epsilon)], \qquad
-    \text{proof:}\quad H_{ij} = E[p_i (m_i - m_j)] + \epsilon ,
-
-for each user by herself (``user``, ``proof``) or averaged over users (``definition``). The ratio
-:math:`E[p_i (m_i - m_j)] / E[p_i]` is what people read, the linear form is what is tested: with thin mass the ratio's
-delta-method band covers far less than it says.
+What is tested of a notion is its linear form (``notions``), world by world; the ratio that people read,
+:math:`E[p_i (m_i - m_j)] / E[p_i]`, is not: with thin mass its delta-method band covers far less than it says.
 
 Since :math:`E[m_i - m_j] = U_{ij}`, the prior gap, is known, the part of p_i that is the same in all worlds is taken
-from the mean exactly and not from the sample (``steadied_terms``).
+from the mean exactly and not from the sample (``steadied_terms``). Sums of the form over many users, or worlds, are
+products of arrays: no cell's terms are written down (``world_leads``, ``user_leads``, ``user_squares``).
 """
 
 from dataclasses import dataclass
@@ -21,12 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import TIE
-from rcb_bayes.schema import BoolArray, FloatArray, suggestion
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.schema import BoolArray, FloatArray
 
-Notion = Literal["proof", "definition", "user"]
-NOTIONS: tuple[Notion, ...] = ("proof", "definition", "user")
 Verdict = Literal["pass", "fail", "inconclusive"]
 _N_BOOT = 1000
 FEW_EVENTS = 10
@@ -50,14 +40,6 @@ class Bands:
     critical: FloatArray
 
 
-def as_notion(notion: object) -> Notion:
-    """One of the three notions, or a clear error."""
-    if notion not in NOTIONS:
-        close = suggestion(str(notion), NOTIONS)
-        raise RcbError(f"There is no notion '{notion}'.{close} Use one of {', '.join(NOTIONS)}.")
-    return notion
-
-
 def steadied_terms(
     chances: FloatArray,
     rewards: FloatArray,
@@ -67,33 +49,47 @@ def steadied_terms(
     epsilon: float,
     notion: Notion,
 ) -> FloatArray:
-    """Terms whose mean over worlds is H_ij, for one arm i and every rival j: (W, U, K).
+    """Terms whose mean over worlds is H_ij, for one arm i and every rival j: (K, U, W).
 
     Parameters
     ----------
-    chances : p_i(x) in every world, (W, U), for this arm
-    rewards : m_j(x), (W, U, K)
+    chances : p_i(x) in every world, (U, W), for this arm
+    rewards : m_j(x), (K, U, W)
     prior_rewards : mu0(x, j), (U, K), the mean of m_j(x) over worlds
     """
-    lead = rewards[:, :, arm, None] - rewards
-    prior_lead = prior_rewards[:, arm, None] - prior_rewards
-    always = chances.min(axis=0)[:, None]  # (U, 1): what does not depend on the world
-    terms = (chances[:, :, None] - always) * lead + always * prior_lead
-    return terms + epsilon if notion == "proof" else terms + epsilon * chances[:, :, None]
+    always = chances.min(axis=1, keepdims=True)  # (U, 1): what does not depend on the world
+    prior_lead = prior_rewards[:, arm] - prior_rewards.T  # (K, U)
+    gains = (chances - always) * (rewards[arm] - rewards) + always * prior_lead[:, :, None]
+    return notion.allowing(gains, chances, epsilon)
 
 
-def world_leads(weights: FloatArray, rewards: FloatArray, epsilon: float) -> FloatArray:
-    """Sums over users of a_i (m_i - m_j + epsilon) in every world, from a and m (K, U, W): (W, K, K)."""
-    below = rewards - rewards.max(axis=0)  # only differences count, and these are small
-    own = (weights * (below + epsilon)).sum(axis=1).T
-    return own[:, :, None] - weights.transpose(2, 0, 1) @ below.transpose(2, 1, 0)
+def below_best(rewards: FloatArray) -> FloatArray:
+    """Rewards less the best arm's, (K, ...): only differences count in a form, and these are small."""
+    return rewards - rewards.max(axis=0)
 
 
-def user_leads(weights: FloatArray, rewards: FloatArray, epsilon: float) -> FloatArray:
+def world_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
+    """Sums over users of a_i (m_i - m_j + epsilon) in every world, from a and m, see ``below_best``: (K, K, W)."""
+    own = (weights * (below + epsilon)).sum(axis=1)
+    return own[:, None] - np.einsum("iuw,juw->ijw", weights, below)
+
+
+def user_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
     """Averages over worlds of the same for every user, (U, K, K)."""
-    below = rewards - rewards.max(axis=0)
-    own = (weights * (below + epsilon)).mean(axis=2).T
-    return own[:, :, None] - weights.transpose(1, 0, 2) @ below.transpose(1, 2, 0) / weights.shape[2]
+    own = (weights * (below + epsilon)).mean(axis=2)
+    return own.T[:, :, None] - _over_worlds(weights, below) / weights.shape[2]
+
+
+def user_squares(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
+    """Sums over worlds of the squares of the same for every user, (U, K, K)."""
+    own = weights * (below + epsilon)
+    crossed = _over_worlds(weights * weights, below * below) - 2.0 * _over_worlds(weights * own, below)
+    return (own * own).sum(axis=2).T[:, :, None] + crossed
+
+
+def _over_worlds(one: FloatArray, other: FloatArray) -> FloatArray:
+    """Sums over worlds of products of every arm's with every rival's, (K, U, W) each: (U, K, K)."""
+    return one.transpose(1, 0, 2) @ other.transpose(1, 2, 0)
 
 
 def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> float:

@@ -1,12 +1,12 @@
 r"""The largest exploration rate that users still follow, in closed form.
 
 At a stage with saturated set B a user is explored with probability q: then she is recommended the promoted arm, else
-the organic one. With pi_i the chance that arm i is promoted to her, U the prior gap of i over j, V =
-E[1{a* = i}(m_i - m_j)] and v = Pr(a* = i), recommending i leaves
+the organic one. With pi_i the chance that arm i is promoted to her, U the prior gap of i over j, a* the organic arm and
+M the mass of the notion, recommending i leaves
 
 .. math:: H_{ij}(q) = q\, e_{ij} + (1 - q)\, o_{ij}, \qquad
-          e_{ij} = \pi_i (U + \epsilon),\; o_{ij} = V + \epsilon v \quad (\text{user, definition}), \qquad
-          e_{ij} = \pi_i U + \epsilon,\; o_{ij} = V + \epsilon \quad (\text{proof}),
+          e_{ij} = \pi_i U + \epsilon M(\pi_i), \qquad
+          o_{ij} = E[1\{a^* = i\}(m_i - m_j)] + \epsilon\, E[M(1\{a^* = i\})],
 
 which must not be negative. So only e < 0 binds, and q* = min o / (o - e) over the arms and rivals where it does. A rate
 that is to pass an independent audit must leave room for the audit's own bands: o is lowered by ``slack`` times its
@@ -14,130 +14,15 @@ standard deviation over worlds first.
 """
 
 from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import TIE, best_shares, promotion_shares
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import Outlook
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 2_000_000
-
-
-class Outlook(Protocol):
-    """What is expected of every arm at a stage, in simulated worlds of the users' belief."""
-
-    @property
-    def n_worlds(self) -> int:
-        """W, the number of worlds."""
-        ...
-
-    @property
-    def tables(self) -> tuple[FloatArray, ...]:
-        """What it rests on, worlds first: under the users' belief and, where it is another, the platform's."""
-        ...
-
-    def rewards(self, users: FloatArray) -> FloatArray:
-        """m_j(x) under the users' belief, (K, U, W): arms first, so that the best is found fast."""
-        ...
-
-    def acted_on(self, users: FloatArray) -> FloatArray:
-        """m_j(x) under the platform's belief, by which it recommends, (K, U, W)."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class LinearOutlook:
-    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another."""
-
-    means: FloatArray
-    platform: FloatArray | None = None
-
-    @property
-    def n_worlds(self) -> int:
-        """W, the number of worlds."""
-        return len(self.means)
-
-    def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
-        """The outlook in some of the worlds."""
-        return LinearOutlook(self.means[worlds], None if self.platform is None else self.platform[worlds])
-
-    @property
-    def tables(self) -> tuple[FloatArray, ...]:
-        """Posterior means (W, K, d)."""
-        return (self.means,) if self.platform is None else (self.means, self.platform)
-
-    def rewards(self, users: FloatArray) -> FloatArray:
-        """m_j(x) = x' E[b_j | S] under the users' belief, (K, U, W)."""
-        return _linear(users, self.means)
-
-    def acted_on(self, users: FloatArray) -> FloatArray:
-        """The same under the platform's belief."""
-        return _linear(users, self.means if self.platform is None else self.platform)
-
-
-@dataclass(frozen=True, eq=False)
-class TableOutlook:
-    """Rewards known for the users of a table only, (W, P, K): those that are not linear in beta."""
-
-    users: FloatArray
-    table: FloatArray
-    platform: FloatArray | None = None
-
-    @property
-    def n_worlds(self) -> int:
-        """W, the number of worlds."""
-        return len(self.table)
-
-    @property
-    def tables(self) -> tuple[FloatArray, ...]:
-        """Mean rewards of the users of the table (W, P, K)."""
-        return (self.table,) if self.platform is None else (self.table, self.platform)
-
-    def rewards(self, users: FloatArray) -> FloatArray:
-        """m_j(x) under the users' belief, (K, U, W)."""
-        return np.ascontiguousarray(self.table[:, self._rows(users)].T)
-
-    def acted_on(self, users: FloatArray) -> FloatArray:
-        """The same under the platform's belief."""
-        if self.platform is None:
-            return self.rewards(users)
-        return np.ascontiguousarray(self.platform[:, self._rows(users)].T)
-
-    @cached_property
-    def _places(self) -> dict[bytes, int]:
-        return places_of(self.users)
-
-    def _rows(self, users: FloatArray) -> list[int]:
-        return find_rows(self._places, users)
-
-
-def places_of(users: FloatArray) -> dict[bytes, int]:
-    """Where each user of a table stands."""
-    return {row.tobytes(): k for k, row in enumerate(np.ascontiguousarray(users) + 0.0)}
-
-
-def distinct_rows(users: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
-    """Users without repetitions, and where each of the given ones stands among them: those of a table come again."""
-    if len(users) < 2:
-        return users, np.zeros(len(users), dtype=np.intp)
-    rows, places = np.unique(users + 0.0, axis=0, return_inverse=True)
-    return (users, np.arange(len(users))) if len(rows) == len(users) else (rows, places.reshape(-1))
-
-
-def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
-    """Where the users stand in a table."""
-    try:
-        return [places[row.tobytes()] for row in np.ascontiguousarray(users) + 0.0]  # no negative zeros
-    except KeyError:
-        raise DataError(
-            "With rewards that are not linear in beta a rate is known for the rows of the covariates' table only, and "
-            "a user is not among them. Plan with personalised=False, or add the user's row to the table."
-        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -169,7 +54,7 @@ def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: 
     """e_ij of every user, arm and rival, (U, K, K); zero on the diagonal."""
     gap = prior_rewards[:, :, None] - prior_rewards[:, None, :]
     share = promoted[:, :, None]
-    terms = share * gap + epsilon if notion == "proof" else share * (gap + epsilon)
+    terms = notion.linear_form(share, gap, epsilon)
     # What is zero up to rounding is zero: the tie rule has the same tolerance.
     scale = np.maximum(np.abs(prior_rewards).max(axis=1), 1.0)[:, None, None]
     terms[(terms < 0.0) & (terms > -TIE * scale)] = 0.0
@@ -182,8 +67,7 @@ def organic_terms(
     rewards: FloatArray, shares: FloatArray, *, arm: int, rival: int, epsilon: float, notion: Notion
 ) -> FloatArray:
     """Terms whose mean over worlds is o_ij, from rewards and organic shares (K, ...): (...)."""
-    lead = rewards[arm] - rewards[rival]
-    return shares[arm] * lead + epsilon if notion == "proof" else shares[arm] * (lead + epsilon)
+    return notion.linear_form(shares[arm], rewards[arm] - rewards[rival], epsilon)
 
 
 def largest_rate(explored: FloatArray, organic: FloatArray) -> FloatArray:
@@ -208,7 +92,7 @@ def user_rates(
     notion: Notion,
     slack: float,
 ) -> UserRates:
-    """The rate of every user by herself, for ``user`` or ``proof``.
+    """The rate of every user by herself.
 
     Parameters
     ----------
@@ -321,7 +205,7 @@ def crowd_rate(
     critical: float,
     slack: float,
 ) -> tuple[float, int]:
-    """The largest rate for all users together (``definition``), and the cell that binds.
+    """The largest rate for all users together, on average over them, and the cell that binds.
 
     Parameters
     ----------
@@ -354,7 +238,3 @@ def _note(
     now = at[lower]
     found.rate[now], found.arm[now], found.rival[now] = rate[lower], i, j
     found.gain[now], found.loss[now], found.spread[now] = organic[lower], -explored[lower], spread[lower]
-
-
-def _linear(users: FloatArray, means: FloatArray) -> FloatArray:
-    return np.matmul(users, means.transpose(1, 2, 0))

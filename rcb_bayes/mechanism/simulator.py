@@ -13,9 +13,9 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.protocol import Mechanism
-from rcb_bayes.mechanism.rates import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, walk
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds

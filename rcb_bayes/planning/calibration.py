@@ -17,7 +17,8 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
-from rcb_bayes.mechanism.margins import Verdict, as_notion
+from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.checks import check_plan
@@ -214,9 +215,9 @@ def as_settings(**values: Any) -> Settings:
     notion = as_notion(values["notion"])
     if not isinstance(personalised, bool | np.bool_):
         raise RcbError(f"personalised must be True or False, got {personalised!r}.")
-    if personalised and notion == "definition":
+    if personalised and not notion.is_per_user:
         raise RcbError(
-            "The notion 'definition' averages over users, so a rate of each user's own is not judged by it. "
+            f"The notion '{notion.name}' averages over users, so a rate of each user's own is not judged by it. "
             "Use personalised=False, or notion='user' or 'proof'."
         )
     return Settings(

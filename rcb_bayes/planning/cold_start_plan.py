@@ -8,8 +8,9 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.compact import compact_outlook
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.mechanism.rates import LinearOutlook, broken_constraints, explored_terms
+from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import arms_of, open_arms
 from rcb_bayes.mechanism.worlds import draw_worlds
@@ -55,7 +56,7 @@ def as_plan(forward: PlannedWalk) -> Plan:
     plan = Plan(
         kind="sampled",
         epsilon=settings.epsilon,
-        notion=settings.notion,
+        notion=settings.notion.name,
         personalised=settings.personalised,
         n_per_arm=settings.n_per_arm,
         exploration_rate=rate,
@@ -337,7 +338,7 @@ def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
 
     def opens(epsilon: float) -> bool:
         planner = forward.planner
-        if settings.notion == "definition":
+        if not settings.notion.is_per_user:
             return planner.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
         asked = {"code": stage.code, "slack": stage.slack, "epsilon": epsilon}

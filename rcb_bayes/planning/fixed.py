@@ -8,7 +8,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.length import cold_start_rounds
-from rcb_bayes.mechanism.margins import as_notion
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import as_count, is_number
 
@@ -73,7 +73,7 @@ def given_plan(
     return Plan(
         kind="fixed",
         epsilon=float(epsilon),
-        notion=as_notion(notion),
+        notion=as_notion(notion).name,
         personalised=False,
         n_per_arm=n,
         exploration_rate=float(exploration_rate),

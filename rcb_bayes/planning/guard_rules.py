@@ -9,7 +9,7 @@ from rcb_bayes.mechanism.compact import compact_gamma, compact_outlook
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream
@@ -162,14 +162,13 @@ def _rule(setting: GuardSetting, epochs: EpochWorlds, *, slack: float) -> tuple[
     outlook = compact_outlook(epochs.outlook, market.prior.mean.values, market.platform_prior.mean.values)
     gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
-    if setting.notion == "definition":
+    shared = {"epsilon": setting.epsilon, "notion": setting.notion, "slack": slack}
+    if not setting.notion.is_per_user:
         scale = 0.0 if panel.is_exact else setting.audit_worlds / panel.n_users
-        for_all = crowd_guard(
-            outlook, gamma, panel.users, panel.weights, epsilon=setting.epsilon, slack=slack, user_scale=scale
-        )
+        for_all = crowd_guard(outlook, gamma, panel.users, panel.weights, user_scale=scale, **shared)
         factors = np.tile(for_all, (panel.n_users, 1))
     else:
-        factors = users_guard(outlook, gamma, panel.users, epsilon=setting.epsilon, notion=setting.notion, slack=slack)
+        factors = users_guard(outlook, gamma, panel.users, **shared)
         # None for anybody: 2,048 users without a cut leave at most 3 in 2,048 who need one (95 %).
         for_all = np.ones(market.n_arms) if factors.min() == 1.0 else None
     kept, of_all = _off_best(setting, epochs, factors), _off_best(setting, epochs, None)

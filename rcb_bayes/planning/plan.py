@@ -16,16 +16,9 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.guard import users_guard
-from rcb_bayes.mechanism.margins import Notion
-from rcb_bayes.mechanism.rates import (
-    LinearOutlook,
-    UserRates,
-    distinct_rows,
-    explored_terms,
-    find_rows,
-    places_of,
-    user_rates,
-)
+from rcb_bayes.mechanism.notions import NotionName, as_notion
+from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows, places_of
+from rcb_bayes.mechanism.rates import UserRates, explored_terms, user_rates
 from rcb_bayes.schema import FloatArray, suggestion
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.labelled import Users, as_users
@@ -191,7 +184,7 @@ class Plan:
 
     kind: PlanKind
     epsilon: float
-    notion: Notion
+    notion: NotionName
     personalised: bool
     n_per_arm: int
     exploration_rate: float
@@ -294,7 +287,7 @@ class Plan:
     def _guard(self, users: FloatArray, rule: GuardRule) -> FloatArray:
         assert rule.outlook is not None  # there are no factors for all
         rows, places = distinct_rows(users)
-        shared = {"epsilon": self.epsilon, "notion": self.notion, "slack": rule.slack}
+        shared = {"epsilon": self.epsilon, "notion": as_notion(self.notion), "slack": rule.slack}
         return users_guard(rule.outlook, rule.gamma, rows, **shared)[places]
 
     def explain(self, x: Users) -> str:
@@ -472,7 +465,7 @@ class Plan:
         """Who may be explored at a stage that nothing was simulated for: those who lose at most epsilon by it."""
         prior_rewards, promoted_by = self._expected(users)
         promoted = promotion_shares(promoted_by, self._open(saturated))
-        terms = explored_terms(prior_rewards, promoted, epsilon=self.epsilon, notion=self.notion)
+        terms = explored_terms(prior_rewards, promoted, epsilon=self.epsilon, notion=as_notion(self.notion))
         return (terms >= 0.0).all(axis=(1, 2))
 
     def _rates(self, users: FloatArray, saturated: tuple[str, ...], rule: SampledRule) -> UserRates:
@@ -484,7 +477,7 @@ class Plan:
             promoted_by=promoted_by,
             open_arms=self._open(saturated),
             epsilon=self.epsilon,
-            notion=self.notion,
+            notion=as_notion(self.notion),
             slack=rule.slack,
         )
 

@@ -18,7 +18,7 @@ from rcb_bayes.files import Format, Records, as_text, content_of, read_text, ref
 from rcb_bayes.files.encoding import Packed, packed, unpacked
 from rcb_bayes.files.records import LARGEST, Count, Error, NonNegative, Positive, Share
 from rcb_bayes.mechanism.compact import LEAST_EXPONENT, from_steps, steps_of
-from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.planning.plan import GuardRule, KnownUsers, Plan, PlannedStage, SampleChoice, SampledRule, TableRule
 from rcb_bayes.schema import FloatArray
 

@@ -16,11 +16,11 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.margins import Notion, critical_value
+from rcb_bayes.mechanism.margins import critical_value
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, own_linear_rewards
 from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.mechanism.rates import (
-    LinearOutlook,
-    Outlook,
     UserRates,
     binding_terms,
     crowd_rate,
@@ -98,7 +98,7 @@ class StageRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OwnUsers:
-    """What users of each world's own expect, and what the platform does, (W, u, K): errors then cover the users too."""
+    """What users of each world's own expect, and what the platform does, (K, u, W): errors then cover the users too."""
 
     rewards: FloatArray
     acted_on: FloatArray
@@ -202,19 +202,18 @@ class RatePlanner:
             return stage
         outlook = self.simulator.outlook(so_far, code, members, n_worlds=self.settings.n_worlds)
         own = self._own_users(outlook, code)
-        saturated = list(arms_of(code))
-        gaps = own.rewards[:, :, self.open_arms(code)] - own.rewards[:, :, saturated].max(axis=2)[:, :, None]
-        stage.gap = best_gap(gaps)
+        best_known = own.rewards[list(arms_of(code))].max(axis=0)
+        stage.gap = best_gap(own.rewards[self.open_arms(code)] - best_known)
         stage.outlook, stage.own = outlook, own
         if not self.settings.personalised:  # one rate leaves organic rounds to everybody
             self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
         if free.all():
             stage.outlook = stage.outlook if self.simulator.engines.platform is not None else None
             return stage
-        if self.settings.notion == "definition":
-            self._rate_of_all(stage)
-        else:
+        if self.settings.notion.is_per_user:
             self._rates_of_each(stage)
+        else:
+            self._rate_of_all(stage)
         return stage
 
     def _own_users(self, outlook: Outlook, code: int) -> OwnUsers:
@@ -222,11 +221,11 @@ class RatePlanner:
         n, rng = outlook.n_worlds, self.simulator.rng(Stream.USERS_OF_WORLDS, code)
         if isinstance(outlook, LinearOutlook):
             users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=rng).reshape(n, _USERS_PER_WORLD, -1)
-            tables = [users @ means.swapaxes(1, 2) for means in outlook.tables]
+            expected = [own_linear_rewards(users, means) for means in outlook.tables]
         else:
             some = rng.choice(self.panel.n_users, size=(n, _USERS_PER_WORLD), p=self.panel.weights)
-            tables = [table[np.arange(n)[:, None], some] for table in outlook.tables]
-        return OwnUsers(rewards=tables[0], acted_on=tables[-1])
+            expected = [arms_first(table[np.arange(n)[:, None], some]) for table in outlook.tables]
+        return OwnUsers(rewards=expected[0], acted_on=expected[-1])
 
     # --- rates ---
 
@@ -285,7 +284,7 @@ class RatePlanner:
             stage.rate_mcse = float(slope[0] * terms[:, 0].std(ddof=1) / np.sqrt(len(terms)))
 
     def _rate_of_all(self, stage: StageRates) -> None:
-        """``definition``: averaged over users, so that one rate serves all."""
+        """On average over users, so that one rate serves all."""
         stage.rate, stage.rate_mcse = self.rate_of_all(stage, epsilon=self.settings.epsilon)
         stage.rates = np.full(self.panel.n_users, stage.rate)
         explored, _, organic, _ = self._crowd_terms(stage, epsilon=self.settings.epsilon)
@@ -295,7 +294,7 @@ class RatePlanner:
         stage.worlds_needed = float(_certifying(gain, spread, _critical_of(len(explored))).max(initial=0.0))
 
     def rate_of_all(self, stage: StageRates, *, epsilon: float) -> tuple[float, float]:
-        """The largest rate under ``definition``, and its error."""
+        """The largest rate by a notion that averages over users, and its error."""
         explored, error, organic, user_error = self._crowd_terms(stage, epsilon=epsilon)
         critical = _critical_of(len(explored))
         slack = self._slack(critical)
@@ -307,25 +306,24 @@ class RatePlanner:
         return rate, float(slope[0] * spread / np.sqrt(len(organic)))
 
     def _crowd_terms(self, stage: StageRates, *, epsilon: float) -> tuple[FloatArray, ...]:
-        """Under ``definition``, of every promoted arm and rival: e and its error over users, o world by world.
+        """On average over users, of every promoted arm and rival: e and its error over users, o world by world.
 
         Last is the error that an audit's own users leave in o.
         """
         assert stage.own is not None  # not all users are free
-        open_arms = self.open_arms(stage.code)
-        pairs = [(i, j) for i in open_arms for j in range(self.market.n_arms) if i != j]
+        still_open, notion = self.open_arms(stage.code), self.settings.notion
+        pairs = [(i, j) for i in still_open for j in range(self.market.n_arms) if i != j]
         panel = self.simulator.many_users
-        promoted = promotion_shares(panel.promoted_by, open_arms)
-        terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion="definition")
+        promoted = promotion_shares(panel.promoted_by, still_open)
+        terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion=notion)
         means = [panel.mean(terms[:, i, j]) for i, j in pairs]
-        rewards, acted_on = (np.moveaxis(part, 2, 0) for part in (stage.own.rewards, stage.own.acted_on))
-        shares = best_shares(acted_on, axis=0)
+        shares = best_shares(stage.own.acted_on, axis=0)
         organic = [
-            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition") for i, j in pairs
-        ]  # (W, u) each
-        explored, error = (np.array(part) for part in zip(*means, strict=True))
-        user_error = self._user_error(stage, pairs, epsilon=epsilon)
-        return explored, error, np.stack([part.mean(axis=1) for part in organic], axis=1), user_error
+            organic_terms(stage.own.rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=notion).mean(axis=0)
+            for i, j in pairs
+        ]  # (W,) each
+        explored, error = (np.array(column) for column in zip(*means, strict=True))
+        return explored, error, np.stack(organic, axis=1), self._user_error(stage, pairs, epsilon=epsilon)
 
     def _user_error(self, stage: StageRates, pairs: list[tuple[int, int]], *, epsilon: float) -> FloatArray:
         """Error that the users of an audit's panel leave in o, (cells,): none where the panel is everybody."""
@@ -337,7 +335,7 @@ class RatePlanner:
         ]
         rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
         means = [
-            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion="definition").mean(axis=1)
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=self.settings.notion).mean(axis=1)
             for i, j in pairs
         ]  # (users,) each
         return np.array([part.std(ddof=1) for part in means]) / np.sqrt(N_USERS)

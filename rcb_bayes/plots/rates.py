@@ -9,14 +9,13 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.plots.style import NOBODY, PALETTE, own_axes
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import percent
+from rcb_bayes.users.directions import principal_places
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from rcb_bayes.plots.drawable import DrawablePlan
-
-_ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
 
 
 def plot_rates(
@@ -67,19 +66,6 @@ def plot_rates(
     return axes
 
 
-def principal_places(
-    users: FloatArray, rates: FloatArray, *, features: tuple[str, ...]
-) -> tuple[FloatArray, list[str]]:
-    """Where users stand along their one or two principal directions, (U, 1 or 2), and what those are called."""
-    directions, names = _principal_directions(users, rates)
-    shares = _shares_of_variance(users, directions)
-    labels = [
-        _direction_label(direction, name, share, features)
-        for direction, name, share in zip(directions, names, shares, strict=True)
-    ]
-    return users @ directions.T, labels
-
-
 def _draw_map(axes: "Axes", places: FloatArray, rates: FloatArray) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -95,45 +81,6 @@ def _draw_map(axes: "Axes", places: FloatArray, rates: FloatArray) -> None:
     if extent.min() * 3 > extent.max():  # of one scale: a circle of users is to look like one
         axes.set_aspect("equal", adjustable="datalim")
     axes.figure.colorbar(ScalarMappable(**scale), ax=axes, label="exploration rate q(x)")
-
-
-def _principal_directions(users: FloatArray, rates: FloatArray) -> tuple[FloatArray, list[str]]:
-    """One or two directions of unit length, (1 or 2, d), each with what it is called."""
-    n, d = users.shape
-    centred = users - users.mean(axis=0)
-    _, spread, directions = np.linalg.svd(centred, full_matrices=False)
-    moving = spread > 1e-10 * np.linalg.norm(users)
-    names = ["principal direction 1 of the users", "principal direction 2 of the users"]
-    # Sampled eigenvalues of equal ones spread by about this much.
-    tied = moving & (spread**2 >= spread[0] ** 2 * (1.0 - min(0.5, 4.0 * np.sqrt(d / n))))
-    if tied.sum() > 1 and np.ptp(rates) > 0:
-        directions[tied] = _turned_to(rates, centred @ directions[tied].T) @ directions[tied]
-        names = ["direction in which the rate changes most", "a direction across it"]
-    chosen = directions[: max(1, min(2, int(moving.sum())))]
-    largest = chosen[range(len(chosen)), np.abs(chosen).argmax(axis=1)]
-    return chosen * np.sign(largest)[:, None], names[: len(chosen)]
-
-
-def _shares_of_variance(users: FloatArray, directions: FloatArray) -> FloatArray:
-    """The share of the users' variance along each direction; NaN where they do not vary."""
-    total = users.var(axis=0).sum()
-    if total <= (1e-10 * np.linalg.norm(users)) ** 2:
-        return np.full(len(directions), np.nan)
-    return (users @ directions.T).var(axis=0) / total
-
-
-def _turned_to(rates: FloatArray, scores: FloatArray) -> FloatArray:
-    """A rotation of the directions behind scores (U, m), (m, m): the first row is where the rate changes most."""
-    slope = np.linalg.lstsq(scores, rates - rates.mean(), rcond=None)[0]
-    basis = np.column_stack([slope, np.eye(len(slope))]) if np.abs(slope).max() > 0 else np.eye(len(slope))
-    return np.linalg.qr(basis)[0].T
-
-
-def _direction_label(direction: FloatArray, name: str, share: float, features: tuple[str, ...]) -> str:
-    feature = int(np.abs(direction).argmax())
-    if abs(direction[feature]) >= _ONE_FEATURE:
-        name = features[feature]
-    return name if np.isnan(share) or len(features) == 1 else f"{name} ({percent(share)} of the variance)"
 
 
 def _rates_title(plan: "DrawablePlan", rates: FloatArray, saturated: Sequence[str] | None) -> str:

@@ -4,9 +4,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, draw_band, mean_over_worlds, own_axes
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.mechanism.run_curves import (
+    check_worlds,
+    cold_start_end,
+    mean_over_worlds,
+    regret_curves,
+    windowed_gain,
+)
+from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, draw_band, own_axes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -14,7 +19,6 @@ if TYPE_CHECKING:
 
 _FEW_WORLDS = 8  # drawn one by one
 _MOST_POINTS = 2000  # of a curve
-_N_WINDOWS = 24
 
 
 def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
@@ -83,7 +87,7 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> rcb.plot_gain(runs).get_ylabel()
     'gain over the best rival (in units of the reward)'
     """
-    _check_worlds(runs)
+    check_worlds(runs)
     axes = own_axes(axes)
     rounds, gains = windowed_gain(runs)
     mean, error = mean_over_worlds(gains)
@@ -119,7 +123,7 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['old', 'new']
     """
-    _check_worlds(runs)
+    check_worlds(runs)
     axes = own_axes(axes)
     counts = runs["n_samples"].transpose("world", "arm").values  # (worlds, K)
     mean, error = mean_over_worlds(counts)
@@ -153,7 +157,7 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
     >>> rcb.plot_propensities(runs).get_title()
     'How likely recommendations were'
     """
-    _check_worlds(runs)
+    check_worlds(runs)
     axes = own_axes(axes)
     recommended, propensity = runs["recommended"].values.ravel(), runs["propensity"].values.ravel()
     for k, (arm, style) in enumerate(arm_styles(arms_of(runs)).items()):
@@ -171,32 +175,3 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
     axes.set_title("How likely recommendations were")
     axes.legend(title="arm", frameon=False)
     return axes
-
-
-def regret_curves(runs: "xr.Dataset", *, most: int) -> tuple[FloatArray, FloatArray]:
-    """Rounds (n,) from 0 on, and cumulative regret of each world, (worlds, n), at no more than ``most`` of them."""
-    _check_worlds(runs)
-    total = np.cumsum(runs["regret"].transpose("world", "t").values, axis=1)
-    shown = np.unique(np.linspace(0, total.shape[1] - 1, most).round().astype(int))
-    return np.append(0, runs["t"].values[shown]), np.pad(total[:, shown], ((0, 0), (1, 0)))
-
-
-def windowed_gain(runs: "xr.Dataset") -> tuple[FloatArray, FloatArray]:
-    """The middles of windows of rounds (n,), and the mean gain of each world in them, (worlds, n)."""
-    gain, t = runs["gain"].transpose("world", "t").values, runs["t"].values
-    edges = np.unique(np.geomspace(1, len(t) + 1, _N_WINDOWS + 1).astype(int)) - 1
-    sums = np.add.reduceat(gain, edges[:-1], axis=1)
-    sizes = np.diff(edges)
-    last = edges[1:] - 1
-    return np.sqrt(t[edges[:-1]] * t[last].astype(float)), sums / sizes
-
-
-def cold_start_end(runs: "xr.Dataset") -> float | None:
-    """The mean length of the cold start over the worlds in which it ended; None if it did in none."""
-    lengths = runs["cold_start_length"].values
-    return float(lengths[lengths > 0].mean()) if (lengths > 0).any() else None
-
-
-def _check_worlds(runs: "xr.Dataset") -> None:
-    if "world" not in runs.dims:
-        raise RcbError("These runs have no dimension 'world'. Keep it, as in runs.isel(world=[0]).")

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
@@ -78,10 +76,3 @@ def forget_figure(figure: Any) -> None:
 def draw_band(axes: "Axes", x: FloatArray, low: FloatArray, high: FloatArray, *, colour: str, label: str = "") -> None:
     """A band between two curves."""
     axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0, label=label or None)
-
-
-def mean_over_worlds(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The mean over the first axis and its standard error; 0 for one world."""
-    n = len(values)
-    error = values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(values.shape[1:])
-    return values.mean(axis=0), error

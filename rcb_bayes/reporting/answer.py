@@ -3,10 +3,11 @@
 import re
 from typing import TYPE_CHECKING, Any
 
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import badge, facts, parameters, prose
-from rcb_bayes.reporting.words import NOTIONS, knowing
+from rcb_bayes.reporting.words import knowing
 from rcb_bayes.telling.wording import figure, percent, times
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 def top(report: "Report") -> Markup:
     """The question, the verdict, and the question's parts with their figures."""
     answer, plan = report.answer, report.plan
+    meaning = as_notion(plan.notion).meaning
     market = [tuple(re.split(r"\s{2,}", line, maxsplit=1)) for line in report.market.describe().splitlines()]
     return tag(
         "header",
@@ -36,7 +38,7 @@ def top(report: "Report") -> Markup:
         ),
         facts(_parts(report)),
         parameters([(name, value) for name, value in market]),
-        prose(f"Users put up with epsilon = {plan.epsilon:g} in the sense '{plan.notion}': {NOTIONS[plan.notion]}. "),
+        prose(f"Users put up with epsilon = {plan.epsilon:g} in the sense '{plan.notion}': {meaning}. "),
         prose("Every figure is a Monte Carlo estimate; ± is one error unless said otherwise."),
     )
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.mechanism.deciding import FIGURES, pair_cells, stage_cells
-from rcb_bayes.plots.rates import principal_places
-from rcb_bayes.plots.runs import cold_start_end, windowed_gain
-from rcb_bayes.plots.style import mean_over_worlds
+from rcb_bayes.mechanism.run_curves import cold_start_end, mean_over_worlds, windowed_gain
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
+from rcb_bayes.users.directions import principal_places
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit
+from rcb_bayes.mechanism.deciding import FIGURES, deciding_cell
+from rcb_bayes.reporting.data import short
 from rcb_bayes.reporting.markup import Markup, table, tag
 from rcb_bayes.reporting.pieces import SIGNS, chart, dot, plain, prose, section
 from rcb_bayes.reporting.words import averages, knowing, panel
@@ -12,7 +14,6 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting.study import Report
 
 _MOST_ARMS = 12  # of a matrix
-_FIGURES = ("estimate", "mcse", "lower", "upper")
 
 
 def follow(report: "Report", data: dict[str, Any]) -> Markup:
@@ -35,21 +36,21 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
 
 
 def _margins(audit: Audit, rows: list[dict[str, Any]]) -> Markup:
-    lowest = min(rows, key=lambda row: row["estimate"])
+    worst = deciding_cell(audit.margins)
+    least = (
+        "" if worst is None else f" The one that decides is {plain(short(worst.estimate))}, at the stage {worst.stage}."
+    )
     return chart(
         "margins",
         "Lowest margin of each stage, with its simultaneous bounds",
-        alt=(
-            f"The lowest margin of {len(rows)} stages against minus epsilon = {-audit.epsilon:g}. The least is "
-            f"{plain(lowest['estimate'])}, at the stage {lowest['stage']}."
-        ),
+        alt=f"The lowest margin of {len(rows)} stages against minus epsilon = {-audit.epsilon:g}.{least}",
         note=(
             "A cell passes if its lower bound clears minus epsilon, or if the constraint held in every world; rare "
             "recommendations have wide bounds. Shown is the lowest cell with the stage's worst verdict."
         ),
         head=["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"],
         rows=[
-            [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in _FIGURES)]
+            [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in FIGURES)]
             for row in rows
         ],
     )

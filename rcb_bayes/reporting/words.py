@@ -8,15 +8,6 @@ from rcb_bayes.mechanism.deciding import DecidingCell, deciding_cell
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.telling.wording import brief, figure, percent
 
-NOTIONS = {
-    "user": "each user, knowing her own features and her recommendation, expects to lose at most epsilon by following",
-    "proof": (
-        "each user's expected loss by following, times the probability of the recommendation, is at most epsilon "
-        "(the paper's proof, weaker than its definition)"
-    ),
-    "definition": "a user who knows her recommendation, but not her features, expects to lose at most epsilon",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -11,6 +11,7 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.auditing.view import Asked, make_crowd
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.panel import make_panel
 
 N, SIGMA = 10, 0.5
@@ -88,7 +89,7 @@ def test_a_guard_weighs_users_as_the_population_does():
 
 
 def asked(notion: str) -> Asked:
-    return Asked(notion=notion, epsilon=0.05, n_worlds=100, n_users=20, level=0.05, seed=1)  # pyright: ignore
+    return Asked(notion=as_notion(notion), epsilon=0.05, n_worlds=100, n_users=20, level=0.05, seed=1)
 
 
 def test_a_table_is_averaged_over_all_its_rows_where_definition_is_asked_for():

@@ -15,7 +15,6 @@ from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
 from rcb_bayes.mechanism.exploiting import Clock
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import Notion
 from tests.twins.gap_twins import normal_truth
 
 EPSILON, SIGMA, N, VARIANCE = 0.05, 0.3, 8, 0.2
@@ -34,7 +33,7 @@ def plan(notion: str = "user") -> Plan:
 
 
 @cache
-def found(notion: Notion, *, guard: bool = False) -> Audit:
+def found(notion: str, *, guard: bool = False) -> Audit:
     options = rcb.Exploiting(guard=guard)
     return rcb.audit(two_arms(), plan("proof"), horizon=30, n_worlds=20_000, n_users=1, notion=notion, options=options)
 
@@ -47,18 +46,18 @@ def spread() -> float:
     return VARIANCE / np.sqrt(VARIANCE + SIGMA**2 / N)
 
 
-def value(joint: float, mass: float, notion: Notion) -> float:
+def value(joint: float, mass: float, notion: str) -> float:
     return joint if notion == "proof" else joint / mass
 
 
-def stage_truth(notion: Notion) -> float:
+def stage_truth(notion: str) -> float:
     """The second arm against the first once that is saturated."""
     truth, q = normal_truth(MEAN[1] - MEAN[0], spread(), []), plan("proof").exploration_rate
     joint = q * (MEAN[1] - MEAN[0]) + (1 - q) * truth.gain
     return value(joint, q + (1 - q) * truth.positive, notion)
 
 
-def epoch_truth(arm: int, notion: Notion) -> float:
+def epoch_truth(arm: int, notion: str) -> float:
     """Posterior means are independent normals, and the spread is the same in every world."""
     nodes = np.linspace(-7, 7, 1201)
     weights = np.exp(-(nodes**2) / 2)
@@ -72,7 +71,7 @@ def epoch_truth(arm: int, notion: Notion) -> float:
 
 
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
-def test_margins_are_the_exact_integrals(notion: Notion):
+def test_margins_are_the_exact_integrals(notion: str):
     cells = found(notion).margins
     cells = cells if notion == "definition" else cells.isel(user=0)
     stage = cells.sel(stage="arm_0", arm="arm_1", rival="arm_0")

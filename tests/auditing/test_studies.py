@@ -15,7 +15,7 @@ from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.view import Asked, View, cell_terms
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import USER, as_notion
 from rcb_bayes.mechanism.panel import Panel
 from tests.auditing import plain
 from tests.twins.gap_twins import normal_truth
@@ -130,14 +130,14 @@ def averaged(view: View) -> View:
     return replace(view, averages=found)
 
 
-def asked(notion: Notion, *, n_worlds: int, level: float = 0.05) -> Asked:
-    return Asked(notion=notion, epsilon=EPSILON, n_worlds=n_worlds, n_users=1, level=level, seed=1)
+def asked(notion: str, *, n_worlds: int, level: float = 0.05) -> Asked:
+    return Asked(notion=as_notion(notion), epsilon=EPSILON, n_worlds=n_worlds, n_users=1, level=level, seed=1)
 
 
-def judged(own: Market, view: View, notion: Notion) -> xr.Dataset:
+def judged(own: Market, view: View, notion: str) -> xr.Dataset:
     """The stage's margins under one notion."""
     question = asked(notion, n_worlds=view.n_worlds)
-    return margins_under(own, [view], question, notions=(notion,))[notion].isel(stage=0)
+    return margins_under(own, [view], question, notions=(question.notion,))[notion].isel(stage=0)
 
 
 def true_margins(rate: float, gap: float) -> dict[tuple[int, int], tuple[float, float]]:
@@ -150,7 +150,7 @@ def true_margins(rate: float, gap: float) -> dict[tuple[int, int], tuple[float, 
 
 
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
-def test_bands_cover_the_exact_values_at_their_level(notion: Notion):
+def test_bands_cover_the_exact_values_at_their_level(notion: str):
     n_seeds, rate, gap = 200, 0.2, 0.2
     truth = true_margins(rate, gap)
     own = market((0.0, -0.2))
@@ -228,7 +228,7 @@ def test_a_margin_off_by_02_is_decided_at_the_advertised_number_of_worlds():
     at = rate_with_margin(-EPSILON, gap)
     pilot = stage_views(range(1), n_worlds=1000, rate=at, gap=gap)[0]
     question = asked("user", n_worlds=1000)
-    needed = advertised(margins_under(market((0.0, -gap)), [pilot], question, notions=("user",))["user"])
+    needed = advertised(margins_under(market((0.0, -gap)), [pilot], question, notions=(USER,))["user"])
     assert verdicts(rate_with_margin(-EPSILON - 0.02, gap), gap, n_worlds=needed, n_seeds=100)["fail"] > 0.85
     assert verdicts(rate_with_margin(-EPSILON + 0.02, gap), gap, n_worlds=needed, n_seeds=100)["pass"] > 0.85
     on_the_line = verdicts(at, gap, n_worlds=needed, n_seeds=100)
@@ -323,6 +323,6 @@ def test_terms_are_those_of_the_views():
     views = plan_views(own, plan, question, horizon=30, options=Exploiting()).views
     found = margins_under(own, views, question)["user"]
     for k, view in enumerate(views):
-        terms = cell_terms(view, 0, epsilon=EPSILON, notion="user")[:, 0, 1]
+        terms = cell_terms(view, 0, epsilon=EPSILON, notion=USER)[1, 0]
         cell = found.isel(stage=k, user=0, arm=0, rival=1)
         assert terms.mean() == pytest.approx((cell["estimate"] + EPSILON).item() * cell["mass"].item(), abs=1e-12)

@@ -22,6 +22,7 @@ from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.view import Asked
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.notions import USER
 
 N_ARMS, N_FEATURES, N_PER_ARM = 3, 5, 20
 
@@ -38,10 +39,10 @@ def setting(sigma: float) -> tuple[rcb.Market, rcb.Plan]:
 def gains(sigma: float, *, n_worlds: int) -> list[float]:
     """Plain error over the audit's, of users who are explored and not free."""
     market, plan = setting(sigma)
-    asked = Asked(notion="user", epsilon=plan.epsilon, n_worlds=n_worlds, n_users=200, level=0.05, seed=2)
+    asked = Asked(notion=USER, epsilon=plan.epsilon, n_worlds=n_worlds, n_users=200, level=0.05, seed=2)
     looked = plan_views(market, plan, asked, horizon=10 * N_PER_ARM, options=Exploiting())
     crowd, view = looked.crowd, next(view for view in looked.views if view.name == "arm_0")
-    margins = margins_under(market, [view], asked, notions=("user",))["user"].isel(stage=0)
+    margins = margins_under(market, [view], asked, notions=(USER,))["user"].isel(stage=0)
     rng = np.random.default_rng(3)
     found = []
     for user in range(len(crowd.judged.users)):

@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script,
 
 import rcb_bayes as rcb
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import Notion
 from tests.twins import plain_mechanism as plain
 from tests.twins import truth_cases as cases
 from tests.twins.truth import Case, Row, both_sides, compared, scenario_of, stage_key
@@ -55,7 +54,7 @@ def coverage(*, fast: bool) -> Iterator[str]:
     yield from _verdict_lines(case, found, rows, missing)
 
 
-def _worst_by_stage(case: Case, plan: rcb.Plan, found: rcb.Audit, out: plain.Outcome, notion: Notion) -> Iterator[str]:
+def _worst_by_stage(case: Case, plan: rcb.Plan, found: rcb.Audit, out: plain.Outcome, notion: str) -> Iterator[str]:
     """The lowest margin of each stage by the plain mechanism, with what the audit says of that cell."""
     audited = {stage_key(plan, str(name)): str(name) for name in found.margins["stage"].values}
     for key, stage in out.stages.items():

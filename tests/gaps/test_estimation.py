@@ -187,16 +187,16 @@ def test_posterior_means_average_to_the_prior_mean(name: str) -> None:
     market = Market(prior=prior, covariates=Uniform([0, -1], [1, 1]), noise=GaussianNoise(0.5))
     stages = Stages(market, n_per_arm=6, n_worlds=2000, seed=3)
     users = np.array([[0.2, 0.5], [1.0, -1.0]])
-    rewards = stages.rewards([0, 2], users=users)  # (W, U, K)
-    error = np.maximum(rewards.std(axis=0) / np.sqrt(len(rewards)), 1e-12)
-    expected = users @ prior.mean.values.T
-    assert (np.abs(rewards.mean(axis=0) - expected) / error).max() < 4
-    assert (np.abs(rewards.mean(axis=0) - 1.3 * expected) / error)[:, 0].max() > 4
+    rewards = stages.rewards([0, 2], users=users)  # (K, U, W)
+    error = np.maximum(rewards.std(axis=2) / np.sqrt(rewards.shape[2]), 1e-12)
+    expected = prior.mean.values @ users.T
+    assert (np.abs(rewards.mean(axis=2) - expected) / error).max() < 4
+    assert (np.abs(rewards.mean(axis=2) - 1.3 * expected) / error)[0].max() > 4
     found = estimate_gaps(market, saturated=["arm_0", "arm_2"], n_per_arm=6, n_worlds=2000, users=users, seed=3)
-    gap = gap_values(stages, [0, 2], users=users).mean(axis=0)[:, 0]
+    gap = gap_values(stages, [0, 2], users=users).mean(axis=2)[0]
     assert (found["expected_gain"].values[0] >= np.maximum(gap, 0.0)).all()
     # E[max over B of m_j] is at least the largest prior mean: news can only raise what the best of B promises.
-    assert (gap <= expected[:, 1] - expected[:, [0, 2]].max(axis=1) + 4 * error.max()).all()
+    assert (gap <= expected[1] - expected[[0, 2]].max(axis=0) + 4 * error.max()).all()
 
 
 def test_permuting_the_arms_permutes_the_answers() -> None:
@@ -300,7 +300,7 @@ def test_default_taus_span_the_bulk_of_the_positive_gaps() -> None:
     low, high = np.quantile(gaps[gaps > 0], [0.02, 0.98])
     np.testing.assert_allclose(tau[[0, -1]], [low, high])
     assert (np.diff(found["rho"].values, axis=1) <= 0).all()
-    np.testing.assert_allclose(found["rho"].values[0], [(gaps[:, :, 0] >= t).mean() for t in tau])
+    np.testing.assert_allclose(found["rho"].values[0], [(gaps[0] >= t).mean() for t in tau])
 
 
 def test_default_taus_without_positive_gaps_are_on_the_gaps_scale() -> None:
@@ -312,7 +312,7 @@ def test_default_taus_without_positive_gaps_are_on_the_gaps_scale() -> None:
 def test_the_best_tau_maximises_tau_rho() -> None:
     found, gaps = some_gaps()
     for arm in range(2):
-        flat = gaps[:, :, arm].reshape(-1)
+        flat = gaps[arm].reshape(-1)
         values = flat[flat > 0]
         product = values * (flat[None] >= values[:, None]).mean(axis=1)
         assert found["best_tau"].values[arm] == values[product.argmax()]
@@ -324,7 +324,7 @@ def test_the_best_tau_by_user_is_each_user_s_own() -> None:
     found, gaps = some_gaps(users=users)
     assert found["best_tau"].dims == ("arm", "user")
     for user in range(3):
-        flat = gaps[:, user, 1]
+        flat = gaps[1, user]
         product = flat * (flat[None] >= flat[:, None]).mean(axis=1)
         assert found["best_tau"].values[1, user] == flat[product.argmax()]
     assert len(np.unique(found["best_tau"].values[1])) == 3
@@ -371,27 +371,27 @@ def test_three_errors_cover_rare_events(expected: float) -> None:
     n = 2000
     p = expected / n
     count = np.arange(60)
-    values = (np.arange(n)[:, None] < count).astype(float)  # a column for each number of events
-    estimate = values.mean(axis=0)
+    values = (np.arange(n) < count[:, None]).astype(float)  # a row for each number of events
+    estimate = values.mean(axis=1)
     mass = stats.binom.pmf(count, n, p)
     below = estimate + 3 * probability_error(values) < p
     assert mass[below].sum() < 0.03
-    plain = estimate + 3 * values.std(axis=0) / np.sqrt(n) < p
+    plain = estimate + 3 * values.std(axis=1) / np.sqrt(n) < p
     assert (mass[plain].sum() > 0.03) == (expected <= 6.5)
     above = estimate - 3 * probability_error(values) > p
     assert mass[above].sum() < 0.01
 
 
 def test_errors_are_symmetric_in_the_event_and_its_complement() -> None:
-    values = (np.arange(100)[:, None] < np.arange(0, 101, 5)).astype(float)
+    values = (np.arange(100) < np.arange(0, 101, 5)[:, None]).astype(float)
     np.testing.assert_allclose(probability_error(values), probability_error(1 - values))
 
 
 def test_errors_are_the_usual_ones_where_events_are_many() -> None:
-    values = np.random.default_rng(1).gamma(2.0, size=(500, 3))
-    np.testing.assert_allclose(mean_error(values, scale=9.0), values.std(axis=0, ddof=1) / np.sqrt(500))
+    values = np.random.default_rng(1).gamma(2.0, size=(3, 500))
+    np.testing.assert_allclose(mean_error(values, scale=9.0), values.std(axis=1, ddof=1) / np.sqrt(500))
     values[values < 3] = 0.0
-    np.testing.assert_allclose(mean_error(values, scale=9.0), values.std(axis=0, ddof=1) / np.sqrt(500))
+    np.testing.assert_allclose(mean_error(values, scale=9.0), values.std(axis=1, ddof=1) / np.sqrt(500))
 
 
 def test_errors_are_not_zero_for_want_of_events() -> None:

@@ -45,7 +45,7 @@ def test_a_stage_is_the_same_alone_or_after_others(noise: Any, error: float, use
     for saturated in ([1], [0, 2], [2, 1]):
         alone = Stages(market, n_per_arm=6, n_worlds=40, seed=3).rewards(saturated, users=users)
         np.testing.assert_allclose(shared.rewards(saturated, users=users), alone, atol=error)
-        assert alone.shape == (40, USERS_PER_WORLD if users is None else 2, 3)
+        assert alone.shape == (3, USERS_PER_WORLD if users is None else 2, 40)
 
 
 def test_a_stage_is_the_same_alone_or_after_others_by_importance_sampling() -> None:
@@ -58,7 +58,7 @@ def test_a_stage_is_the_same_alone_or_after_others_by_importance_sampling() -> N
     difference = np.abs(shared.rewards([0, 2]) - alone)
     assert np.sqrt((difference**2).mean()) < 0.01 * alone.std()
     assert difference.max() < 0.2 * alone.std()
-    np.testing.assert_array_equal(alone[:, :, 1], shared.rewards([0])[:, :, 1])
+    np.testing.assert_array_equal(alone[1], shared.rewards([0])[1])
 
 
 def test_independent_arms_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_independent_arms_are_fitted_once(monkeypatch: pytest.MonkeyPatch) -> No
         stages.rewards(saturated)
         stages.rewards(saturated, users=USERS)
     assert seen == [[1], [0], [2]]
-    np.testing.assert_allclose(stages.rewards([0], users=USERS)[:, :, 1], np.broadcast_to(USERS @ MEAN[1], (40, 2)))
+    np.testing.assert_allclose(stages.rewards([0], users=USERS)[1], np.tile(USERS @ MEAN[1], (40, 1)).T)
 
 
 def test_bernoulli_rewards_are_fitted_once_for_the_same_users(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_coupled_arms_are_fitted_stage_by_stage(monkeypatch: pytest.MonkeyPatch)
     for saturated in ([1], [0, 1], [1, 0], [1]):
         rewards = stages.rewards(saturated, users=USERS)
     assert seen == [[1], [0, 1]]
-    assert rewards[:, :, 0].std(axis=0).min() > 0.05  # news on one arm is news on the others
+    assert rewards[0].std(axis=1).min() > 0.05  # news on one arm is news on the others
 
 
 def test_an_unknown_sigma_couples_the_arms() -> None:
@@ -105,7 +105,7 @@ def test_own_users_do_not_depend_on_the_stage() -> None:
     np.testing.assert_allclose(first, second)
     assert len(np.unique(first)) == first.size  # fresh users in every world
     error = 1 / np.sqrt(12 * 700 * USERS_PER_WORLD)
-    assert (np.abs(first.mean(axis=(0, 1)) - 0.5) < 4 * error).all()
+    assert (np.abs(first.mean(axis=(1, 2)) - 0.5) < 4 * error).all()
 
 
 def test_what_is_said_about_the_figures(monkeypatch: pytest.MonkeyPatch) -> None:

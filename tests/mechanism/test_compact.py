@@ -12,7 +12,9 @@ import rcb_bayes as rcb
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.compact import STEPS, compact_gamma, compact_means, compact_outlook, from_steps, steps_of
 from rcb_bayes.mechanism.guard import users_guard
-from rcb_bayes.mechanism.rates import LinearOutlook, user_rates
+from rcb_bayes.mechanism.notions import USER
+from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.rates import user_rates
 
 USERS = rcb.Sphere(3).sample(200, seed=2)
 PRIOR_MEAN = np.array([[0.4, 0.1, 0.0], [0.1, 0.0, 0.2], [0.1, 0.0, 0.2], [0.3, 0.3, 0.1]])
@@ -75,7 +77,7 @@ def rates_of(which: LinearOutlook):
         promoted_by=before,
         open_arms=[1, 2],
         epsilon=0.05,
-        notion="user",
+        notion=USER,
         slack=0.1,
     )
 
@@ -102,7 +104,7 @@ def test_rates_move_by_far_less_than_their_error(coarser: bool):
 
 def test_guards_move_by_far_less_than_from_one_set_of_worlds_to_another():
     gamma = np.full(2000, 40.0)
-    own = {"epsilon": 0.05, "notion": "user", "slack": 0.1}
+    own = {"epsilon": 0.05, "notion": USER, "slack": 0.1}
     exact = users_guard(outlook(), gamma, USERS, **own)
     moved = users_guard(compact_outlook(outlook(), PRIOR_MEAN), gamma, USERS, **own) - exact
     others = outlook().means.copy()

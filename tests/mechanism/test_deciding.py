@@ -15,8 +15,17 @@ from rcb_bayes import Audit, Market, Prior
 from rcb_bayes.auditing.comparison import _judged
 from rcb_bayes.auditing.result import FIGURES
 from rcb_bayes.cli.app import run
-from rcb_bayes.mechanism.deciding import deciding_cell, deciding_place, pair_cells, stage_cells
-from rcb_bayes.mechanism.margins import NOTIONS, Notion
+from rcb_bayes.mechanism.deciding import (
+    deciding_cell,
+    deciding_of,
+    deciding_place,
+    lowest_by_user,
+    lowest_margin,
+    pair_cells,
+    stage_cells,
+    verdict_of,
+)
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.studies.paper.measures import worst_margins
 from tests.plots.drawing import dots_of, save
 from tests.plots.test_audits import margins_of
@@ -48,12 +57,32 @@ def test_averages_over_users_have_a_cell_without_one() -> None:
     assert deciding_place(margins) == {"stage": 1, "arm": 1, "rival": 0}
 
 
+def test_of_several_cells_that_decide_one_does() -> None:
+    """The worst verdict first: a lower margin that is only inconclusive does not decide over one that fails."""
+    margins = margins_of()
+    worst = deciding_cell(margins)
+    assert worst is not None
+    assert lowest_margin(margins) == -0.9 < worst.estimate
+    assert deciding_of(stage_cells(margins).values()) == worst
+    assert deciding_of([None, *(cell for row in pair_cells(margins) for cell in row)]) == worst
+    assert verdict_of(margins) == worst.verdict == "fail"
+    nothing = margins.sel(arm=["old"], rival=["old"])
+    assert (deciding_of([None]), lowest_margin(nothing), verdict_of(nothing)) == (None, None, "pass")
+
+
+def test_the_lowest_of_each_user_is_over_stages_and_pairs() -> None:
+    margins = margins_of()
+    lows = lowest_by_user(margins["estimate"], 2)
+    assert lows.tolist() == [float(margins["estimate"].sel(user=user).min()) for user in range(2)]
+    assert np.isinf(lowest_by_user(margins["estimate"].sel(arm=["old"], rival=["old"]), 2)).all()
+
+
 def audit_of(margins: xr.Dataset) -> Audit:
     share = xr.Dataset(
         {name: ("epsilon", [0.5]) for name in ("share", "share_mcse", "share_lower", "share_upper")},
         coords={"epsilon": [0.05]},
     )
-    given: dict[Notion, Any] = dict.fromkeys(NOTIONS, margins)
+    given: dict[str, Any] = dict.fromkeys(NOTIONS, margins)
     settings: dict[str, Any] = {"n_worlds": 100, "n_random": 3, "level": 0.05, "seed": 1}
     return Audit(
         verdict="fail", notion="user", epsilon=0.05, by_notion=given, compliance=share, users=np.eye(3), **settings

@@ -11,8 +11,8 @@ from rcb_bayes.mechanism import guard
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import Notion
-from rcb_bayes.mechanism.rates import LinearOutlook
+from rcb_bayes.mechanism.notions import DEFINITION, USER, as_notion
+from rcb_bayes.mechanism.outlook import LinearOutlook
 
 EPSILON = 0.05
 
@@ -25,7 +25,7 @@ def states(n_worlds: int = 400, n_users: int = 6) -> tuple[np.ndarray, np.ndarra
 
 
 def by_search(
-    rewards: np.ndarray, gamma: np.ndarray, user: int, arm: int, *, notion: Notion, slack: float, epsilon: float
+    rewards: np.ndarray, gamma: np.ndarray, user: int, arm: int, *, notion: str, slack: float, epsilon: float
 ) -> float:
     """The largest cut of a fine grid at which every bound holds, from 0 up."""
     k, _, w = rewards.shape
@@ -54,10 +54,10 @@ def by_search(
 
 @pytest.mark.parametrize(("notion", "epsilon"), [("user", EPSILON), ("proof", 0.002)])
 @pytest.mark.parametrize("slack", [0.0, 0.1])
-def test_cuts_are_the_largest_that_hold(notion: Notion, epsilon: float, slack: float):
+def test_cuts_are_the_largest_that_hold(notion: str, epsilon: float, slack: float):
     rewards, gamma = states()
     outlook, users = as_outlook(rewards)
-    found = users_guard(outlook, gamma, users, epsilon=epsilon, notion=notion, slack=slack)
+    found = users_guard(outlook, gamma, users, epsilon=epsilon, notion=as_notion(notion), slack=slack)
     assert found.shape == (6, 3)
     for user in range(6):
         for arm in range(3):
@@ -92,7 +92,7 @@ def _bound(values: np.ndarray, slack: float) -> float:
 def test_under_definition_one_cut_serves_all_users_with_their_weights(weights: np.ndarray, slack: float):
     rewards, gamma = states()
     outlook, users = as_outlook(rewards)
-    found = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, slack=slack)
+    found = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, notion=DEFINITION, slack=slack)
     twins = [crowd_by_search(rewards, gamma, weights, arm, slack=slack) for arm in range(3)]
     assert found == pytest.approx(twins, abs=1e-3)
 
@@ -101,9 +101,13 @@ def test_a_crowd_s_cut_does_not_depend_on_how_users_are_taken_in_turn(monkeypatc
     rewards, gamma = states()
     outlook, users = as_outlook(rewards)
     weights = np.array([0.5, 0.3, 0.1, 0.05, 0.04, 0.01])
-    at_once = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, slack=0.05, user_scale=3.0)
+    at_once = crowd_guard(
+        outlook, gamma, users, weights, epsilon=EPSILON, notion=DEFINITION, slack=0.05, user_scale=3.0
+    )
     monkeypatch.setattr(guard, "_CHUNK_VALUES", 1)
-    one_by_one = crowd_guard(outlook, gamma, users, weights, epsilon=EPSILON, slack=0.05, user_scale=3.0)
+    one_by_one = crowd_guard(
+        outlook, gamma, users, weights, epsilon=EPSILON, notion=DEFINITION, slack=0.05, user_scale=3.0
+    )
     assert one_by_one == pytest.approx(at_once, abs=1e-12)
 
 
@@ -111,7 +115,7 @@ def test_a_larger_slack_only_cuts_more():
     rewards, gamma = states()
     outlook, users = as_outlook(rewards)
     little, much = (
-        users_guard(outlook, gamma, users, epsilon=EPSILON, notion="user", slack=slack) for slack in (0.0, 0.2)
+        users_guard(outlook, gamma, users, epsilon=EPSILON, notion=USER, slack=slack) for slack in (0.0, 0.2)
     )
     assert (much <= little + 1e-12).all()
 

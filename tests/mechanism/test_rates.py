@@ -7,10 +7,9 @@ import pytest
 
 from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.margins import Notion
+from rcb_bayes.mechanism.notions import USER, as_notion
+from rcb_bayes.mechanism.outlook import LinearOutlook, TableOutlook
 from rcb_bayes.mechanism.rates import (
-    LinearOutlook,
-    TableOutlook,
     UserRates,
     binding_terms,
     crowd_rate,
@@ -23,7 +22,7 @@ from rcb_bayes.mechanism.rates import (
 from tests.twins.gap_twins import normal_truth
 
 
-def closed_form(gap: float, gain: float, positive: float, epsilon: float, notion: Notion) -> float:
+def closed_form(gap: float, gain: float, positive: float, epsilon: float, notion: str) -> float:
     """q = 1/L of two arms: L = 1 + (D - eps)/(A + eps), with eps rho+ for eps in the denominator unless ``proof``."""
     return 1 / max(1.0, 1 + (gap - epsilon) / (gain + epsilon * (1.0 if notion == "proof" else positive)))
 
@@ -66,7 +65,7 @@ def test_two_arms_of_the_first_reading():
 
 
 def naive_rate(
-    rewards: np.ndarray, prior: np.ndarray, open_arms: list[int], *, epsilon: float, notion: Notion, slack: float
+    rewards: np.ndarray, prior: np.ndarray, open_arms: list[int], *, epsilon: float, notion: str, slack: float
 ) -> float:
     """Bisection on the constraints themselves, for one user: rewards (W, K), prior (K,)."""
     promoted = promotion_shares(prior[None], open_arms)[0]
@@ -108,7 +107,7 @@ def some_market(n_users: int = 12, n_worlds: int = 300) -> tuple[LinearOutlook, 
 
 
 def rates_of(
-    outlook: LinearOutlook, users: np.ndarray, prior: np.ndarray, notion: Notion, slack: float, epsilon: float = 0.05
+    outlook: LinearOutlook, users: np.ndarray, prior: np.ndarray, notion: str, slack: float, epsilon: float = 0.05
 ) -> UserRates:
     return user_rates(
         outlook,
@@ -117,14 +116,14 @@ def rates_of(
         promoted_by=prior,
         open_arms=[1, 2, 3],
         epsilon=epsilon,
-        notion=notion,
+        notion=as_notion(notion),
         slack=slack,
     )
 
 
 @pytest.mark.parametrize("notion", ["user", "proof"])
 @pytest.mark.parametrize("slack", [0.0, 0.1])
-def test_rates_of_users_are_those_of_bisection(notion: Notion, slack: float):
+def test_rates_of_users_are_those_of_bisection(notion: str, slack: float):
     outlook, users, prior = some_market()
     found = rates_of(outlook, users, prior, notion, slack)
     rewards = outlook.rewards(users)
@@ -172,7 +171,7 @@ def test_the_binding_terms_are_those_of_the_pair_that_binds():
     outlook, users, prior = some_market(60)
     found = rates_of(outlook, users, prior, "user", 0.1)
     bound = np.flatnonzero(~found.is_free)
-    terms = binding_terms(outlook, users[bound], subset(found, bound), epsilon=0.05, notion="user")
+    terms = binding_terms(outlook, users[bound], subset(found, bound), epsilon=0.05, notion=USER)
     np.testing.assert_allclose(terms.mean(axis=0), found.gain[bound])
     np.testing.assert_allclose(terms.std(axis=0, ddof=1), found.spread[bound])
 
@@ -189,7 +188,7 @@ def test_organic_rounds_give_the_best_expectation():
 def test_ties_up_to_rounding_cost_nothing():
     """Two open arms whose prior rewards differ in the last bit: a user with epsilon 0 is not refused for that."""
     prior = np.array([[1.0, 0.1 + 0.2, 0.3]])
-    terms = explored_terms(prior, np.array([[0.0, 0.5, 0.5]]), epsilon=0.0, notion="user")
+    terms = explored_terms(prior, np.array([[0.0, 0.5, 0.5]]), epsilon=0.0, notion=USER)
     assert terms[0, 2, 1] == 0.0
     assert terms[0, 2, 0] < 0.0
 
@@ -214,7 +213,7 @@ def test_a_table_answers_for_its_rows_only():
             promoted_by=prior[5:9],
             open_arms=[1, 2, 3],
             epsilon=0.05,
-            notion="user",
+            notion=USER,
             slack=0.1,
         ).rate,
         rates_of(outlook, users[5:9], prior[5:9], "user", 0.1).rate,

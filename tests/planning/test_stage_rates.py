@@ -11,8 +11,10 @@ from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
-from rcb_bayes.mechanism.margins import Notion, simultaneous_bands, steadied_terms
-from rcb_bayes.mechanism.rates import LinearOutlook, largest_rate, user_rates
+from rcb_bayes.mechanism.margins import simultaneous_bands, steadied_terms
+from rcb_bayes.mechanism.notions import USER, as_notion
+from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.rates import largest_rate, user_rates
 from rcb_bayes.mechanism.walk import as_code
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stage_rates import PlannedWalk, Settings, StageRates, plan_walk
@@ -35,7 +37,9 @@ def settings(**changes: Any) -> Settings:
         "engine": "auto",
         "seed": 1,
     }
-    return Settings(**given | changes)
+    given |= changes
+    given["notion"] = as_notion(given["notion"])
+    return Settings(**given)
 
 
 # --- two arms, one feature, x = 1 ------------------------------------------------------------------------------------
@@ -55,13 +59,13 @@ SETTINGS = [
 ]
 
 
-def closed_form(gap: float, truth: Truth, notion: Notion) -> float:
+def closed_form(gap: float, truth: Truth, notion: str) -> float:
     """Reading 2: L = 1 + (D - eps)/(A + eps) under ``proof``, with eps rho+ for the latter eps otherwise."""
     positive = 1.0 if notion == "proof" else truth.positive
     return 1 / max(1.0, 1 + (gap - EPSILON) / (truth.gain + EPSILON * positive))
 
 
-def stage_rate(market: Market, notion: Notion, **changes: Any) -> tuple[float, float]:
+def stage_rate(market: Market, notion: str, **changes: Any) -> tuple[float, float]:
     """The rate at the only stage by the point estimates, and its Monte Carlo error."""
     forward = plan_walk(market, settings(notion=notion, personalised=notion != "definition", **changes))
     (stage,) = forward.stages.values()
@@ -78,7 +82,7 @@ def stage_rate(market: Market, notion: Notion, **changes: Any) -> tuple[float, f
 
 
 @cache
-def gaussian_rate(setting: int, notion: Notion) -> tuple[float, float]:
+def gaussian_rate(setting: int, notion: str) -> tuple[float, float]:
     mean, sd, sigma, n = SETTINGS[setting]
     market = twins.one_type(Prior.gaussian([[mean[0]], [mean[1]]], [sd**2, 0.09]), sigma=sigma)
     return stage_rate(market, notion, n_per_arm=n, n_worlds=60_000 if notion == "user" else 20_000, seed=setting)
@@ -91,7 +95,7 @@ def gaussian_twin(setting: int) -> tuple[float, Truth]:
 
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
 @pytest.mark.parametrize("setting", range(len(SETTINGS)))
-def test_rates_are_those_of_the_closed_form(setting: int, notion: Notion):
+def test_rates_are_those_of_the_closed_form(setting: int, notion: str):
     rate, error = gaussian_rate(setting, notion)
     assert abs(rate - closed_form(*gaussian_twin(setting), notion)) < 4 * error
 
@@ -167,7 +171,7 @@ def of_the_plan(arms: tuple[int, ...]) -> np.ndarray:
 def of_the_population(arms: tuple[int, ...]) -> np.ndarray:
     """The mistake: as if every arm were sampled from the whole population."""
     stages = Stages(two_types(), n_per_arm=N_SAMPLES, n_worlds=20_000)
-    outlook = LinearOutlook(np.ascontiguousarray(stages.rewards(arms, users=TYPES).swapaxes(1, 2)))
+    outlook = LinearOutlook(np.ascontiguousarray(stages.rewards(arms, users=TYPES).transpose(2, 0, 1)))
     return user_rates(
         outlook,
         TYPES,
@@ -175,7 +179,7 @@ def of_the_population(arms: tuple[int, ...]) -> np.ndarray:
         promoted_by=TYPES @ PRIOR_MEAN.T,
         open_arms=[k for k in range(3) if k not in arms],
         epsilon=EPSILON,
-        notion="user",
+        notion=USER,
         slack=0.0,
     ).rate
 
@@ -224,27 +228,26 @@ def audit_lower_bounds(forward: PlannedWalk, fresh: PlannedWalk, stage: StageRat
     panel = forward.panel
     bound = np.flatnonzero(~stage.is_free)[:n_users]
     users, rates, prior = panel.users[bound], stage.rates[bound], panel.prior_rewards[bound]
-    rewards = other.outlook.rewards(users).T  # (W, U, K)
-    organic = (rewards == rewards.max(axis=2, keepdims=True)).astype(float)
-    organic /= organic.sum(axis=2, keepdims=True)
-    open_arms = [k for k in range(rewards.shape[2]) if not stage.code >> k & 1]
+    rewards = other.outlook.rewards(users)  # (K, U, W)
+    organic = (rewards == rewards.max(axis=0)).astype(float)
+    organic /= organic.sum(axis=0)
+    open_arms = [k for k in range(len(rewards)) if not stage.code >> k & 1]
     candidates = prior[:, open_arms]
     best = candidates >= candidates.max(axis=1, keepdims=True) - 1e-12
     promoted = np.zeros(prior.shape)
     promoted[:, open_arms] = best / best.sum(axis=1, keepdims=True)
     terms = []
     for arm in open_arms:
-        chances = rates * promoted[:, arm] + (1 - rates) * organic[:, :, arm]
+        chances = (rates * promoted[:, arm])[:, None] + (1 - rates)[:, None] * organic[arm]  # (U, W)
         found = steadied_terms(chances, rewards, prior, arm=arm, epsilon=EPSILON, notion=forward.settings.notion)
-        cells = np.delete(found, arm, axis=2).reshape(len(found), -1)
-        holds = np.delete(rewards[:, :, arm, None] - rewards, arm, axis=2).reshape(len(found), -1) >= -EPSILON
-        always = (holds | (np.repeat(chances, prior.shape[1] - 1, axis=1) == 0)).all(axis=0)
-        terms.append(cells[:, ~always])
-    return simultaneous_bands(np.concatenate(terms, axis=1), level=0.05).lower
+        cells = np.delete(found, arm, axis=0)  # (rivals, U, W)
+        always = ((np.delete(rewards[arm] - rewards, arm, axis=0) >= -EPSILON) | (chances == 0)).all(axis=2)
+        terms.append(cells[~always])
+    return simultaneous_bands(np.concatenate(terms).T, level=0.05).lower
 
 
 @pytest.mark.parametrize("notion", ["user", "proof"])
-def test_what_is_handed_out_passes_an_audit_of_fresh_worlds(notion: Notion):
+def test_what_is_handed_out_passes_an_audit_of_fresh_worlds(notion: str):
     """And the ideal rates, at which users stand exactly at -epsilon, do not."""
     prior = Prior.gaussian([[0.3, 0.2], [0.1, 0.1], [0.0, 0.3]], [0.2, 0.1, 0.1])
     market = Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.2))

@@ -296,7 +296,7 @@ def test_the_half_that_is_not_given_is_measured() -> None:
 
 
 def test_a_gap_that_is_never_positive_is_measured_as_none() -> None:
-    gaps = -np.ones((100, 4, 2))
+    gaps = -np.ones((2, 4, 100))
     assert (measured(gaps, tau=None, rho=None).tau, measured(gaps, tau=None, rho=0.5).tau) == (0.0, 0.0)
 
 

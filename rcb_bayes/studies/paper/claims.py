@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.mechanism.deciding import VERDICTS, rank
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.studies.paper.intervals import (
     Decision,
@@ -283,8 +284,9 @@ def _audits(runs: "Sequence[xr.Dataset]", notion: str, *, held: str, refuted: st
         "held" if word == held else "not held" if word == refuted else "undecided" for word in words
     ]
     verdict = all_of(decisions) if held == "pass" else any_of(decisions)
-    worst = min(audited, key=lambda run: float(run[f"margin_{notion}"]), default=None)
-    figure = ", ".join(f"{words.count(word)} {word}" for word in ("pass", "inconclusive", "fail") if word in words)
+    ranks = [rank(word, float(run[f"margin_{notion}"])) for word, run in zip(words, audited, strict=True)]
+    worst = audited[ranks.index(min(ranks))] if ranks else None
+    figure = ", ".join(f"{words.count(word)} {word}" for word in VERDICTS if word in words)
     numbers = {name: np.nan for name in ("estimate", "error", "lower", "upper")}
     if worst is not None:
         margin = [

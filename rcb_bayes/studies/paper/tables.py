@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:

@@ -22,13 +22,11 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
 from rcb_bayes.mechanism.kernel import pick
-from rcb_bayes.mechanism.margins import NOTIONS, Notion, as_notion
+from rcb_bayes.mechanism.notions import NOTIONS, as_notion
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.schema import FloatArray, is_number
-
-_TINY = 1e-300  # a gap of zero allows any probability
 
 
 class Heeding(Rcb):
@@ -58,7 +56,7 @@ class Heeding(Rcb):
             )
         super().__init__(inner.market, inner.plan, oracle=inner.oracle, options=inner.options)
         self.epsilon = inner.plan.epsilon if epsilon is None else epsilon
-        self.notion = as_notion(notion or inner.plan.notion)
+        self.notion = as_notion(notion or inner.plan.notion).name
         if not (is_number(self.epsilon) and self.epsilon >= 0):
             raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
         self._users = PosteriorOracle(self.market.prior, self.market.noise, read="engine")
@@ -111,20 +109,17 @@ class Heeding(Rcb):
         assert self._predictor is not None  # just fitted
         expected = self._predictor.scores(features)
         gap = expected.max(axis=0) - expected
-        if self.notion == "proof":
-            kept = np.minimum(probabilities, self.epsilon / np.maximum(gap, _TINY))
-        else:
-            kept = np.where(gap <= self.epsilon, probabilities, 0.0)
+        kept = np.minimum(probabilities, as_notion(self.notion).largest_chance(gap, self.epsilon))
         return kept + (1.0 - kept.sum(axis=0)) * best_shares(expected, axis=0), expected
 
 
-def kept_by_construction(notion: Notion) -> tuple[Notion, ...]:
+def kept_by_construction(notion: str) -> tuple[str, ...]:
     """Notions that exploitation keeps whatever the data, where it heeds this one.
 
     Heeding ``proof`` bounds each user's loss times its probability: ``proof`` alone. Heeding ``user``, or
     ``definition``, for which the same cut serves, bounds the loss itself in every world: all three.
     """
-    return ("proof",) if notion == "proof" else NOTIONS
+    return tuple(name for name, other in NOTIONS.items() if as_notion(notion).implies(other))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

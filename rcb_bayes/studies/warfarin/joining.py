@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes._version import __version__
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.result import WarfarinResult
 from rcb_bayes.studies.warfarin.variation import two_way_error
@@ -14,6 +14,7 @@ from rcb_bayes.studies.warfarin.variation import two_way_error
 if TYPE_CHECKING:
     import xarray as xr
 
+_ORDER = tuple(NOTIONS)  # of rows
 ORACLES = ("posterior mean", "dose heeding")
 Part = dict[str, Any]
 Cells = dict[tuple[str, float, float], "xr.Dataset"]
@@ -53,7 +54,7 @@ def joined(cohort: Cohort, asked: Settings, parts: list[Part]) -> WarfarinResult
         cells |= part.get("cells", {})
         plans += part.get("plans", [])
         audits += part.get("audits", [])
-    audits.sort(key=lambda row: (NOTIONS.index(row["plan_notion"]), row["epsilon"]))  # rows of one audit stay together
+    audits.sort(key=lambda row: (_ORDER.index(row["plan_notion"]), row["epsilon"]))  # rows of one audit stay together
     ordered = sorted(policies, key=lambda name: ("given", "bandit", "rcb").index(policies[name][1]["kind"].item()))
     index = xr.DataArray(ordered, dims="policy", name="policy")
     runs, figures, groups = (
@@ -82,7 +83,13 @@ def joined(cohort: Cohort, asked: Settings, parts: list[Part]) -> WarfarinResult
 
 def _plan_order(row: dict[str, Any]) -> tuple[Any, ...]:
     """The theorem's first; then by notion, the strongest last, epsilon and variance."""
-    return row["kind"] != "theorem", NOTIONS.index(row["notion"]), row["epsilon"], row["variance"], row["n_per_arm"]
+    return (
+        row["kind"] != "theorem",
+        _ORDER.index(row["notion"]),
+        row["epsilon"],
+        row["variance"],
+        row["n_per_arm"],
+    )
 
 
 def _grid(cells: Cells, asked: Settings, *, n: int) -> "xr.Dataset":

@@ -12,10 +12,10 @@ from math import ceil, nan
 from typing import Any
 
 from rcb_bayes.auditing import Audit, audit
-from rcb_bayes.auditing.judging import VERDICTS, verdict_of
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.deciding import VERDICTS, DecidingCell, deciding_cell, deciding_of
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.margins import NOTIONS, Notion
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.studies.warfarin.contenders import SPREAD_MULTIPLE
@@ -99,10 +99,9 @@ def _cold_audit(market: Market, plan: Plan, yardstick: Yardstick) -> Audit:
 def _rows(found: Sequence[Audit], plan: Plan, name: str, part: str, *, n_worlds: int, n_users: int) -> list[Row]:
     rows = []
     for notion in NOTIONS:
-        judged = [_judged(one, notion, part) for one in found]
-        counts = Counter(verdict for verdict, *_ in judged)
-        verdict = max(counts, key=VERDICTS.index)
-        _, worst, error, n_views = min((one for one in judged if one[0] == verdict), key=lambda one: one[1])
+        cells, n_views = zip(*(_judged(one, notion, part) for one in found), strict=True)
+        counts = Counter("inconclusive" if cell is None else cell.verdict for cell in cells)
+        worst = deciding_of(cells)
         rows.append(
             {
                 "subject": name,
@@ -110,14 +109,14 @@ def _rows(found: Sequence[Audit], plan: Plan, name: str, part: str, *, n_worlds:
                 "plan_notion": plan.notion,
                 "epsilon": plan.epsilon,
                 "notion": notion,
-                "verdict": verdict,
+                "verdict": max(counts, key=VERDICTS.index),
                 "n_plans": len(found),
                 **{f"n_{word}": counts[word] for word in VERDICTS},
-                "worst": worst,
-                "worst_mcse": error,
+                "worst": nan if worst is None else worst.estimate,
+                "worst_mcse": nan if worst is None else worst.mcse,
                 "n_worlds": n_worlds,
                 "n_users": n_users,
-                "n_views": n_views,
+                "n_views": n_views[cells.index(worst)],
                 "by_construction": False,
                 "smallest": nan,
             }
@@ -125,13 +124,9 @@ def _rows(found: Sequence[Audit], plan: Plan, name: str, part: str, *, n_worlds:
     return rows
 
 
-def _judged(found: Audit, notion: Notion, part: str) -> tuple[str, float, float, int]:
-    """The verdict on one part, the margin that decides with its error, the number of stages; of none inconclusive."""
+def _judged(found: Audit, notion: str, part: str) -> tuple[DecidingCell | None, int]:
+    """The cell that decides on one part, and the number of stages it has; None of a part without any."""
     margins = found.by_notion[notion]
     names = [str(name) for name in margins["stage"].values]
     own = [name for name in names if name.startswith("epoch") == (part == EXPLOITATION)]
-    if not own:
-        return "inconclusive", nan, nan, 0
-    cells = found.worst(notion).sel(stage=own)
-    cell = cells.isel(stage=int(cells["estimate"].where(cells["verdict"] == cells["verdict"].max()).argmin("stage")))
-    return verdict_of(margins.sel(stage=own)), float(cell["estimate"]), float(cell["mcse"]), len(own)
+    return (deciding_cell(margins.sel(stage=own)) if own else None), len(own)

@@ -25,6 +25,7 @@ from rcb_bayes.gaps.assumptions import Check, check_assumptions
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.studies.warfarin.cohort import ARMS, Cohort
@@ -167,15 +168,16 @@ def run_learned(
         noise=GaussianNoise(float(np.sqrt(np.mean(belief.sigma**2)))),
     )
     checks = tuple(check_assumptions(market, n_per_arm=n_per_arm, seed=seed))
+    judged = as_notion(notion)
     plan = calibrate(
         market,
         epsilon=_RESERVE * epsilon,
         notion=notion,
-        personalised=notion != "definition",
+        personalised=judged.is_per_user,
         n_per_arm=n_per_arm,
         n_worlds=n_worlds,
         audit_worlds=n_worlds,
-        guard=notion == "user",
+        guard=judged.is_per_user and not judged.is_joint,  # others leave hardly anything to cut
         seed=seed,
     )
     alone = np.asarray((coming.features @ belief.prior.mean.values.T).argmax(axis=1))

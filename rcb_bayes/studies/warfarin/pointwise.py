@@ -11,6 +11,7 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.simulation import PAGE, PolicyMaker, World
 from rcb_bayes.schema import FloatArray, as_count
@@ -91,6 +92,6 @@ def _watched(world: World, policy: Heeding, users: FloatArray, *, horizon: int) 
 def _smallest(policy: Heeding, users: FloatArray) -> float:
     probabilities, expected = policy.cut(Rcb.recommend_proba(policy, users.T).T, users)
     lead = expected - expected.max(axis=0)  # at most 0: against the best rival
-    if policy.notion == "proof":
-        return float((probabilities * lead).min())
-    return float(lead[probabilities > 0.0].min())
+    mass = as_notion(policy.notion).mass(probabilities)
+    told = mass > 0.0
+    return float((probabilities[told] * lead[told] / mass[told]).min())

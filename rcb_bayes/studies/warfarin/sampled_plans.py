@@ -7,6 +7,7 @@ import numpy as np
 
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.studies.warfarin.joining import Settings
 from rcb_bayes.studies.warfarin.variation import one_way_error
@@ -22,7 +23,7 @@ def sampled_plans(market: Market, asked: Settings, *, epsilon: float, notion: st
             market,
             epsilon=epsilon,
             notion=notion,
-            personalised=notion != "definition",
+            personalised=as_notion(notion).is_per_user,
             n_per_arm=_N_PER_ARM[notion],
             n_worlds=asked.n_worlds,
             audit_worlds=_AUDIT_WORLDS,

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.studies.paper.measures import _FIGURES, edges
 
 

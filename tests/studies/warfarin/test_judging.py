@@ -9,7 +9,7 @@ from rcb_bayes.auditing import Audit
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.mechanism.margins import NOTIONS
+from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.running.oracle import RidgeOracle
 from rcb_bayes.running.simulation import PolicyMaker
@@ -82,7 +82,7 @@ def test_what_holds_by_construction_is_said_to(found: Found) -> None:
     assert told.pop(("proof", True)) == ["proof"]
     assert told.pop(("user", True)) == list(NOTIONS)
     assert list(told.values()) == [[], []]
-    assert kept_by_construction("definition") == NOTIONS
+    assert kept_by_construction("definition") == tuple(NOTIONS)
     assert all(-EPSILON - 1e-9 <= row["smallest"] < 0 for row in found["user", True][1])
 
 
@@ -90,7 +90,7 @@ def test_the_cold_start_of_each_plan_is_counted_under_every_notion(market: Marke
     """A rate of .9 shows nearly everybody the worse arm: it fails, one of .001 does not."""
     plans = [plan(market, "user", rate=0.9), plan(market, "user", rate=0.001)]
     rows = audit_cold_starts(market, plans, "two", yardstick=YARDSTICK)
-    user = rows[NOTIONS.index("user")]
+    user = rows[list(NOTIONS).index("user")]
     assert user["verdict"] == "fail"
     assert user["n_plans"] == user["n_pass"] + user["n_inconclusive"] + user["n_fail"] == 2
     assert user["n_fail"] == 1

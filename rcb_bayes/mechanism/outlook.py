@@ -1,0 +1,142 @@
+"""What is expected of every arm at a stage: m_j(x) in simulated worlds of the users' belief, arms x users x worlds.
+
+Everywhere in the package the tensor is (K, U, W): arms first, so that the best one is found fast, worlds last, so that
+averages over them go along memory. Engines answer data set by data set, and their answers are turned round here.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rcb_bayes.errors import DataError
+from rcb_bayes.schema import FloatArray
+
+
+class Outlook(Protocol):
+    """What is expected of every arm at a stage, in simulated worlds of the users' belief."""
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        ...
+
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """What it rests on, worlds first: under the users' belief and, where it is another, the platform's."""
+        ...
+
+    def rewards(self, users: FloatArray) -> FloatArray:
+        """m_j(x) under the users' belief, (K, U, W): arms first, so that the best is found fast."""
+        ...
+
+    def acted_on(self, users: FloatArray) -> FloatArray:
+        """m_j(x) under the platform's belief, by which it recommends, (K, U, W)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class LinearOutlook:
+    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another."""
+
+    means: FloatArray
+    platform: FloatArray | None = None
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        return len(self.means)
+
+    def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
+        """The outlook in some of the worlds."""
+        return LinearOutlook(self.means[worlds], None if self.platform is None else self.platform[worlds])
+
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """Posterior means (W, K, d)."""
+        return (self.means,) if self.platform is None else (self.means, self.platform)
+
+    def rewards(self, users: FloatArray) -> FloatArray:
+        """m_j(x) = x' E[b_j | S] under the users' belief, (K, U, W)."""
+        return linear_rewards(users, self.means)
+
+    def acted_on(self, users: FloatArray) -> FloatArray:
+        """The same under the platform's belief."""
+        return linear_rewards(users, self.means if self.platform is None else self.platform)
+
+
+@dataclass(frozen=True, eq=False)
+class TableOutlook:
+    """Rewards known for the users of a table only, (W, P, K): those that are not linear in beta."""
+
+    users: FloatArray
+    table: FloatArray
+    platform: FloatArray | None = None
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        return len(self.table)
+
+    @property
+    def tables(self) -> tuple[FloatArray, ...]:
+        """Mean rewards of the users of the table (W, P, K)."""
+        return (self.table,) if self.platform is None else (self.table, self.platform)
+
+    def rewards(self, users: FloatArray) -> FloatArray:
+        """m_j(x) under the users' belief, (K, U, W)."""
+        return arms_first(self.table[:, self._rows(users)])
+
+    def acted_on(self, users: FloatArray) -> FloatArray:
+        """The same under the platform's belief."""
+        if self.platform is None:
+            return self.rewards(users)
+        return arms_first(self.platform[:, self._rows(users)])
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        return places_of(self.users)
+
+    def _rows(self, users: FloatArray) -> list[int]:
+        return find_rows(self._places, users)
+
+
+def places_of(users: FloatArray) -> dict[bytes, int]:
+    """Where each user of a table stands."""
+    return {row.tobytes(): k for k, row in enumerate(np.ascontiguousarray(users) + 0.0)}
+
+
+def distinct_rows(users: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Users without repetitions, and where each of the given ones stands among them: those of a table come again."""
+    if len(users) < 2:
+        return users, np.zeros(len(users), dtype=np.intp)
+    rows, places = np.unique(users + 0.0, axis=0, return_inverse=True)
+    return (users, np.arange(len(users))) if len(rows) == len(users) else (rows, places.reshape(-1))
+
+
+def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
+    """Where the users stand in a table."""
+    try:
+        return [places[row.tobytes()] for row in np.ascontiguousarray(users) + 0.0]  # no negative zeros
+    except KeyError:
+        raise DataError(
+            "With rewards that are not linear in beta a rate is known for the rows of the covariates' table only, and "
+            "a user is not among them. Plan with personalised=False, or add the user's row to the table."
+        ) from None
+
+
+def linear_rewards(users: FloatArray, means: FloatArray) -> FloatArray:
+    """x' b_j of users (U, d), from coefficients of every world and arm (W, K, d): (K, U, W)."""
+    return np.matmul(users, means.transpose(1, 2, 0))
+
+
+def own_linear_rewards(users: FloatArray, means: FloatArray) -> FloatArray:
+    """The same of users of each world's own (W, U, d): (K, U, W)."""
+    return arms_first(users @ means.swapaxes(1, 2))
+
+
+def arms_first(values: FloatArray) -> FloatArray:
+    """Rewards as engines give them, (W, U, K), as everybody else has them: (K, U, W)."""
+    return np.ascontiguousarray(values.T)
