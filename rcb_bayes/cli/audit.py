@@ -16,13 +16,13 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     SamplesOption,
     as_choice,
-    plain,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.deciding import stage_cells
+from rcb_bayes.schema import plain
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit

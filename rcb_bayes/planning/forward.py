@@ -50,6 +50,7 @@ from rcb_bayes.mechanism.saturation import (
 from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import block_seeds, data_of_designs, draw_worlds
+from rcb_bayes.planning.goal import PlanRequest as Settings
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.posterior.data import Rows, Statistics
@@ -65,20 +66,6 @@ _CRITICAL_USERS = 256
 _USERS_PER_WORLD = 16
 _CROWD = 65_536
 _FOUND = 0.9999  # of the least rate that a search finds, for what it leaves to find
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a plan is asked for, and how precisely it is to be computed; see ``calibrate``."""
-
-    epsilon: float
-    notion: Notion
-    personalised: bool
-    n_per_arm: int
-    n_worlds: int
-    audit_worlds: int
-    engine: str
-    seed: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -13,8 +13,8 @@ from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.saturation import STUCK, draw_designs
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
+from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.planning.forward import Forward
-from rcb_bayes.planning.plan import GuardRule
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track

@@ -345,7 +345,7 @@ def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...
     plans = []
     for epsilon in track(grid, description="epsilon"):
         if epsilon == plan.epsilon:
-            plans.append(replace(plan, guards=()))
+            plans.append(replace(plan, exploitation=replace(plan.exploitation, guards=())))
             continue
         plans.append(
             calibrate(

@@ -13,7 +13,7 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.mechanism.rates import user_rates
-from rcb_bayes.planning import plan as plan_module
+from rcb_bayes.planning import stages
 
 USERS = rcb.Sphere(2).sample(50, seed=1)
 
@@ -47,7 +47,7 @@ def test_users_who_come_again_get_what_they_got(monkeypatch: pytest.MonkeyPatch)
         computed.append(len(users))
         return user_rates(outlook, users, **others)
 
-    monkeypatch.setattr(plan_module, "user_rates", counted)
+    monkeypatch.setattr(stages, "user_rates", counted)
     np.testing.assert_allclose(plan().rate(USERS[again]), alone[again], rtol=1e-12)
     np.testing.assert_allclose(plan().guard(USERS[again], 0), guarded[again], atol=1e-9)
     assert max(computed) <= 50  # each of them once
@@ -103,7 +103,7 @@ def test_json_both_ways_loses_nothing(personalised: bool, tmp_path: Path):
     assert loaded.to_json() == found.to_json()
     assert loaded.summary() == found.summary()
     assert loaded.explain(USERS[0]) == found.explain(USERS[0])
-    assert json.loads(found.to_json())["notion"] == "user"
+    assert json.loads(found.to_json())["goal"]["notion"] == "user"
 
 
 def test_numbers_that_json_does_not_have_survive():
@@ -121,10 +121,10 @@ def test_numbers_that_json_does_not_have_survive():
     [
         ("", "not JSON"),
         ("[1, 2]", "no format"),
-        ('{"format": 1, "epsilon": 0.05}', "version 1 of the format, this version of rcb_bayes reads 2"),
+        ('{"format": 1, "epsilon": 0.05}', "version 1 of the format, this version of rcb_bayes reads 2 and 3"),
         ('{"format": "rcb_bayes agent", "format_version": 2}', "its format is 'rcb_bayes agent'"),
         ('{"format": "rcb_bayes plan", "format_version": 2, "epsilon": 0.05}', "no digest"),
-        (json.dumps({**json.loads(plan().to_json()), "epsilon": 0.06}), "a digit was changed"),
+        (plan().to_json().replace('"epsilon": 0.05', '"epsilon": 0.06'), "a digit was changed"),
     ],
     ids=["empty", "a list", "version 1", "an agent", "no digest", "another number"],
 )
