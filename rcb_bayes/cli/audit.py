@@ -19,7 +19,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.deciding import stage_cells
 from rcb_bayes.schema import plain
@@ -122,8 +122,7 @@ def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path
     if out is not None:
         for name in _FIGURES:
             write_figure(found.plot(figure=name), out / f"{name}.png")
-        with replaced(out / "audit.nc") as path:
-            found.to_netcdf(path)
+        write_result(out / "audit.nc", found.to_netcdf)
         if not quiet:
             files = ", ".join(str(out / f"{name}.png") for name in _FIGURES)
             typer.echo(f"Audit: {out / 'audit.nc'}\nFigures: {files}")

@@ -165,7 +165,8 @@ def read_bytes(form: Format, path: str | Path) -> bytes:
 def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) -> None:
     """Write a file beside its place and move it there: who interrupts it finds the old file.
 
-    ``write`` is the content, or a function that writes it to the path it is given.
+    ``write`` is the content, or a function that writes it to the path it is given. A pipe or a device is written to as
+    it is.
 
     Raises
     ------
@@ -175,11 +176,12 @@ def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) ->
     unfinished: Path | None = None
     try:
         target = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
+        put = write if callable(write) else lambda place: place.write_bytes(write)
+        if target.exists() and not target.is_file():
+            put(Path(path))
+            return
         unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.unfinished")
-        if callable(write):
-            write(unfinished)
-        else:
-            unfinished.write_bytes(write)
+        put(unfinished)
         with open(unfinished, "rb") as file:
             os.fsync(file.fileno())
         with suppress(OSError):
