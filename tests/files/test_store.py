@@ -39,11 +39,12 @@ def test_a_part_that_was_not_finished_is_made_again(tmp_path: Path):
 
 
 def test_a_result_of_any_kind_is_kept(tmp_path: Path):
+    def save(text: str, path: Path) -> None:
+        path.write_text(text)
+
     def kept(resume: bool, made: str) -> str:
         store = open_store(tmp_path / "out", PARAMETERS, resume=resume)
-        return store.result(
-            "note.txt", lambda: made, save=lambda text, path: path.write_text(text) and None, load=Path.read_text
-        )
+        return store.result("note.txt", lambda: made, save=save, load=Path.read_text)
 
     assert kept(False, "first") == kept(True, "second") == "first"
 
@@ -60,7 +61,7 @@ def test_a_digit_of_what_was_asked_is_not_changed_unseen(tmp_path: Path):
     open_store(tmp_path, PARAMETERS, resume=False)
     told = tmp_path / "run.json"
     told.write_text(told.read_text(encoding="utf-8").replace('"n_worlds": 2', '"n_worlds": 3'), encoding="utf-8")
-    with pytest.raises(RcbError, match="Cannot read a run from .*a digit was changed"):
+    with pytest.raises(RcbError, match=r"Cannot read a run from .*a digit was changed"):
         open_store(tmp_path, PARAMETERS | {"n_worlds": 3}, resume=True)
 
 

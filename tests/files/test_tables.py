@@ -33,7 +33,7 @@ def test_a_header_alone_is_a_table_where_none_is_asked_for(tmp_path: Path):
         ("a,b\n1,2\n3\n", "line 3, column 'a': expected 2 values, got 1. The file is cut off"),
         ("a,b\n1\n3,4\n", "line 2, column 'a': expected 2 values, got 1. Separate values by commas"),
         ("a,b\n1,2,3\n", "line 2, column 'b': expected 2 values, got 3. Separate values by commas"),
-        ('a,b\n1,2\n3,"4\n', "line 4: cut off, or not CSV"),
+        ('a,b\n1,2\n3,"4\n', "line 3: cut off, or not CSV"),
         ('a,b\n1,"2"3\n', "line 2: cut off, or not CSV"),
         ("1,2\n3,4\n", "line 1: expected column names, got numbers"),
         ("a;b\n3;4\n", "line 1: expected commas"),

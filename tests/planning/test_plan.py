@@ -179,7 +179,9 @@ def test_a_plan_is_of_eight_parts_and_shows_what_they_have():
 
 def test_a_plan_is_a_mechanism():
     mechanism: Mechanism = plan()  # for the type checker
-    assert (mechanism.n_per_arm, mechanism.spread_multiple, mechanism.has_guard) == (8, 1.0, True)
+    assert (mechanism.n_per_arm, mechanism.spread_multiple, mechanism.has_guard) == (8, 1.0, False)
+    assert mechanism.rate(USERS, saturated=["usual"]).shape == (50,)
+    assert mechanism.guard(USERS, 0).shape == (50, 3)
 
 
 def test_a_plan_as_plain_data_has_every_figure():
