@@ -4,7 +4,8 @@ from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_plan_size
-from rcb_bayes.planning.calibration import as_settings, planned, with_best_n
+from rcb_bayes.planning.calibration import planned, with_best_n
+from rcb_bayes.planning.goal import as_request
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import as_count, suggestion
 
@@ -63,7 +64,7 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
-    settings = as_settings(
+    request = as_request(
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
@@ -80,10 +81,10 @@ def calibrate(
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_plan_size(
         market,
-        n_per_arm=settings.n_per_arm,
-        n_worlds=settings.n_worlds,
-        audit_worlds=0 if is_given else settings.audit_worlds,
+        n_per_arm=request.n_per_arm,
+        n_worlds=request.n_worlds,
+        audit_worlds=0 if is_given else request.audit_worlds,
     )
     if is_given:
-        return planned(market, settings, guard=guard, spread=spread, horizon=horizon)
-    return with_best_n(market, settings, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+        return planned(market, request, guard=guard, spread=spread, horizon=horizon)
+    return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)

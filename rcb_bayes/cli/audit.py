@@ -15,13 +15,13 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     SamplesOption,
     as_choice,
-    plain,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.deciding import VERDICTS, lowest_margin, stage_cells
+from rcb_bayes.schema import plain
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
@@ -121,8 +121,7 @@ def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path
     if out is not None:
         for name in _FIGURES:
             write_figure(found.plot(figure=name), out / f"{name}.png")
-        with replaced(out / "audit.nc") as path:
-            found.to_netcdf(path)
+        write_result(out / "audit.nc", found.to_netcdf)
         if not quiet:
             files = ", ".join(str(out / f"{name}.png") for name in _FIGURES)
             typer.echo(f"Audit: {out / 'audit.nc'}\nFigures: {files}")

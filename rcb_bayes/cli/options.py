@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +12,7 @@ import typer
 
 from rcb_bayes.cli.stopping import keep
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.envelope import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,33 +114,23 @@ def write_file(text: str, target: Path) -> None:
     RcbError
         When the system does not allow it.
     """
-    with replaced(target) as path:
-        path.write_text(text, encoding="utf-8")
+    write_result(target, text.encode("utf-8"))
 
 
-@contextmanager
-def replaced(target: Path) -> Iterator[Path]:
-    """Where to write what is to become the target, once it is whole: a write that is stopped leaves the old file.
+def write_result(target: Path, write: bytes | Callable[[Path], None]) -> None:
+    """Write a file, and the folders it needs, at once or not at all; see ``write_atomically``.
 
     Raises
     ------
     RcbError
         When the system does not allow it.
     """
-    plain = not target.exists() or target.is_file()  # a pipe or a device is written to as it is
-    unfinished = target.with_name(f".rcb-{os.getpid()}{target.suffix[:20]}") if plain else target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        yield unfinished
-        if plain:
-            os.replace(unfinished, target)
-        keep(target)
     except OSError as error:
         raise RcbError(f"Cannot write {target}: {error.strerror or error}. Choose another place.") from None
-    finally:
-        if plain:
-            with suppress(OSError):
-                unfinished.unlink()
+    write_atomically(target, write)
+    keep(target)
 
 
 def write_figure(axes: "Axes", target: Path) -> None:
@@ -153,7 +144,8 @@ def write_figure(axes: "Axes", target: Path) -> None:
     from rcb_bayes.plots.style import forget_figure
 
     try:
-        with replaced(target) as path:
-            axes.figure.savefig(path, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
+        form = target.suffix.removeprefix(".") or "png"
+        save = partial(axes.figure.savefig, format=form, dpi=150, bbox_inches="tight")  # type: ignore[union-attr]
+        write_result(target, save)
     finally:
         forget_figure(axes.figure)

@@ -18,7 +18,6 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     as_choice,
     check_rewards,
-    plan_figures,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
@@ -112,8 +111,8 @@ def figures(found: "Report") -> dict[str, Any]:
         "verdict": found.verdict,
         "answer": [found.answer.headline, *found.answer.sentences],
         "checks": [check.to_dict() for check in found.checks],
-        "plan": plan_figures(found.plan),
-        "epsilons": [plan_figures(plan) for plan in found.sweep],
+        "plan": found.plan.to_dict(),
+        "epsilons": [plan.to_dict() for plan in found.sweep],
         "audit": None if found.audit is None else figures_of(found.audit),
         "regret": None if total is None else float(total.mean()),
         "horizon": found.horizon,

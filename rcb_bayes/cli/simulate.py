@@ -1,6 +1,7 @@
 """``rcb simulate``: a plan run in many worlds, and the regret it meets."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,12 +22,12 @@ from rcb_bayes.cli.calibrate import (
     as_choice,
     check_rewards,
     figure,
-    plan_figures,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import Format, write_netcdf
 from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rcb_bayes.planning.plan import Plan
 
 _RUN, _INFEASIBLE = 0, 1
+_RUNS = Format(name="runs", version=1, remedy="`rcb simulate --out DIR` writes them.")
 _MOST_ROUNDS = 5_000_000  # kept one by one; 36 bytes each
 _POINTS = 1000  # of the file, a world
 _ROWS = 6
@@ -136,7 +138,7 @@ def _carry_out(
     quiet = is_stdout(json_file)
     console = Console(highlight=False, quiet=quiet)
     settings: dict[str, Any] = {"belief": market.prior.name, "horizon": horizon, "n_worlds": n_worlds, "seed": seed}
-    settings |= {"options": asdict(options), "plan": plan_figures(plan)}
+    settings |= {"options": asdict(options), "plan": plan.to_dict()}
     if not quiet:
         typer.echo(market.describe())
         _print_plan(console, plan)
@@ -316,8 +318,7 @@ def _save(runs: "xr.Dataset", out: Path, *, quiet: bool) -> None:
     from rcb_bayes.plots import plot_regret
 
     target = out / "runs.nc"
-    with replaced(target) as path:
-        _thinned(runs).to_netcdf(path, engine="h5netcdf")
+    write_result(target, partial(write_netcdf, _RUNS, _thinned(runs)))
     write_figure(plot_regret(runs), out / "regret.png")
     if not quiet:
         typer.echo(f"Runs: {target}")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rcb_bayes.cli.options import is_stdout, replaced, write_figure, write_file, write_json
-from rcb_bayes.errors import RcbError
+from rcb_bayes.cli.options import is_stdout, write_figure, write_file, write_json, write_result
 
 if TYPE_CHECKING:
     from rcb_bayes.studies.warfarin import WarfarinResult
@@ -36,17 +35,23 @@ def reproduce_warfarin(
     RcbError
         A folder that holds another run; whatever is wrong with the file.
     """
-    from rcb_bayes.studies.warfarin import load_warfarin, run_warfarin, synthetic_cohort
+    from rcb_bayes.files.store import open_store
+    from rcb_bayes.studies.warfarin import WarfarinResult, load_warfarin, run_warfarin, synthetic_cohort
 
     cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(os.path.expanduser(data))
     n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
-    asked = {"seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
-    found = _kept(out, asked, resume=resume)
-    if found is None:
-        sizes: dict[str, Any] = _FAST if fast else {"n_plans": _PLANS}
-        workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-        found = run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **sizes)
-        _keep(found, asked, out)
+    sizes: dict[str, Any] = _FAST if fast else {"n_plans": _PLANS}
+    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+    asked = {"experiment": "warfarin", "seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
+    store = open_store(out, asked, resume=resume)
+    found = store.result(
+        "warfarin.nc",
+        lambda: run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **sizes),
+        save=lambda result, path: write_result(path, result.save),
+        load=WarfarinResult.load,
+    )
+    if out is not None:
+        _write_figures(found, out)
     if json_file is not None:
         write_json(_figures(found), json_file)
     if not is_stdout(json_file):
@@ -56,34 +61,13 @@ def reproduce_warfarin(
             typer.echo(f"\nWritten to {out}: warfarin.nc, summary.txt, incorrect.png, regret.png, gain.png")
 
 
-def _kept(out: Path | None, asked: dict[str, Any], *, resume: bool) -> "WarfarinResult | None":
-    """A finished run of the same request; None where there is none yet."""
-    import json
-
-    from rcb_bayes.studies.warfarin import WarfarinResult
-
-    if out is None or not (out / "request.json").exists():
-        return None
-    before = json.loads((out / "request.json").read_text(encoding="utf-8"))
-    if not resume or before != asked:
-        raise RcbError(f"{out} holds a run already. Name another folder, or repeat its request with --resume.")
-    return WarfarinResult.load(out / "warfarin.nc")
-
-
-def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> None:
-    import json
-
+def _write_figures(found: "WarfarinResult", out: Path) -> None:
     from rcb_bayes.studies.warfarin import plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
 
-    if out is None:
-        return
     write_figure(plot_fraction_incorrect(found), out / "incorrect.png")
     write_figure(plot_warfarin_regret(found), out / "regret.png")
     write_figure(plot_warfarin_gain(found), out / "gain.png")
     write_file(found.summary() + "\n", out / "summary.txt")
-    with replaced(out / "warfarin.nc") as path:
-        found.save(path)
-    write_file(json.dumps(asked, indent=1), out / "request.json")
 
 
 def _best(found: "WarfarinResult") -> str:

@@ -12,6 +12,11 @@ of ArviZ, brings msgspec along already.
 - ``envelope``: format, version, digest; reading and writing text
 - ``records``: dataclasses as JSON and back, checked
 - ``netcdf``: the same envelope around netCDF files
+- ``store``: folders of results that a run is resumed from
+- ``tables``: comma-separated files, read with the numbers of their lines
+
+What is written for other programs or for people has no digest: answers of ``--json``, tables, texts, figures, pages.
+A recommender's log is the one file that is written line by line; everything else goes through ``write_atomically``.
 """
 
 from rcb_bayes.files.envelope import Format, as_text, content_of, read_text, refused, write_atomically

@@ -4,11 +4,13 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
+
+import msgspec
 
 from rcb_bayes.errors import RcbError
 
@@ -28,11 +30,13 @@ class Format:
     name : "plan", "agent", ...
     version : raised whenever files of the last one cannot be read any more
     remedy : what to do about a file that cannot be read
+    older : versions that are read still, and what makes the content of today's of theirs
     """
 
     name: str
     version: int
     remedy: str
+    older: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -58,7 +62,7 @@ def as_text(form: Format, content: dict[str, Any]) -> str:
 
 
 def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
-    """The content of a JSON text, if its format, version and digest are right.
+    """The content of a JSON text, if its format, version and digest are right; of an older version as it is today.
 
     Raises
     ------
@@ -73,7 +77,7 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
         raise refused(form, where, "it is nested too deeply") from None
     except ValueError as error:  # of JSON itself, of our own hooks, of numbers with thousands of digits
         raise refused(form, where, f"it is not JSON, or cut off ({error})") from None
-    _check_format(form, full, where=where)
+    version = _checked_version(form, full, where=where)
     digest = full.pop(DIGEST, None)
     try:
         matches = digest_of(full) == digest
@@ -82,7 +86,13 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
     if digest is None or not matches:
         why = "its digest does not match its content: a digit was changed, or the file is damaged"
         raise refused(form, where, "it has no digest" if digest is None else why)
-    return {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
+    content = {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
+    if version == form.version:
+        return content
+    try:
+        return form.older[version](content)
+    except (RcbError, msgspec.ValidationError) as error:
+        raise refused(form, where, error) from None
 
 
 def digest_of(content: dict[str, Any]) -> str:
@@ -91,7 +101,7 @@ def digest_of(content: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def _check_format(form: Format, full: object, *, where: str | Path) -> None:
+def _checked_version(form: Format, full: object, *, where: str | Path) -> int:
     if not isinstance(full, dict):
         raise refused(form, where, f"it has no format, expected '{form.full_name}'")
     name, version = full.get(FORMAT), full.get(VERSION)
@@ -99,9 +109,12 @@ def _check_format(form: Format, full: object, *, where: str | Path) -> None:
         name, version = form.full_name, name
     if name != form.full_name:
         raise refused(form, where, f"its format is {str(name)[:60]!r}, expected '{form.full_name}'")
-    if version != form.version or isinstance(version, bool):
-        told = f"it has version {str(version)[:20]} of the format, this version of rcb_bayes reads {form.version}"
-        raise refused(form, where, told)
+    reads = sorted((*form.older, form.version))
+    if version not in reads or not isinstance(version, int) or isinstance(version, bool):
+        told = " and ".join(str(one) for one in reads)
+        why = f"it has version {str(version)[:20]} of the format, this version of rcb_bayes reads {told}"
+        raise refused(form, where, why)
+    return version
 
 
 def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -152,7 +165,8 @@ def read_bytes(form: Format, path: str | Path) -> bytes:
 def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) -> None:
     """Write a file beside its place and move it there: who interrupts it finds the old file.
 
-    ``write`` is the content, or a function that writes it to the path it is given.
+    ``write`` is the content, or a function that writes it to the path it is given. A pipe or a device is written to as
+    it is.
 
     Raises
     ------
@@ -162,11 +176,12 @@ def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) ->
     unfinished: Path | None = None
     try:
         target = Path(os.path.realpath(path))  # what a link points to is replaced, not the link
+        put = write if callable(write) else lambda place: place.write_bytes(write)
+        if target.exists() and not target.is_file():
+            put(Path(path))
+            return
         unfinished = target.with_name(f".{target.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.unfinished")
-        if callable(write):
-            write(unfinished)
-        else:
-            unfinished.write_bytes(write)
+        put(unfinished)
         with open(unfinished, "rb") as file:
             os.fsync(file.fileno())
         with suppress(OSError):

@@ -10,7 +10,7 @@ among those whose plan passes an audit in fresh worlds.
 """
 
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,15 +18,17 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.margins import Verdict
-from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.cold_start_plan import as_plan
+from rcb_bayes.planning.exploitation import PlannedExploitation
+from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.guard_rules import MAX_WORLDS, GuardSetting, compute_guards, exploitation_regret, tuned_multiple
-from rcb_bayes.planning.plan import Plan, SampleChoice
-from rcb_bayes.planning.stage_rates import PlannedWalk, Settings, plan_walk
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.planning.parts import SampleChoice
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stage_rates import PlannedWalk, plan_walk
+from rcb_bayes.schema import as_count
 from rcb_bayes.telling.progress import track
 
 GRID = (2, 5, 10, 20, 50, 100, 200)
@@ -50,28 +52,28 @@ class Judge(Protocol):
         ...
 
 
-def planned(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int) -> Plan:
+def planned(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int) -> Plan:
     """The plan with a given N."""
-    walked = plan_walk(market, settings)
+    walked = plan_walk(market, request)
     plan = as_plan(walked)
     if not plan.feasible:
         return plan
     setting = _guard_setting(walked)
     multiple = tuned_multiple(setting, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
-    plan = replace(plan, spread_multiple=multiple)
+    plan = replace(plan, exploitation=PlannedExploitation(spread_multiple=multiple))
     return _guarded(setting, plan, Exploiting(spread_multiple=multiple)) if guard else plan
 
 
 def _guard_setting(walked: PlannedWalk) -> GuardSetting:
     """What the exploitation stage comes after, and what it is to pass."""
-    settings = walked.settings
+    request = walked.settings
     return GuardSetting(
         simulator=walked.simulator,
         walk=walked.walk,
-        epsilon=settings.epsilon,
-        notion=settings.notion,
-        n_worlds=settings.n_worlds,
-        audit_worlds=settings.audit_worlds,
+        epsilon=request.epsilon,
+        notion=request.sense,
+        n_worlds=request.n_worlds,
+        audit_worlds=request.audit_worlds,
     )
 
 
@@ -116,39 +118,41 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
         simulator=simulator,
         walk=simulator.walk_under(plan),
         epsilon=plan.epsilon,
-        notion=as_notion(plan.notion),
+        notion=plan.goal.sense,
         n_worlds=max(plan.n_worlds, MAX_WORLDS),
         audit_worlds=plan.audit_worlds or _AUDIT_WORLDS,
     )
-    plan = replace(plan, spread_multiple=multiple, verdict="")
+    plan = replace(plan, feasibility=replace(plan.feasibility, verdict=""))
     return _guarded(setting, plan, replace(options, spread_multiple=multiple))
 
 
 def _guarded(setting: GuardSetting, plan: Plan, options: Exploiting) -> Plan:
-    """The plan with guards computed for the options."""
-    before = replace(setting.simulator.engines.counts)
+    """The plan with guards computed for the options, and their multiple of the spread."""
+    earlier = replace(setting.simulator.engines.counts)
     guards = compute_guards(setting, options=options)
     counts = setting.simulator.engines.counts
-    notes = plan.notes
-    if not setting.market.noise.is_gaussian:
-        notes = (*notes, _ONLY_THE_BEST)
-    return replace(
-        plan,
+    exploitation = PlannedExploitation(
+        spread_multiple=spread_multiple(options, plan.spread_multiple),
         guards=guards,
         guarded_for=as_words(options) if guards else (),
-        n_posteriors=plan.n_posteriors + counts.n_fitted - before.n_fitted,
-        n_not_vouched=plan.n_not_vouched + counts.n_not_vouched - before.n_not_vouched,
-        notes=notes,
     )
+    before = plan.provenance
+    provenance = replace(
+        before,
+        n_posteriors=before.n_posteriors + counts.n_fitted - earlier.n_fitted,
+        n_not_vouched=before.n_not_vouched + counts.n_not_vouched - earlier.n_not_vouched,
+        notes=before.notes if setting.market.noise.is_gaussian else (*before.notes, _ONLY_THE_BEST),
+    )
+    return replace(plan, exploitation=exploitation, provenance=provenance)
 
 
 # --- N ---------------------------------------------------------------------------------------------------------------
 
 
-def with_best_n(market: Market, settings: Settings, *, guard: bool, spread: str, horizon: int, judge: Judge) -> Plan:
+def with_best_n(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int, judge: Judge) -> Plan:
     """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
     sizes = [n for n in GRID if n * market.n_arms <= _LARGEST_SHARE * horizon] or [1]
-    rough = replace(settings, n_worlds=min(settings.n_worlds, _SEARCH_WORLDS))
+    rough = replace(request, n_worlds=min(request.n_worlds, _SEARCH_WORLDS))
     choices: list[SampleChoice] = []
     for n in track(sizes, description="samples per arm"):
         choices.append(_choice(market, replace(rough, n_per_arm=n), guard=guard, horizon=horizon))
@@ -157,21 +161,25 @@ def with_best_n(market: Market, settings: Settings, *, guard: bool, spread: str,
     order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
     best: Plan | None = None
     for k in order:
-        own = replace(settings, n_per_arm=choices[k].n_per_arm)
-        plan = planned(market, own, guard=guard, spread=spread, horizon=horizon)
+        chosen = replace(request, n_per_arm=choices[k].n_per_arm)
+        plan = planned(market, chosen, guard=guard, spread=spread, horizon=horizon)
         verdict = _audited(market, plan, horizon=horizon, judge=judge) if plan.feasible else "infeasible"
         choices[k] = replace(choices[k], verdict=verdict)
-        plan = replace(plan, verdict=verdict)
+        plan = replace(plan, feasibility=replace(plan.feasibility, verdict=verdict))
         best = best or plan
         if verdict == "pass":
-            return replace(plan, choices=tuple(choices))
+            return _chosen(plan, choices)
     if best is None:
-        least = planned(market, replace(settings, n_per_arm=sizes[-1]), guard=guard, spread=spread, horizon=horizon)
-        return replace(least, choices=tuple(choices))
-    note = (
-        f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {settings.audit_worlds:,} worlds for certain."
-    )
-    return replace(best, choices=tuple(choices), notes=(*best.notes, note))
+        least = planned(market, replace(request, n_per_arm=sizes[-1]), guard=guard, spread=spread, horizon=horizon)
+        return _chosen(least, choices)
+    note = f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {request.audit_worlds:,} worlds for certain."
+    provenance = replace(best.provenance, notes=(*best.notes, note))
+    return _chosen(replace(best, provenance=provenance), choices)
+
+
+def _chosen(plan: Plan, choices: list[SampleChoice]) -> Plan:
+    """The plan with what its N was chosen from."""
+    return replace(plan, feasibility=replace(plan.feasibility, choices=tuple(choices)))
 
 
 def _is_past_the_best(choices: list[SampleChoice]) -> bool:
@@ -182,16 +190,16 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
     return all(two.regret > one.regret + _CLEARLY * np.hypot(one.regret_mcse, two.regret_mcse) for one, two in pairs)
 
 
-def _choice(market: Market, settings: Settings, *, guard: bool, horizon: int) -> SampleChoice:
+def _choice(market: Market, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
-    walked = plan_walk(market, settings)
+    walked = plan_walk(market, request)
     plan = as_plan(walked)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
-        return SampleChoice(n_per_arm=settings.n_per_arm, feasible=False)
+        return SampleChoice(n_per_arm=request.n_per_arm, feasible=False)
     found = exploitation_regret(_guard_setting(walked), multiple=1.0, guard=guard, horizon=int(left))
     return SampleChoice(
-        n_per_arm=settings.n_per_arm,
+        n_per_arm=request.n_per_arm,
         feasible=True,
         regret=plan.expected_regret + found.regret,
         regret_mcse=float(np.hypot(plan.expected_regret_mcse, found.regret_mcse)),
@@ -205,28 +213,3 @@ def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge) -> str:
     fresh = derived_seed(plan.seed, Stream.FRESH_AUDIT)
     options = Exploiting(guard=bool(plan.guards))
     return judge(market, plan, horizon=horizon, n_worlds=plan.audit_worlds, options=options, seed=fresh)
-
-
-def as_settings(**values: Any) -> Settings:
-    """What a plan is asked for, checked."""
-    epsilon, personalised = values["epsilon"], values["personalised"]
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-    notion = as_notion(values["notion"])
-    if not isinstance(personalised, bool | np.bool_):
-        raise RcbError(f"personalised must be True or False, got {personalised!r}.")
-    if personalised and not notion.is_per_user:
-        raise RcbError(
-            f"The notion '{notion.name}' averages over users, so a rate of each user's own is not judged by it. "
-            "Use personalised=False, or notion='user' or 'proof'."
-        )
-    return Settings(
-        epsilon=float(epsilon),
-        notion=notion,
-        personalised=bool(personalised),
-        n_per_arm=as_count(values["n_per_arm"], name="n_per_arm", least=1),
-        n_worlds=as_count(values["n_worlds"], name="n_worlds", least=50),
-        audit_worlds=as_count(values["audit_worlds"], name="audit_worlds", least=50),
-        engine=values["engine"],
-        seed=as_count(values["seed"], name="seed"),
-    )

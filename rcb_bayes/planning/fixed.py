@@ -1,15 +1,18 @@
 """A plan with N and the rate as given: what practitioners do, and what an audit can then judge."""
 
-import math
 from dataclasses import replace
 
-from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.length import cold_start_rounds
 from rcb_bayes.mechanism.notions import as_notion
+from rcb_bayes.planning.expectations import expectations_of
+from rcb_bayes.planning.exploitation import PlannedExploitation
+from rcb_bayes.planning.goal import Goal, as_epsilon
+from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stages import PlannedColdStart
 from rcb_bayes.schema import as_count, is_number
 
 
@@ -57,7 +60,11 @@ def fixed_plan(
         exploration_rate=plan.exploration_rate,
         seed=as_count(seed, name="seed", least=0),
     )
-    return replace(plan, expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse, seed=seed)
+    return replace(
+        plan,
+        course=Course(expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse),
+        provenance=replace(plan.provenance, seed=seed),
+    )
 
 
 def given_plan(
@@ -67,34 +74,16 @@ def given_plan(
     n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-    inverse = 1.0 / float(exploration_rate)
+    rate = float(exploration_rate)
     return Plan(
-        kind="fixed",
-        epsilon=float(epsilon),
-        notion=as_notion(notion).name,
-        personalised=False,
-        n_per_arm=n,
-        exploration_rate=float(exploration_rate),
-        exploration_rate_mcse=0.0,
-        inverse_rate=inverse,
-        inverse_rate_mcse=0.0,
-        tau=math.nan,
-        tau_mcse=math.nan,
-        rho=math.nan,
-        rho_mcse=math.nan,
-        expected_cold_start=math.nan,
-        expected_cold_start_mcse=math.nan,
-        feasible=True,
-        reason="",
-        nearest_epsilon=None,
-        arms=market.arms,
-        features=market.features,
-        prior_mean=market.prior.mean.values,
-        platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
-        belief=market.prior.name,
-        made_of=market.fingerprint(),
-        version=__version__,
-        notes=("N and the rate are as given: whether users follow is for an audit to say.",),
+        goal=Goal(epsilon=as_epsilon(epsilon), notion=as_notion(notion).name, personalised=False),
+        constants=Constants(kind="fixed", n_per_arm=n, exploration_rate=rate, inverse_rate=1.0 / rate),
+        before=expectations_of(market),
+        cold_start=PlannedColdStart(),
+        course=Course(),
+        exploitation=PlannedExploitation(),
+        feasibility=Feasibility(),
+        provenance=provenance_of(
+            market, seed=0, notes=("N and the rate are as given: whether users follow is for an audit to say.",)
+        ),
     )

@@ -14,7 +14,7 @@ from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk
-from rcb_bayes.planning.plan import GuardRule
+from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
 

@@ -1,13 +1,15 @@
 """Plans as files: written compactly and without loss, and refused on reading unless they could have been made.
 
-The schema is derived from the fields of ``Plan``: a field that is added to the dataclass is written and read without
-further ado. ``RANGES`` has what a number must be beyond its type, ``_faults`` what fields must be together.
+The schema is derived from the fields of ``Plan`` and its parts: a field that is added to one of them is written and
+read without further ado. ``RANGES`` has what a number must be beyond its type, ``_faults`` what fields must be
+together. Files of version 2 had all fields side by side; ``in_parts`` sorts them.
 """
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 import numpy as np
@@ -19,13 +21,42 @@ from rcb_bayes.files.encoding import Packed, packed, unpacked
 from rcb_bayes.files.records import LARGEST, Count, Error, NonNegative, Positive, Share
 from rcb_bayes.mechanism.compact import LEAST_EXPONENT, from_steps, steps_of
 from rcb_bayes.mechanism.outlook import LinearOutlook
-from rcb_bayes.planning.plan import GuardRule, KnownUsers, Plan, PlannedStage, SampleChoice, SampledRule, TableRule
+from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.planning.expectations import Expectations
+from rcb_bayes.planning.exploitation import GuardRule, PlannedExploitation
+from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.parts import Constants, Course, Feasibility, Provenance, SampleChoice
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stages import PlannedStage, SampledRule, TableRule
 from rcb_bayes.schema import FloatArray
+
+
+def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of version 2 as files have it now; what it does not know is left for the schema to refuse.
+
+    Raises
+    ------
+    RcbError, msgspec.ValidationError
+        Known users that are none.
+    """
+    left, hints = dict(flat), get_type_hints(Plan)
+    parts: dict[str, Any] = {
+        item.name: {inner.name: left.pop(inner.name) for inner in fields(hints[item.name]) if inner.name in left}
+        for item in fields(Plan)
+    }
+    parts["goal"]["knows"] = "stage"
+    known = parts["before"].get("known")
+    if isinstance(known, dict):
+        n = max(len(unpacked(msgspec.convert(known.get("users"), Packed))), 1)
+        parts["before"]["known"] = {**known, "weights": packed(np.full(n, 1.0 / n)), "is_exact": False}
+    return parts | left
+
 
 FORM = Format(
     name="plan",
-    version=2,
+    version=3,
     remedy="Restore the file, or calibrate again: `plan.save(path)` and `rcb calibrate --out DIR` write one.",
+    older={2: in_parts},
 )
 MOST_VALUES = 2**27
 """Posterior means in all of a plan: a gigabyte in memory."""
@@ -36,8 +67,8 @@ _Perhaps: Any = NonNegative | None  # pyright: ignore[reportOperatorIssue]
 _Length = NonNegative | Annotated[str, Meta(pattern="^inf$")]
 
 RANGES: dict[type, dict[str, Any]] = {
-    Plan: {
-        "epsilon": NonNegative,
+    Goal: {"epsilon": NonNegative},
+    Constants: {
         "n_per_arm": _Samples,
         "exploration_rate": Share,
         "exploration_rate_mcse": Error,
@@ -45,23 +76,29 @@ RANGES: dict[type, dict[str, Any]] = {
         "inverse_rate_mcse": Error,
         "tau_mcse": Error,
         "rho_mcse": Error,
+        "ideal_rate": Share | Literal["nan"],
+        "guarantee_probability": Share | Literal["nan"],
+    },
+    Course: {
         "expected_cold_start": _Length,
         "expected_cold_start_mcse": Error,
-        "nearest_epsilon": _Perhaps,
-        "spread_multiple": Positive,
-        "share_explored": Share,
-        "share_free": Share,
-        "expected_regret_mcse": Error,
         "expected_pulls_mcse": tuple[Error, ...],
+        "expected_regret_mcse": Error,
         "coverage": tuple[Error, ...],
         "coverage_mcse": tuple[Error, ...],
+        "share_explored": Share,
+        "share_free": Share,
+    },
+    PlannedExploitation: {"spread_multiple": Positive},
+    Feasibility: {
+        "nearest_epsilon": _Perhaps,
+        "verdict": Literal["", "pass", "fail", "inconclusive", "infeasible"],
+    },
+    Provenance: {
         "n_worlds": Count,
         "audit_worlds": Count,
         "n_posteriors": Count,
         "n_not_vouched": Count,
-        "ideal_rate": Share | Literal["nan"],
-        "verdict": Literal["", "pass", "fail", "inconclusive", "infeasible"],
-        "guarantee_probability": Share | Literal["nan"],
         "seed": int,
     },
     PlannedStage: {
@@ -117,32 +154,32 @@ def write_plan(plan: Plan, path: str | Path) -> None:
 def plan_wire(plan: Plan) -> dict[str, Any]:
     """The plan's content as JSON has it."""
 
-    def outlook(found: LinearOutlook) -> dict[str, Any]:
-        platform = None if found.platform is None else _packed_means(found.platform, _platform_mean(plan))
-        return {"means": _packed_means(found.means, plan.prior_mean), "platform": platform}
+    def outlook(worlds: LinearOutlook) -> dict[str, Any]:
+        platform = None if worlds.platform is None else _packed_means(worlds.platform, _platform_mean(plan.before))
+        return {"means": _packed_means(worlds.means, plan.prior_mean), "platform": platform}
 
     def table(rule: TableRule) -> dict[str, Any]:
         known = plan.known is not None and np.array_equal(plan.known.users, rule.users)
         return {"type": "TableRule", "users": None if known else packed(rule.users), "rates": packed(rule.rates)}
 
     content = RECORDS.to_wire(plan, {LinearOutlook: outlook, TableRule: table})
-    for rule, one in zip(plan.guards, content["guards"], strict=True):
+    for rule, one in zip(plan.guards, content["exploitation"]["guards"], strict=True):
         one["gamma"] = _packed_gamma(rule.gamma)
     return content
 
 
-def _platform_mean(plan: Plan) -> FloatArray:
-    return plan.prior_mean if plan.platform_mean is None else plan.platform_mean
+def _platform_mean(before: Expectations) -> FloatArray:
+    return before.prior_mean if before.platform_mean is None else before.platform_mean
 
 
 def _packed_means(means: FloatArray, before: FloatArray) -> dict[str, Any]:
     moved = [k for k in range(means.shape[1]) if (means[:, k] != before[k]).any()]
-    own = means[:, moved]
-    found = steps_of(own, before[moved])
+    values = means[:, moved]
+    steps = steps_of(values, before[moved])
     head = {"arms": moved, "n_worlds": len(means)}
-    if found is None:
-        return {**head, "exponents": None, "values": packed(own)}
-    return {**head, "exponents": packed(found[1], "i2"), "values": packed(found[0], "i2")}
+    if steps is None:
+        return {**head, "exponents": None, "values": packed(values)}
+    return {**head, "exponents": packed(steps[1], "i2"), "values": packed(steps[0], "i2")}
 
 
 def _packed_gamma(gamma: FloatArray) -> dict[str, object]:
@@ -176,25 +213,27 @@ def plan_of(struct: Any) -> Plan:
     RcbError
         Fields that contradict each other, in a few words.
     """
-    shape = (len(struct.arms), len(struct.features))
-    before = _finite(unpacked(struct.prior_mean), shape, "prior_mean")
-    theirs = before
-    if struct.platform_mean is not None:
-        theirs = _finite(unpacked(struct.platform_mean), shape, "platform_mean")
+    expected = struct.before
+    shape = (len(expected.arms), len(expected.features))
+    users_mean = _finite(unpacked(expected.prior_mean), shape, "prior_mean")
+    platform_mean = users_mean
+    if expected.platform_mean is not None:
+        platform_mean = _finite(unpacked(expected.platform_mean), shape, "platform_mean")
     room = MOST_VALUES
 
-    def outlook(found: _Outlook) -> LinearOutlook:
+    def outlook(stored: _Outlook) -> LinearOutlook:
         nonlocal room
-        room -= (1 + (found.platform is not None)) * found.means.n_worlds * math.prod(shape)
+        room -= (1 + (stored.platform is not None)) * stored.means.n_worlds * math.prod(shape)
         if room < 0:
             raise RcbError(f"it claims more than {MOST_VALUES:,} posterior means")
-        platform = None if found.platform is None else _means(found.platform, theirs)
-        return LinearOutlook(_means(found.means, before), platform)
+        platform = None if stored.platform is None else _means(stored.platform, platform_mean)
+        return LinearOutlook(_means(stored.means, users_mean), platform)
 
-    def table(found: _Table) -> TableRule:
-        if found.users is None and struct.known is None:
+    def table(stored: _Table) -> TableRule:
+        if stored.users is None and expected.known is None:
             raise RcbError("a rule is for known users, and there are none")
-        return TableRule(unpacked(struct.known.users if found.users is None else found.users), unpacked(found.rates))
+        users = expected.known.users if stored.users is None else stored.users
+        return TableRule(unpacked(users), unpacked(stored.rates))
 
     plan: Plan = RECORDS.from_wire(struct, {_Outlook: outlook, _Table: table})
     for fault in _faults(plan):
@@ -202,22 +241,22 @@ def plan_of(struct: Any) -> Plan:
     return plan
 
 
-def _means(found: _Means, before: FloatArray) -> FloatArray:
+def _means(stored: _Means, before: FloatArray) -> FloatArray:
     """Posterior means (W, K, d) of all arms."""
     k, d = before.shape
-    arms = list(found.arms)
+    arms = list(stored.arms)
     if sorted(set(arms)) != arms or not all(arm < k for arm in arms):
         raise RcbError("posterior means are of arms that do not exist")
-    values = unpacked(found.values)
-    if values.shape != (found.n_worlds, len(arms), d):
-        raise RcbError(f"posterior means have shape {values.shape}, expected {(found.n_worlds, len(arms), d)}")
-    if found.exponents is not None:
-        exponents = unpacked(found.exponents)
-        steps_right = found.exponents.kind == found.values.kind == "i2" and exponents.shape == values.shape[1:]
+    values = unpacked(stored.values)
+    if values.shape != (stored.n_worlds, len(arms), d):
+        raise RcbError(f"posterior means have shape {values.shape}, expected {(stored.n_worlds, len(arms), d)}")
+    if stored.exponents is not None:
+        exponents = unpacked(stored.exponents)
+        steps_right = stored.exponents.kind == stored.values.kind == "i2" and exponents.shape == values.shape[1:]
         if not steps_right or (np.abs(exponents) > -LEAST_EXPONENT).any():
             raise RcbError("the steps of posterior means have no scale")
         values = from_steps(values, exponents, before[arms])
-    out = np.broadcast_to(before, (found.n_worlds, k, d)).copy()
+    out = np.broadcast_to(before, (stored.n_worlds, k, d)).copy()
     out[:, arms] = values
     return _finite(out, out.shape, "posterior means")
 
@@ -233,24 +272,15 @@ def _finite(values: np.ndarray, shape: tuple[int, ...], name: str) -> FloatArray
 
 def _faults(plan: Plan) -> Iterator[str]:
     """What contradicts itself in a plan."""
-    k = len(plan.arms)
-    if k < 2 or len(set(plan.arms)) != k:
-        yield "it needs two arms at least, with labels that differ"
-    if not plan.features or len(set(plan.features)) != len(plan.features):
-        yield "it needs features, with labels that differ"
-    if plan.seed < 0 or (plan.first_epoch is not None and plan.first_epoch < 0):
-        yield "seed and first_epoch are not negative"
-    if not (math.isnan(plan.rho) or 0.0 <= plan.rho <= 1.0 + 1e-9):
-        yield f"rho is a probability, got {plan.rho:g}"
-    if math.isinf(plan.tau):
-        yield "tau is a number, or not known"
-    expected = 1.0 / plan.exploration_rate if plan.exploration_rate > 0 else math.inf
-    if not (plan.inverse_rate == expected or abs(plan.inverse_rate - expected) <= 1e-6 * expected < math.inf):
-        yield f"inverse_rate is 1 / exploration_rate, {expected:g}, got {plan.inverse_rate:g}"
+    yield from _label_faults(plan.before)
+    yield from _constant_faults(plan.constants)
+    if plan.seed < 0:
+        yield "the seed is not negative"
+    n_arms = len(plan.arms)
     for name in ("expected_pulls", "expected_pulls_mcse", "coverage", "coverage_mcse"):
-        if len(getattr(plan, name)) not in (0, k):
-            yield f"{name} has {len(getattr(plan, name))} values for {k} arms"
-    if any(value < 0 for value in plan.expected_pulls):
+        if len(getattr(plan.course, name)) not in (0, n_arms):
+            yield f"{name} has {len(getattr(plan.course, name))} values for {n_arms} arms"
+    if any(value < 0 for value in plan.course.expected_pulls):
         yield "expected_pulls are not negative"
     if plan.alike and sorted(arm for arms in plan.alike for arm in arms) != sorted(plan.arms):
         yield "classes of arms that are alike have each arm once"
@@ -260,15 +290,38 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield from _guard_faults(rule, plan)
 
 
-def _user_faults(known: KnownUsers | None, plan: Plan) -> Iterator[str]:
+def _label_faults(before: Expectations) -> Iterator[str]:
+    if len(before.arms) < 2 or len(set(before.arms)) != len(before.arms):
+        yield "it needs two arms at least, with labels that differ"
+    if not before.features or len(set(before.features)) != len(before.features):
+        yield "it needs features, with labels that differ"
+
+
+def _constant_faults(constants: Constants) -> Iterator[str]:
+    if constants.first_epoch is not None and constants.first_epoch < 0:
+        yield "first_epoch is not negative"
+    if not (math.isnan(constants.rho) or 0.0 <= constants.rho <= 1.0 + 1e-9):
+        yield f"rho is a probability, got {constants.rho:g}"
+    if math.isinf(constants.tau):
+        yield "tau is a number, or not known"
+    rate, inverse = constants.exploration_rate, constants.inverse_rate
+    expected = 1.0 / rate if rate > 0 else math.inf
+    if not (inverse == expected or abs(inverse - expected) <= 1e-6 * expected < math.inf):
+        yield f"inverse_rate is 1 / exploration_rate, {expected:g}, got {inverse:g}"
+
+
+def _user_faults(known: Panel | None, plan: Plan) -> Iterator[str]:
     if known is None:
         return
     n, k, d = len(known.users), len(plan.arms), len(plan.features)
     _finite(known.users, (n, d), "known users")
     _finite(known.prior_rewards, (n, k), "known users' expectations")
     _finite(known.promoted_by, (n, k), "the platform's expectations")
+    _finite(known.weights, (n,), "weights of known users")
     if not n:
         yield "it knows no users"
+    if (known.weights < 0).any() or abs(known.weights.sum() - 1.0) > 1e-6:
+        yield "weights of known users are not negative, and sum to 1"
 
 
 def _stage_faults(plan: Plan) -> Iterator[str]:

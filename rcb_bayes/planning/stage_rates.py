@@ -17,7 +17,6 @@ from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.margins import critical_value
-from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, own_linear_rewards
 from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.mechanism.rates import (
@@ -35,6 +34,7 @@ from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.mechanism.simulator import N_USERS, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
+from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.schema import FloatArray
 
 LEVEL = 0.01  # of the bands at each stage
@@ -44,20 +44,6 @@ _MOST_ARMS = 62
 _CRITICAL_USERS = 256
 _USERS_PER_WORLD = 16
 _FOUND = 0.9999  # of the least rate that a search finds, for what it leaves to find
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a plan is asked for, and how precisely it is to be computed; see ``calibrate``."""
-
-    epsilon: float
-    notion: Notion
-    personalised: bool
-    n_per_arm: int
-    n_worlds: int
-    audit_worlds: int
-    engine: str
-    seed: int
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -108,7 +94,7 @@ class OwnUsers:
 class PlannedWalk:
     """A cold start walked to its end with the rates that its stages allow."""
 
-    settings: Settings
+    settings: PlanRequest
     walk: Walk
     planner: "RatePlanner"
 
@@ -133,7 +119,7 @@ class PlannedWalk:
         return self.planner.panel
 
 
-def plan_walk(market: Market, settings: Settings) -> PlannedWalk:
+def plan_walk(market: Market, settings: PlanRequest) -> PlannedWalk:
     """Walk through the cold start, computing the rates of each stage on the way."""
     if market.n_arms > _MOST_ARMS:
         raise RcbError(
@@ -153,7 +139,7 @@ class RatePlanner:
     stages : what each planned set allows, by its code
     """
 
-    def __init__(self, market: Market, settings: Settings) -> None:
+    def __init__(self, market: Market, settings: PlanRequest) -> None:
         self.market = market
         self.settings = settings
         self.simulator = Simulator(market, engine=settings.engine, seed=settings.seed)
@@ -180,7 +166,7 @@ class RatePlanner:
         """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
         promoted = promotion_shares(self.panel.promoted_by, self.open_arms(code))
         s = self.settings
-        terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.notion)
+        terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
         return (terms >= 0.0).all(axis=(1, 2))
 
     def open_arms(self, code: int) -> list[int]:
@@ -210,7 +196,7 @@ class RatePlanner:
         if free.all():
             stage.outlook = stage.outlook if self.simulator.engines.platform is not None else None
             return stage
-        if self.settings.notion.is_per_user:
+        if self.settings.sense.is_per_user:
             self._rates_of_each(stage)
         else:
             self._rate_of_all(stage)
@@ -235,7 +221,7 @@ class RatePlanner:
         bound = np.flatnonzero(~stage.is_free)
         some = self.simulator.rng(Stream.CRITICAL_USERS, stage.code).permutation(bound)[:_CRITICAL_USERS]
         first = self.rates_of(stage.outlook, panel.take(some), code=stage.code, slack=0.0)
-        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.notion)
+        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.sense)
         critical = critical_value(terms, level=LEVEL, seed=s.seed)
         stage.slack = self._slack(critical)
         everyone = self.rates_of(stage.outlook, panel, code=stage.code, slack=stage.slack)
@@ -244,7 +230,7 @@ class RatePlanner:
             self._one_rate(stage, critical)
             return
         found = subset(everyone, bound)
-        terms = binding_terms(stage.outlook, panel.users[bound], found, epsilon=s.epsilon, notion=s.notion)
+        terms = binding_terms(stage.outlook, panel.users[bound], found, epsilon=s.epsilon, notion=s.sense)
         self._note_organic(stage, bound, panel.weights[bound] * (1.0 - found.rate))
         stage.rate, of_users = panel.mean(everyone.rate)
         stage.ideal = panel.mean(everyone.ideal)[0]
@@ -279,7 +265,7 @@ class RatePlanner:
         stage.ideal = float(found.ideal.min())
         stage.worlds_needed = float(_worlds_needed(found, critical).max())
         if not worst.is_free[0]:
-            terms = binding_terms(outlook, stage.worst[[least]], worst, epsilon=s.epsilon, notion=s.notion)
+            terms = binding_terms(outlook, stage.worst[[least]], worst, epsilon=s.epsilon, notion=s.sense)
             slope = _slope(worst.gain - stage.slack * worst.spread, worst.loss)
             stage.rate_mcse = float(slope[0] * terms[:, 0].std(ddof=1) / np.sqrt(len(terms)))
 
@@ -311,7 +297,7 @@ class RatePlanner:
         Last is the error that an audit's own users leave in o.
         """
         assert stage.own is not None  # not all users are free
-        still_open, notion = self.open_arms(stage.code), self.settings.notion
+        still_open, notion = self.open_arms(stage.code), self.settings.sense
         pairs = [(i, j) for i in still_open for j in range(self.market.n_arms) if i != j]
         panel = self.simulator.many_users
         promoted = promotion_shares(panel.promoted_by, still_open)
@@ -335,7 +321,7 @@ class RatePlanner:
         ]
         rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
         means = [
-            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=self.settings.notion).mean(axis=1)
+            organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=self.settings.sense).mean(axis=1)
             for i, j in pairs
         ]  # (users,) each
         return np.array([part.std(ddof=1) for part in means]) / np.sqrt(N_USERS)
@@ -361,7 +347,7 @@ class RatePlanner:
             promoted_by=users.promoted_by,
             open_arms=self.open_arms(code),
             epsilon=self.settings.epsilon if epsilon is None else epsilon,
-            notion=self.settings.notion,
+            notion=self.settings.sense,
             slack=slack,
         )
 

@@ -13,12 +13,16 @@ which is 1 in the theorem and at most 1 in its proof. The theorem speaks with pr
 from dataclasses import dataclass
 from math import ceil, log2
 
-from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.limiting import LimitingGaps, TauRho, chance_of, largest_prior_gap, limiting_gaps, measured
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.length import ColdStartLength, cold_start_rounds
+from rcb_bayes.planning.expectations import expectations_of
+from rcb_bayes.planning.exploitation import PlannedExploitation
+from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stages import PlannedColdStart
 from rcb_bayes.schema import as_count, is_number
 from rcb_bayes.telling.wording import figure, percent
 
@@ -166,41 +170,37 @@ def theorem_plan(
     )
     rate = 1.0 / constants.inverse_rate
     length = cold_start_rounds(market, n_per_arm=constants.n_per_arm, exploration_rate=rate, seed=seed)
-    return Plan(
-        kind="theorem",
-        epsilon=float(epsilon),
-        notion="proof",
-        personalised=False,
-        n_per_arm=constants.n_per_arm,
-        exploration_rate=rate,
-        exploration_rate_mcse=0.0,
-        inverse_rate=constants.inverse_rate,
-        inverse_rate_mcse=0.0,
-        tau=first.tau,
-        tau_mcse=first.tau_mcse,
-        rho=first.rho,
-        rho_mcse=first.rho_mcse,
-        expected_cold_start=length.mean,
-        expected_cold_start_mcse=length.mcse,
-        feasible=length.mean <= horizon,
-        reason="" if length.mean <= horizon else _too_long(length, horizon),
-        nearest_epsilon=None,
-        arms=market.arms,
-        features=market.features,
-        prior_mean=market.prior.mean.values,
-        platform_mean=None if market.platform_prior is market.prior else market.platform_prior.mean.values,
-        first_epoch=constants.first_epoch,
-        guarantee_probability=first.rho * star.rho,
-        belief=market.prior.name,
-        made_of=market.fingerprint(),
-        seed=seed,
-        version=__version__,
-        notes=(
-            _speaks(first, star, gap=gap, is_measured=prior_gap is None),
-            *_contradictions(gaps, first, star, n_arms=market.n_arms),
-            *_in_time(length, horizon),
-        ),
+    notes = (
+        _speaks(first, star, gap=gap, is_measured=prior_gap is None),
+        *_contradictions(gaps, first, star, n_arms=market.n_arms),
+        *_in_time(length, horizon),
     )
+    return Plan(
+        goal=Goal(epsilon=float(epsilon), notion="proof", personalised=False),
+        constants=Constants(
+            kind="theorem",
+            n_per_arm=constants.n_per_arm,
+            exploration_rate=rate,
+            inverse_rate=constants.inverse_rate,
+            tau=first.tau,
+            tau_mcse=first.tau_mcse,
+            rho=first.rho,
+            rho_mcse=first.rho_mcse,
+            first_epoch=constants.first_epoch,
+            guarantee_probability=first.rho * star.rho,
+        ),
+        before=expectations_of(market),
+        cold_start=PlannedColdStart(),
+        course=Course(expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse),
+        exploitation=PlannedExploitation(),
+        feasibility=_feasibility(length, horizon),
+        provenance=provenance_of(market, seed=seed, notes=notes),
+    )
+
+
+def _feasibility(length: ColdStartLength, horizon: int) -> Feasibility:
+    in_time = length.mean <= horizon
+    return Feasibility(feasible=in_time, reason="" if in_time else _too_long(length, horizon))
 
 
 def noise_sd(market: Market) -> float:

@@ -14,7 +14,8 @@ from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_plan_size
-from rcb_bayes.planning.calibration import as_settings, planned
+from rcb_bayes.planning.calibration import planned
+from rcb_bayes.planning.goal import as_request
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.schema import as_count, is_number
@@ -73,7 +74,7 @@ def tradeoff(
     allowed, sizes = _as_epsilons(epsilons), _as_sizes(n_grid)
 
     def plan_for(epsilon: float, n: int, *, personalised: bool) -> Plan:
-        settings = as_settings(
+        request = as_request(
             epsilon=epsilon,
             notion=notion,
             personalised=personalised,
@@ -83,8 +84,8 @@ def tradeoff(
             engine=engine,
             seed=seed,
         )
-        check_plan_size(market, n_per_arm=n, n_worlds=settings.n_worlds)
-        return planned(market, settings, guard=False, spread="posterior", horizon=_HORIZON)
+        check_plan_size(market, n_per_arm=n, n_worlds=request.n_worlds)
+        return planned(market, request, guard=False, spread="posterior", horizon=_HORIZON)
 
     free = [plan_for(_unconstrained(market), n, personalised=False) for n in sizes]
     cells = [(epsilon, n) for epsilon in allowed for n in sizes]

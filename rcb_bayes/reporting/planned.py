@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from rcb_bayes.planning.plan import Plan, PlannedStage
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar, dot, prose, section
 from rcb_bayes.telling.wording import figure, percent

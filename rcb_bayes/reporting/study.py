@@ -10,6 +10,7 @@ import numpy as np
 from rcb_bayes.auditing import Audit, audit
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import write_atomically
 from rcb_bayes.gaps.assumptions import Check, check_stages
 from rcb_bayes.gaps.estimation import gaps_at
 from rcb_bayes.gaps.stages import Stages
@@ -170,9 +171,9 @@ class Report:
         target = Path(os.path.expanduser(path))
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(self.to_html(), encoding="utf-8")
         except OSError as error:
             raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+        write_atomically(target, self.to_html().encode("utf-8"))
 
 
 def report(
@@ -345,7 +346,7 @@ def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...
     plans = []
     for epsilon in track(grid, description="epsilon"):
         if epsilon == plan.epsilon:
-            plans.append(replace(plan, guards=()))
+            plans.append(replace(plan, exploitation=replace(plan.exploitation, guards=())))
             continue
         plans.append(
             calibrate(

@@ -25,7 +25,7 @@ from rcb_bayes.mechanism.epoch import epoch_numbered
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import RECORDS as PLANS
-from rcb_bayes.planning.plan_files import plan_of, plan_wire
+from rcb_bayes.planning.plan_files import in_parts, plan_of, plan_wire
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import CHUNK, History
 from rcb_bayes.running.logbook import Logbook, columns_of
@@ -35,8 +35,18 @@ from rcb_bayes.running.tickets import FATES, Early, Pending
 if TYPE_CHECKING:
     from rcb_bayes.running.recommender import Recommender
 
+
+def _plan_in_parts(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of version 2, whose plan has its fields side by side."""
+    plan = content.get("plan")
+    return content | ({"plan": in_parts(plan)} if isinstance(plan, dict) else {})
+
+
 FORM = Format(
-    name="agent", version=2, remedy="Restore the file, or start a new recommender: `agent.save(path)` writes one."
+    name="agent",
+    version=3,
+    remedy="Restore the file, or start a new recommender: `agent.save(path)` writes one.",
+    older={2: _plan_in_parts},
 )
 
 _EPOCHS = 60  # epochs double, and nobody serves 2^60 users

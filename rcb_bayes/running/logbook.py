@@ -15,10 +15,12 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.decisions import STAGES, Decisions
 from rcb_bayes.schema import FloatArray
+from rcb_bayes.users.tables import read_log
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_WORDS = ("arm", "stage", "taken")
 _AFTER = ("taken", "reward", "counted", "known_from")
 
 
@@ -82,7 +84,9 @@ class Logbook:
 
         rows = pd.DataFrame(list(self._rows.values()), columns=self.columns)
         if self.path is not None:
-            written = pd.read_csv(self.path)
+            written = read_log(self.path, words=_WORDS, least=0)
+            whole = {"ticket": int, "counted": int}
+            written = written.astype({name: whole.get(name, float) for name in written if name not in _WORDS})
             rows = pd.concat([written, rows], ignore_index=True) if len(rows) else written
         return rows.sort_values("ticket", ignore_index=True)
 

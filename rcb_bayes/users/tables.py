@@ -1,7 +1,5 @@
 """Tables of users, checked: a value that is no finite number is named by its column and place."""
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
@@ -12,15 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.files.tables import parse_cell, read_cells, shown
 from rcb_bayes.schema import FEATURE, FloatArray, Labels, as_labels, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-MOST_BYTES = 2**28
-"""Of a comma-separated file: as cells of text it takes some twenty times as much memory."""
-_MOST_COLUMNS = 10_000
 
 
 def as_table(rows: "ArrayLike | pd.DataFrame", features: Labels) -> tuple[FloatArray, tuple[str, ...]]:
@@ -42,14 +36,14 @@ def as_table(rows: "ArrayLike | pd.DataFrame", features: Labels) -> tuple[FloatA
 
 def read_csv(path: Path, *, columns: Iterable[str] | None) -> tuple[FloatArray, list[str]]:
     """The chosen columns of a comma-separated file, shape (n, d), and their names."""
-    header, lines, records = _read_records(path)
-    names = _choose_columns(header, columns, path=path)
-    cells = [[_parse_cell(record[header.index(name)]) for name in names] for record in records]
-    return _as_floats(np.array(cells, dtype=object), names, place=lambda row: f"line {lines[row]} of {path}"), names
+    table = read_cells(path)
+    names = _choose_columns(table.header, columns, path=path)
+    values = [[parse_cell(record[table.header.index(name)]) for name in names] for record in table.records]
+    return _as_floats(np.array(values, dtype=object), names, place=lambda k: f"line {table.lines[k]} of {path}"), names
 
 
-def read_log(path: Path, *, words: Iterable[str] = ()) -> "pd.DataFrame":
-    """A comma-separated file as a DataFrame whose index has the lines' numbers.
+def read_log(path: Path, *, words: Iterable[str] = (), least: int = 1) -> "pd.DataFrame":
+    """A comma-separated file of at least so many rows as a DataFrame whose index has the lines' numbers.
 
     Cells are numbers, truth values, None where empty, or text; in the columns ``words`` they are text in any case.
 
@@ -60,18 +54,18 @@ def read_log(path: Path, *, words: Iterable[str] = ()) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    header, lines, records = _read_records(path)
-    twice = [name for name in header if name and header.count(name) > 1]
+    table = read_cells(path, row="round", least=least)
+    twice = [name for name in table.header if name and table.header.count(name) > 1]
     if twice:
-        raise DataError(f"{path}, line 1: column '{_shown(twice[0])}' occurs more than once. Rename or drop one.")
+        raise DataError(f"{path}, line 1: column '{shown(twice[0])}' occurs more than once. Rename or drop one.")
     kept = set(words)
     columns = {
         name: pd.Series(
-            [record[k].strip() if name in kept else _parse_cell(record[k]) for record in records], dtype=object
+            [record[k].strip() if name in kept else parse_cell(record[k]) for record in table.records], dtype=object
         )
-        for k, name in enumerate(header)
+        for k, name in enumerate(table.header)
     }
-    return pd.DataFrame(columns).set_index(pd.Index(lines, name="line"))
+    return pd.DataFrame(columns).set_index(pd.Index(table.lines, name="line"))
 
 
 def _as_floats(grid: np.ndarray, labels: Sequence[str], *, place: Callable[[int], str]) -> FloatArray:
@@ -83,7 +77,7 @@ def _as_floats(grid: np.ndarray, labels: Sequence[str], *, place: Callable[[int]
             for row, value in enumerate(grid[:, k]):
                 fault = _fault(value)
                 if fault is not None:
-                    raise DataError(f"Column '{_shown(label)}', {place(row)}: expected a number, got {fault}")
+                    raise DataError(f"Column '{shown(label)}', {place(row)}: expected a number, got {fault}")
     return grid.astype(np.float64)
 
 
@@ -97,57 +91,6 @@ def _fault(value: object) -> str | None:
     return "an infinite value. Replace it or drop the row." if math.isinf(value) else None
 
 
-def _read_records(path: Path) -> tuple[list[str], list[int], list[list[str]]]:
-    """Column names, and for each record its line number and cells."""
-    reader = csv.reader(io.StringIO(_read_text(path), newline=""))
-    try:
-        numbered = [(reader.line_num, cells) for cells in reader if len(cells) > 1 or "".join(cells).strip()]
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: cannot be read as CSV ({error}).") from None
-    if not numbered:
-        raise DataError(f"{path} is empty. Expected a line of column names, then one line per user.")
-    header = [name.strip() for name in numbered.pop(0)[1]]
-    if len(header) > _MOST_COLUMNS:
-        raise DataError(f"{path}, line 1: {len(header):,} columns, and {_MOST_COLUMNS:,} are the most we read.")
-    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-        raise DataError(f"{path}, line 1: expected commas, got {header[0][:80]!r}. Save the file comma-separated.")
-    if all(isinstance(_parse_cell(name), float) for name in header):
-        raise DataError(f"{path}, line 1: expected column names, got numbers. Add a header line.")
-    if not numbered:
-        raise DataError(f"{path} has column names but no rows. Add one line per user.")
-    for line, cells in numbered:
-        if len(cells) != len(header):
-            raise DataError(
-                f"{path}, line {line}: expected {len(header)} values, got {len(cells)}. "
-                "Separate values by commas and quote those that contain one."
-            )
-    return header, [line for line, _ in numbered], [cells for _, cells in numbered]
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
-        raise DataError(f"No such file: {path}. Check the path (relative paths start at {Path.cwd()}).") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
-        raise DataError(f"{path} cannot be read as a CSV file: {error}.") from None
-    if len(data) > MOST_BYTES:
-        raise DataError(f"{path} has more than {MOST_BYTES:,} bytes. Take fewer columns or rows, or give a DataFrame.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path} is not UTF-8 text. Save it as 'CSV UTF-8'; line {line} is the first that is not."
-        ) from None
-
-
-def _shown(name: str, most: int = 80) -> str:
-    """A name on one line of a message, whatever it contains."""
-    return " ".join(str(name).split())[:most]
-
-
 def _choose_columns(header: list[str], columns: Iterable[str] | None, *, path: Path) -> list[str]:
     if isinstance(columns, str):
         raise DataError(f"columns must be a list of names, got {columns!r}. Write [{columns!r}].")
@@ -156,7 +99,7 @@ def _choose_columns(header: list[str], columns: Iterable[str] | None, *, path: P
         raise DataError("columns must name at least one column, got none.")
     for name in chosen:
         if name not in header:
-            known = _shown(", ".join(header), most=400)
+            known = shown(", ".join(header), most=400)
             raise DataError(f"{path} has no column '{name}', only {known}.{suggestion(str(name), header)}")
         if name == "":
             raise DataError(
@@ -164,16 +107,5 @@ def _choose_columns(header: list[str], columns: Iterable[str] | None, *, path: P
                 "pandas writes such a column for its index unless told index=False."
             )
         if header.count(name) > 1 or chosen.count(name) > 1:
-            raise DataError(f"{path}: column '{_shown(name)}' occurs more than once. Rename or choose one.")
+            raise DataError(f"{path}: column '{shown(name)}' occurs more than once. Rename or choose one.")
     return chosen
-
-
-def _parse_cell(cell: str) -> object:
-    """A float, a bool, None for an empty cell, or the text itself."""
-    text = cell.strip()
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    try:
-        return text if "_" in text else float(text)  # Python reads 1_000 as a number; a table rarely means it
-    except ValueError:
-        return text if text.lower() not in ("", "na", "n/a", "null", "none") else None

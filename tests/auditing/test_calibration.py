@@ -1,6 +1,5 @@
 """``calibrate``: the paper's settings, feasibility, the course of the cold start, bad input."""
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,7 +11,8 @@ from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism import simulator
 from rcb_bayes.planning import stage_rates
-from rcb_bayes.planning.cold_start_plan import LEAST_RATE
+from rcb_bayes.planning.feasibility import LEAST_RATE
+from tests.planning.revising import revised
 from tests.twins import plain_cold_start
 
 
@@ -378,7 +378,7 @@ def test_bernoulli_users_reckon_with_probabilities():
     market = Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.BernoulliLogit())
     plan = rcb.calibrate(market, n_per_arm=4, n_worlds=100, seed=1)
     assert "0.88 of arm_0" in plan.explain([1.0])
-    unplanned = replace(plan, stages=())
+    unplanned = revised(plan, stages=())
     assert unplanned.rate([1.0], saturated=["arm_0", "arm_1"]) == 0.0
     with pytest.raises(RcbError, match="rows of the covariates' table"):
         unplanned.rate([1.1], saturated=["arm_0", "arm_1"])

@@ -22,7 +22,7 @@ def test_the_study_is_told_kept_and_not_run_again(rcb: Run, tmp_path: Path) -> N
     for name in ("warfarin.nc", "summary.txt", "incorrect.png", "regret.png", "gain.png"):
         assert (tmp_path / "study" / name).stat().st_size > 0
     assert rcb(*words, "--resume").out == outcome.out
-    assert "holds a run already" in rcb(*words).err
+    assert "already holds this run" in rcb(*words).err
 
 
 def test_bad_input_is_one_line(rcb: Run, tmp_path: Path) -> None:

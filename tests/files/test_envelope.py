@@ -52,6 +52,21 @@ def test_what_is_not_right_is_refused_in_one_line(change: Any, message: str):
     assert str(caught.value).endswith(". Write it again.")
 
 
+def test_an_older_version_is_read_where_it_is_known_how():
+    first, second = (Format(name="note", version=version, remedy="Write it again.") for version in (1, 2))
+    now = Format(name="note", version=3, remedy="Write it again.", older={2: lambda content: content | {"new": True}})
+    assert content_of(now, as_text(second, CONTENT), where="here") == CONTENT | {"new": True}
+    with pytest.raises(RcbError, match="it has version 1 of the format, this version of rcb_bayes reads 2 and 3"):
+        content_of(now, as_text(first, CONTENT), where="here")
+    with pytest.raises(RcbError, match="a digit was changed"):
+        content_of(now, as_text(second, CONTENT).replace("0.1", "0.2"), where="here")
+
+
+def test_a_device_is_written_to_as_it_is():
+    write_atomically("/dev/null", b"gone")
+    assert not Path("/dev/null").is_file()
+
+
 def test_an_interrupted_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "note.json"
     write_atomically(path, b"old")

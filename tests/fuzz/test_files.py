@@ -45,6 +45,7 @@ from tests.fuzz.subjects import (
     try_file,
 )
 
+OLD_PLANS = Path(__file__).parents[1] / "planning" / "data"
 RIGHT = {"refused", "taken, the same", "taken, sound"}
 ARRAYS = Arrays(
     read=lambda node: unpacked(msgspec.convert(node, Packed)),
@@ -90,6 +91,28 @@ def fuzz_plans(n: int, seed: int, folder: Path) -> Outcomes:
             lambda: Plan.load(path),
             meaning=Plan.to_json,
             original=texts[name],
+            behave=plan_behaves,
+            may_change=may_change,
+        )
+    return noted
+
+
+def fuzz_old_plans(n: int, seed: int, folder: Path) -> Outcomes:
+    """Plans of version 2, which are read still."""
+    rng, noted = np.random.default_rng(seed), Outcomes()
+    path = folder / "plan.json"
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(OLD_PLANS.glob("*.json"))}
+    names = list(texts)
+    for k in range(n):
+        name = names[k % len(names)]
+        kind, data, may_change = changed_text(texts[name], rng)
+        path.write_bytes(data)
+        try_file(
+            noted,
+            f"{name}, {kind}, number {k}",
+            lambda: Plan.load(path),
+            meaning=Plan.to_json,
+            original=Plan.from_json(texts[name]).to_json(),
             behave=plan_behaves,
             may_change=may_change,
         )
@@ -178,12 +201,13 @@ def fuzz_tables(n: int, seed: int, folder: Path) -> Outcomes:
 
 FUZZERS: dict[str, Callable[[int, int, Path], Outcomes]] = {
     "plans": fuzz_plans,
+    "old plans": fuzz_old_plans,
     "agents": fuzz_agents,
     "audits": fuzz_audits,
     "tables": fuzz_tables,
 }
-MANY = {"plans": 8_000, "agents": 5_000, "audits": 2_400, "tables": 6_000}
-FEW = {"plans": 200, "agents": 120, "audits": 35, "tables": 60}
+MANY = {"plans": 8_000, "old plans": 2_000, "agents": 5_000, "audits": 2_400, "tables": 6_000}
+FEW = {"plans": 200, "old plans": 60, "agents": 120, "audits": 35, "tables": 60}
 
 
 def check(name: str, n: int, seed: int, folder: Path) -> Outcomes:

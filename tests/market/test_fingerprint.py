@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market.fingerprint import differ, of_belief, of_noise, of_users
 from rcb_bayes.planning.checks import check_plan, plan_differs
+from tests.planning.revising import revised
 
 MEAN = [[0.5, 0.2], [0.2, 0.2]]
 
@@ -143,7 +143,7 @@ def test_other_users_are_pointed_out(change: dict, message: str):
 
 def test_a_plan_that_does_not_know_is_taken_as_it_is():
     other = replace_market(prior=gaussian(2.5))
-    rcb.Recommender(other, replace(plan(), made_of={}))
+    rcb.Recommender(other, revised(plan(), made_of={}))
 
 
 def replace_market(**change: object) -> Market:

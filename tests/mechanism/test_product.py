@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.exploiting import CHOICES, INFLATIONS, Exploiting
 from rcb_bayes.mechanism.panel import make_panel
 from rcb_bayes.mechanism.worlds import Worlds
-from rcb_bayes.planning.plan import GuardRule
+from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.simulation import PAGE, World
@@ -59,7 +59,7 @@ def plan(known: bool) -> Plan:
     nothing = np.zeros(0)
     cut = GuardRule(outlook=None, gamma=nothing, slack=0.0, factors=FACTORS, kept=0.5, closed=0.0)
     later = replace(cut, factors=FACTORS**2)
-    return replace(fixed, guards=(cut, later))
+    return replace(fixed, exploitation=replace(fixed.exploitation, guards=(cut, later)))
 
 
 @cache

@@ -1,7 +1,8 @@
 """Plans as data: rates for any user, explanations, JSON both ways."""
 
 import json
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.rates import user_rates
-from rcb_bayes.planning import plan as plan_module
+from rcb_bayes.planning import stages
+from rcb_bayes.plots.style import forget_figure
 
 USERS = rcb.Sphere(2).sample(50, seed=1)
 
@@ -47,7 +50,7 @@ def test_users_who_come_again_get_what_they_got(monkeypatch: pytest.MonkeyPatch)
         computed.append(len(users))
         return user_rates(outlook, users, **others)
 
-    monkeypatch.setattr(plan_module, "user_rates", counted)
+    monkeypatch.setattr(stages, "user_rates", counted)
     np.testing.assert_allclose(plan().rate(USERS[again]), alone[again], rtol=1e-12)
     np.testing.assert_allclose(plan().guard(USERS[again], 0), guarded[again], atol=1e-9)
     assert max(computed) <= 50  # each of them once
@@ -103,7 +106,7 @@ def test_json_both_ways_loses_nothing(personalised: bool, tmp_path: Path):
     assert loaded.to_json() == found.to_json()
     assert loaded.summary() == found.summary()
     assert loaded.explain(USERS[0]) == found.explain(USERS[0])
-    assert json.loads(found.to_json())["notion"] == "user"
+    assert json.loads(found.to_json())["goal"]["notion"] == "user"
 
 
 def test_numbers_that_json_does_not_have_survive():
@@ -121,10 +124,10 @@ def test_numbers_that_json_does_not_have_survive():
     [
         ("", "not JSON"),
         ("[1, 2]", "no format"),
-        ('{"format": 1, "epsilon": 0.05}', "version 1 of the format, this version of rcb_bayes reads 2"),
+        ('{"format": 1, "epsilon": 0.05}', "version 1 of the format, this version of rcb_bayes reads 2 and 3"),
         ('{"format": "rcb_bayes agent", "format_version": 2}', "its format is 'rcb_bayes agent'"),
         ('{"format": "rcb_bayes plan", "format_version": 2, "epsilon": 0.05}', "no digest"),
-        (json.dumps({**json.loads(plan().to_json()), "epsilon": 0.06}), "a digit was changed"),
+        (plan().to_json().replace('"epsilon": 0.05', '"epsilon": 0.06'), "a digit was changed"),
     ],
     ids=["empty", "a list", "version 1", "an agent", "no digest", "another number"],
 )
@@ -133,9 +136,76 @@ def test_text_that_is_no_plan_is_refused(text: str, message: str):
         Plan.from_json(text)
 
 
+DATA = Path(__file__).parent / "data"
+TABLE = np.array([[1.0, 0.2], [0.3, 1.0], [0.6, 0.6]])
+
+
+def test_a_plan_of_version_2_is_read():
+    """Written by rcb_bayes before plans had parts, with these figures."""
+    found = Plan.load(DATA / "plan_version_2.json")
+    np.testing.assert_allclose(found.rate(TABLE), [0.281125, 0.69395, 0.3179111953374194], rtol=1e-12)
+    usual = found.rate(TABLE, saturated=["usual"])
+    np.testing.assert_allclose(usual, [0.0, 1.0, 0.12806334321120763], rtol=1e-12)
+    np.testing.assert_array_equal(found.guard(TABLE, 0), [[1.0, 0.0, 0.0]] * 3)
+    assert (found.epsilon, found.knows, found.seed, found.n_posteriors) == (0.1, "stage", 3, 500)
+    assert (found.exploration_rate, found.expected_cold_start) == (0.5861803143009436, 19.71195)
+    assert "brings 0.0742 (sd 0.15) if not" in found.explain(TABLE[0])
+    assert Plan.from_json(found.to_json()).to_json() == found.to_json()
+
+
+def test_a_plan_of_version_2_for_a_table_is_read():
+    found = Plan.load(DATA / "plan_version_2_table.json")
+    np.testing.assert_array_equal(found.rate(TABLE), [0.0, 1.0, 0.0])
+    assert found.known is not None
+    assert found.explain(TABLE[0]).startswith("before any data she expects 0.619 of arm_0, 0.554 of arm_1")
+    assert Plan.from_json(found.to_json()).summary() == found.summary()
+
+
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(RcbError, match="Cannot read a plan"):
         Plan.load(tmp_path / "none.json")
+
+
+def test_a_plan_is_of_eight_parts_and_shows_what_they_have():
+    found = plan()
+    parts = [getattr(found, item.name) for item in fields(found)]
+    assert len(parts) == 8
+    names = [item.name for part in parts for item in fields(part)]
+    assert len(set(names)) == len(names)
+    for part in parts:
+        for item in fields(part):
+            assert getattr(found, item.name) is getattr(part, item.name)
+
+
+def test_a_plan_is_a_mechanism():
+    mechanism: Mechanism = plan()  # for the type checker
+    assert (mechanism.n_per_arm, mechanism.spread_multiple, mechanism.has_guard) == (8, 1.0, False)
+    assert mechanism.rate(USERS, saturated=["usual"]).shape == (50,)
+    assert mechanism.guard(USERS, 0).shape == (50, 3)
+
+
+def test_a_plan_as_plain_data_has_every_figure():
+    figures = plan().to_dict()
+    assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+    assert figures["exploration_rate"] == plan().exploration_rate
+    assert figures["guarantee_probability"] is None  # of a theorem's plan only
+    assert [stage["saturated"] for stage in figures["stages"]] == [list(stage.saturated) for stage in plan().stages]
+    assert {"prior_mean", "known", "rule"} & (set(figures) | set(figures["stages"][0])) == set()
+
+
+@pytest.mark.parametrize(
+    ("made", "users", "title"),
+    [
+        (plan, None, "Coverage of 8 samples of each arm"),
+        (plan, USERS, "Exploration rate of each user"),
+        (lambda: Plan.load(DATA / "plan_version_2_table.json"), None, "Exploration rate of each user"),
+    ],
+    ids=["coverage", "given users", "known users"],
+)
+def test_a_plan_draws_its_users_or_its_coverage(made: Callable[[], Plan], users: Any, title: str):
+    axes = made().plot(users)
+    assert axes.get_title().startswith(title)
+    forget_figure(axes.figure)
 
 
 def test_a_plan_is_frozen():

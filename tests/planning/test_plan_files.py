@@ -37,7 +37,7 @@ def test_every_kind_of_plan_comes_back_to_the_last_bit(name: str, tmp_path: Path
 def test_posterior_means_take_two_and_a_half_characters_each():
     plan = plans()["user"][1]
     document = json.loads(plan.to_json())
-    rules = [stage["rule"]["outlook"]["means"] for stage in document["stages"] if stage["rule"]]
+    rules = [stage["rule"]["outlook"]["means"] for stage in stages_of(document) if stage["rule"]]
     assert rules
     for means in rules:
         assert means["values"]["kind"] == "i2"
@@ -52,26 +52,35 @@ def test_a_guard_of_one_cut_for_all_keeps_no_worlds():
     assert all(rule.outlook is None and not len(rule.gamma) for rule in rules if rule.factors is not None)
 
 
+def part_with(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The part of a plan that has a figure; the document itself where none has."""
+    return next((part for part in document.values() if isinstance(part, dict) and name in part), document)
+
+
 def set_to(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda document: document.__setitem__(name, value)
+    return lambda document: part_with(document, name).__setitem__(name, value)
+
+
+def stages_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return document["cold_start"]["stages"]
 
 
 def in_stage(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda document: document["stages"][0].__setitem__(name, value)
+    return lambda document: stages_of(document)[0].__setitem__(name, value)
 
 
 def in_means(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda document: document["stages"][1]["rule"]["outlook"]["means"].__setitem__(name, value)
+    return lambda document: stages_of(document)[1]["rule"]["outlook"]["means"].__setitem__(name, value)
 
 
 def in_guard(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
-    return lambda document: document["guards"][0].__setitem__(name, value)
+    return lambda document: document["exploitation"]["guards"][0].__setitem__(name, value)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_to("epsilon", -0.1), "`float` >= 0.0 - at `\\$.epsilon`"),
+        (set_to("epsilon", -0.1), "`float` >= 0.0 - at `\\$.goal.epsilon`"),
         (set_to("epsilon", "nan"), "Expected `float`, got `str`"),
         (set_to("epsilon", None), "Expected `float`, got `null`"),
         (set_to("n_per_arm", 0), "n_per_arm"),
@@ -96,18 +105,24 @@ def in_guard(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (set_to("share_free", 1.2), "share_free"),
         (set_to("spread_multiple", 0.0), "spread_multiple"),
         (set_to("extra", 1), "unknown field `extra`"),
-        (lambda document: document.pop("tau"), "missing required field `tau`"),
+        (lambda document: document["constants"].pop("tau"), "missing required field `tau`"),
         (in_stage("saturated", ["nobody"]), "do not exist"),
         (in_stage("saturated", ["usual", "new", "odd"]), "not none and not all"),
         (in_stage("share", -0.1), "share"),
         (in_stage("rate", 1.1), "rate"),
-        (lambda document: document["stages"].append(document["stages"][0]), "stands there twice"),
-        (lambda document: document["stages"][1]["rule"].__setitem__("slack", -1.0), "slack"),
         (
-            lambda document: document["stages"][1]["rule"]["outlook"]["means"].__setitem__("n_worlds", 10**8),
+            lambda document: stages_of(document).append(stages_of(document)[0]),
+            "stands there twice",
+        ),
+        (lambda document: stages_of(document)[1]["rule"].__setitem__("slack", -1.0), "slack"),
+        (
+            lambda document: stages_of(document)[1]["rule"]["outlook"]["means"].__setitem__("n_worlds", 10**8),
             "claims|shape",
         ),
-        (lambda document: document["stages"][1]["rule"]["outlook"]["means"].__setitem__("arms", [7]), "do not exist"),
+        (
+            lambda document: stages_of(document)[1]["rule"]["outlook"]["means"].__setitem__("arms", [7]),
+            "do not exist",
+        ),
         (in_guard("gamma", packed(np.zeros(100))), "positive numbers"),
         (in_guard("gamma", packed(np.ones(3))), "3 spreads for 100 worlds"),
         (in_guard("factors", packed(np.array([0.5, 2.0, 1.0]))), "in \\[0, 1\\]"),
@@ -129,7 +144,7 @@ def test_a_change_that_a_plan_could_have_is_taken_with_a_new_digest():
 
 def test_rates_of_a_table_are_probabilities():
     def change(document: dict[str, Any]) -> None:
-        document["stages"][0]["rule"]["rates"] = packed(np.full(len(USERS), 1.5))
+        stages_of(document)[0]["rule"]["rates"] = packed(np.full(len(USERS), 1.5))
 
     with pytest.raises(RcbError, match="rates of users"):
         Plan.from_json(resealed("logit", change))

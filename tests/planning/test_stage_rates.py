@@ -12,12 +12,13 @@ from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.mechanism.margins import simultaneous_bands, steadied_terms
-from rcb_bayes.mechanism.notions import USER, as_notion
+from rcb_bayes.mechanism.notions import USER
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.rates import largest_rate, user_rates
 from rcb_bayes.mechanism.walk import as_code
+from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.planning.stage_rates import PlannedWalk, Settings, StageRates, plan_walk
+from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates, plan_walk
 from rcb_bayes.users import Empirical, Sphere
 from tests.twins import gap_twins as twins
 from tests.twins import plain_cold_start
@@ -26,7 +27,7 @@ from tests.twins.gap_twins import Truth
 EPSILON = 0.05
 
 
-def settings(**changes: Any) -> Settings:
+def settings(**changes: Any) -> PlanRequest:
     given: dict[str, Any] = {
         "epsilon": EPSILON,
         "notion": "user",
@@ -38,8 +39,7 @@ def settings(**changes: Any) -> Settings:
         "seed": 1,
     }
     given |= changes
-    given["notion"] = as_notion(given["notion"])
-    return Settings(**given)
+    return PlanRequest(**given)
 
 
 # --- two arms, one feature, x = 1 ------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def audit_lower_bounds(forward: PlannedWalk, fresh: PlannedWalk, stage: StageRat
     terms = []
     for arm in open_arms:
         chances = (rates * promoted[:, arm])[:, None] + (1 - rates)[:, None] * organic[arm]  # (U, W)
-        found = steadied_terms(chances, rewards, prior, arm=arm, epsilon=EPSILON, notion=forward.settings.notion)
+        found = steadied_terms(chances, rewards, prior, arm=arm, epsilon=EPSILON, notion=forward.settings.sense)
         cells = np.delete(found, arm, axis=0)  # (rivals, U, W)
         always = ((np.delete(rewards[arm] - rewards, arm, axis=0) >= -EPSILON) | (chances == 0)).all(axis=2)
         terms.append(cells[~always])

@@ -1,6 +1,5 @@
 """Figures of plans: the price of incentives, coverage."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import xarray as xr
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.plots import plot_coverage, plot_tradeoff
+from tests.planning.revising import revised
 from tests.plots.drawing import dots_of, save
 from tests.plots.test_rates import plan_of
 
@@ -37,7 +37,7 @@ def test_a_figure_that_does_not_exist_is_refused() -> None:
 
 def test_every_arm_has_its_coverage(tmp_path: Path) -> None:
     plan = plan_of(2)
-    axes = plot_coverage(replace(plan, coverage=(*plan.coverage[:2], float("nan"))))
+    axes = plot_coverage(revised(plan, coverage=(*plan.coverage[:2], float("nan"))))
     assert [np.ravel(dot.get_ydata())[0] for dot in dots_of(axes)] == list(plan.coverage[:2])
     assert [text.get_text() for text in axes.get_xticklabels()] == ["old", "new", "odd"]
     assert axes.lines[-1].get_label() == "odd: never saturated"
@@ -46,4 +46,4 @@ def test_every_arm_has_its_coverage(tmp_path: Path) -> None:
 
 def test_a_plan_without_coverage_is_refused() -> None:
     with pytest.raises(RcbError, match="has no coverage"):
-        plot_coverage(replace(plan_of(2), coverage=(), coverage_mcse=()))
+        plot_coverage(revised(plan_of(2), coverage=(), coverage_mcse=()))

@@ -11,6 +11,7 @@ import pytest
 
 from rcb_bayes.reporting import report
 from rcb_bayes.telling.wording import figure, percent
+from tests.planning.revising import revised
 from tests.reporting.reports import ARMS, SIZES, market_of, small_report
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
@@ -170,7 +171,7 @@ def test_one_figure_has_the_same_digits_wherever_it_stands() -> None:
     from dataclasses import replace
 
     found = small_report()
-    plan = replace(found.plan, share_explored=0.561504, share_free=0.3)
+    plan = revised(found.plan, share_explored=0.561504, share_free=0.3)
     found = replace(found, plan=plan, sweep=tuple(plan if one.epsilon == plan.epsilon else one for one in found.sweep))
     page = found.to_html()
     assert "56.2 %" in page
@@ -182,7 +183,7 @@ def test_nobody_left_out_is_nobody() -> None:
     from dataclasses import replace
 
     found = small_report()
-    page = replace(found, plan=replace(found.plan, share_explored=1 - 3.3e-16)).to_html()
+    page = replace(found, plan=revised(found.plan, share_explored=1 - 3.3e-16)).to_html()
     assert "Nobody is left out." in page
     assert "e-1" not in page.split("<script")[0]
 

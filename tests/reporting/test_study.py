@@ -15,6 +15,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit
 from rcb_bayes.reporting import ReportSizes, report, study
 from rcb_bayes.users import Empirical, Sphere
+from tests.planning.revising import revised
 from tests.reporting.reports import SIZES, market_of, small_report
 
 
@@ -81,7 +82,7 @@ def test_the_grid_is_around_epsilon_with_it_in_the_middle() -> None:
     assert grid[0] == 0.0
     assert 0.05 in grid
     assert grid == sorted(set(grid))
-    assert study._grid(replace(small_report().plan, epsilon=0.0))[0] == 0.0
+    assert study._grid(revised(small_report().plan, epsilon=0.0))[0] == 0.0
 
 
 @pytest.mark.parametrize(

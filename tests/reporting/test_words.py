@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from rcb_bayes.reporting.words import answer_of
+from tests.planning.revising import revised
 from tests.reporting.reports import small_report
 
 
@@ -14,7 +15,7 @@ def test_a_plan_that_passes_is_a_yes() -> None:
     assert (answer.verdict, answer.headline) == ("pass", f"Yes, with {share} of users.")
     assert "200 fresh worlds" in answer.sentences[0]
     assert "10 samples of each of 3 arms" in answer.sentences[1]
-    uniform = answer_of(replace(found.plan, personalised=False), replace(found.audit, verdict="pass"), not_audited="")
+    uniform = answer_of(revised(found.plan, personalised=False), replace(found.audit, verdict="pass"), not_audited="")
     assert uniform.headline == "Yes, with all users, at one rate."
 
 
@@ -37,7 +38,7 @@ def test_a_plan_that_fails_says_where() -> None:
 
 def test_no_plan_is_a_no_and_no_audit_is_not_a_yes() -> None:
     plan = small_report().plan
-    no = answer_of(replace(plan, feasible=False, reason="Nobody can."), None, not_audited="x")
+    no = answer_of(revised(plan, feasible=False, reason="Nobody can."), None, not_audited="x")
     assert (no.verdict, no.headline, no.sentences) == ("fail", "No, not at epsilon = 0.05.", ("Nobody can.",))
     unknown = answer_of(plan, None, not_audited="For a reason.")
     assert unknown.verdict == "inconclusive"

@@ -1,6 +1,5 @@
 """Policies: probabilities that agree with decisions, plans that do not fit."""
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.running.policies import Policy, Rcb
+from tests.planning.revising import revised
 
 K, D, N, SIGMA = 3, 2, 6, 0.3
 MEAN = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]])
@@ -95,5 +95,5 @@ def test_counts_are_the_samples_that_count():
 def test_plans_for_another_market_are_refused(change: dict[str, Any], message: str):
     check_plan(market(), plan())
     with pytest.raises(RcbError) as caught:
-        Rcb(market(), replace(plan(), **change))
+        Rcb(market(), revised(plan(), **change))
     assert message in str(caught.value)

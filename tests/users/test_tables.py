@@ -68,7 +68,11 @@ def test_a_written_frame_comes_back(tmp_path: Path, dummies_with_intercept: Call
         ("age\n30\ninf\n", None, r"Column 'age', line 3 of .*: expected a number, got an infinite value"),
         ("age\n1_000\n", None, r"Column 'age', line 2 of .*: expected a number, got '1_000'"),
         ('age,note\n1,"a\nb"\nx,c\n', ["age"], r"Column 'age', line 4 of .*: expected a number, got 'x'"),
-        ("age,dose\n30,1\n41,1,5\n", None, r"line 3: expected 2 values, got 3\. Separate values by commas"),
+        (
+            "age,dose\n30,1\n41,1,5\n",
+            None,
+            r"line 3, column 'dose': expected 2 values, got 3\. Separate values by commas",
+        ),
         ("age;dose\n30;1\n", None, r"line 1: expected commas, got 'age;dose'\. Save the file comma-separated"),
         (",age\n0,30\n", None, r"line 1: column 1 has no name\. .*index=False"),
         ("age,age\n1,2\n", None, r"column 'age' occurs more than once"),

@@ -2,13 +2,15 @@
 
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rcb_bayes.files import write_atomically
+from rcb_bayes.files.store import Store
 from rcb_bayes.plots.style import forget_figure
 from rcb_bayes.schema import as_count
 from rcb_bayes.studies.paper.claims import Claim
-from rcb_bayes.studies.paper.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,12 +120,12 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
     if store.folder is None:
         return ()
     table, text = store.folder / "table.csv", store.folder / "claims.txt"
-    outcome.table.to_csv(table, index=False)
-    text.write_text(outcome.text() + "\n", encoding="utf-8")
+    write_atomically(table, outcome.table.to_csv(index=False).encode("utf-8"))
+    write_atomically(text, f"{outcome.text()}\n".encode())
     written = [table, text]
     for name, figure in figures.items():
         target = store.folder / f"{name}.png"
-        figure.savefig(target, dpi=150)
+        write_atomically(target, partial(figure.savefig, format="png", dpi=150))
         forget_figure(figure)
         written.append(target)
     return tuple(written)

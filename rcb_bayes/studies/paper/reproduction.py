@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from rcb_bayes.files.store import open_store
 from rcb_bayes.studies.paper.cells import run_cell
 from rcb_bayes.studies.paper.claims import KINDS, judge_setting
 from rcb_bayes.studies.paper.figures import plot_setting
 from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome
 from rcb_bayes.studies.paper.settings import SETTINGS, Effort, Setting, effort_of
-from rcb_bayes.studies.paper.store import open_store
 from rcb_bayes.studies.paper.tables import as_table
 from rcb_bayes.telling.progress import track
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes import baselines
+from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.exploiting import Exploiting
@@ -22,7 +23,6 @@ from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome
 from rcb_bayes.studies.paper.plan_kinds import fixed_run, sampled_run, theorem_run, timed
 from rcb_bayes.studies.paper.reproduction import FAST_NOTE
 from rcb_bayes.studies.paper.settings import SIGMA, Cell, Effort, effort_of
-from rcb_bayes.studies.paper.store import open_store
 from rcb_bayes.studies.paper.tables import as_table, reasons
 from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Sphere

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.belief import Prior
+from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.schema import FloatArray
@@ -23,7 +24,6 @@ from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome
 from rcb_bayes.studies.paper.plan_kinds import sampled_run, timed
 from rcb_bayes.studies.paper.reproduction import FAST_NOTE
 from rcb_bayes.studies.paper.settings import SIGMA, Effort, effort_of
-from rcb_bayes.studies.paper.store import open_store
 from rcb_bayes.studies.paper.tables import as_table, reasons
 from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Sphere

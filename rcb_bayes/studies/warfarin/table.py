@@ -5,7 +5,6 @@ byte-order mark, CRLF line ends, nameless columns at the right and a last row of
 are empty, ``NA`` or ``Unknown``.
 """
 
-import csv
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.files.tables import read_cells
 from rcb_bayes.schema import suggestion
 
 if TYPE_CHECKING:
@@ -90,10 +90,9 @@ def read_patients(path: str | Path) -> "pd.DataFrame":
     """
     path = Path(path)
     if path.suffix.lower() in (".xls", ".xlsx", ".xlsm"):
-        header, numbered = _excel_cells(path)
-    else:
-        header, numbered = _csv_cells(path)
-    return parse_cells(header, numbered, source=path.name)
+        return parse_cells(*_excel_cells(path), source=path.name)
+    table = read_cells(path, row="patient", least=0)
+    return parse_cells(table.header, list(zip(table.lines, table.records, strict=True)), source=path.name)
 
 
 def parse_cells(header: Sequence[str], numbered: Sequence[tuple[int, Sequence[str]]], *, source: str) -> "pd.DataFrame":
@@ -159,33 +158,6 @@ def _places(header: Sequence[str], wanted: Sequence[str], *, source: str) -> dic
     if twice:
         raise DataError(f"{source}, line 1: the column '{twice[0]}' is there twice. Keep one of the two.")
     return {column: names.index(column) for column in wanted}
-
-
-def _csv_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            numbered = [(reader.line_num, cells) for cells in reader if cells]
-    except FileNotFoundError:
-        raise DataError(f"No such file: {path}. Check the path.") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path.name} is not UTF-8 text. Save it as 'CSV UTF-8'.") from None
-    except csv.Error as error:
-        raise DataError(f"{path.name} is cut off or not CSV: {error}. Take the file as published.") from None
-    except OSError as error:
-        raise DataError(f"{path.name} cannot be read: {error.strerror}.") from None
-    if not numbered:
-        raise DataError(f"{path.name} is empty. Expected a line of column names, then one line per patient.")
-    header = numbered.pop(0)[1]
-    for k, (line, cells) in enumerate(numbered):
-        if len(cells) != len(header):
-            cut = "The file is cut off" if k == len(numbered) - 1 else "Quote values that contain a comma"
-            last = header[min(len(cells), len(header)) - 1]
-            raise DataError(
-                f"{path.name}, line {line}, column '{last}': the line has {len(cells)} values, expected {len(header)}. "
-                f"{cut}: take it as published."
-            )
-    return header, numbered
 
 
 def _excel_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

@@ -1,7 +1,6 @@
 """The experiment: small on made-up patients, and what must show on the real ones."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from rcb_bayes.studies.warfarin.metrics import replay_metrics
 from rcb_bayes.studies.warfarin.replay import replay
 from rcb_bayes.studies.warfarin.result import WarfarinResult
 from rcb_bayes.studies.warfarin.sampled_plans import plan_row
+from tests.planning.revising import revised
 
 
 @pytest.mark.parametrize("values", [(), (-0.1,), ("a",)])
@@ -89,7 +89,7 @@ def test_plans_are_told_with_their_errors(few_market: Market) -> None:
     plans = [fixed_plan(few_market, n_per_arm=n, exploration_rate=0.4) for n in (5, 5)]
     lengths, own = (100.0, 300.0), (7.0, 400.0)
     made = [
-        replace(plan, expected_cold_start=length, expected_cold_start_mcse=error)
+        revised(plan, expected_cold_start=length, expected_cold_start_mcse=error)
         for plan, length, error in zip(plans, lengths, own, strict=True)
     ]
     row = plan_row(made, variance=0.8)

@@ -1,4 +1,4 @@
-"""Folders of results: finished parts are kept as netCDF, and are not computed again when a run is resumed."""
+"""Folders of results: what is finished is kept, and not computed again when a run is resumed."""
 
 import json
 from collections.abc import Callable
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files import Format, read_netcdf, refused, write_atomically, write_netcdf
+from rcb_bayes.files.envelope import Format, as_text, content_of, read_text, refused, write_atomically
+from rcb_bayes.files.netcdf import read_netcdf, write_netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _MANIFEST = "run.json"
 _PARTS = "cells"
+_RUN = Format(name="run", version=1, remedy="Choose another folder.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,35 +26,38 @@ class Store:
     folder: Path | None
 
     def part(self, key: str, make: "Callable[[], xr.Dataset]") -> "xr.Dataset":
-        """A finished part, read where it is there, else made and written."""
+        """A finished part, read where it is there, else made and written; a part in another's place is refused."""
+        form = Format(name=f"part {key}", version=1, remedy="Delete the file to have the part computed anew.")
+        return self.result(
+            f"{_PARTS}/{key}.nc",
+            make,
+            save=lambda data, path: write_netcdf(form, data, path),
+            load=lambda path: _read_part(form, path),
+        )
+
+    def result[T](
+        self, name: str, make: Callable[[], T], *, save: Callable[[T, Path], None], load: Callable[[Path], T]
+    ) -> T:
+        """A finished result in the file of this name, read where it is there, else made and written."""
         if self.folder is None:
             return make()
-        target = self.folder / _PARTS / f"{key}.nc"
+        target = self.folder / name
         if target.exists():
-            return _read_part(key, target)
+            return load(target)
         made = make()
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_netcdf(_form(key), made, target)
+        save(made, target)
         return made
 
-    def path(self, name: str) -> Path | None:
-        """Where a file of this name goes; None where nothing is kept."""
-        return None if self.folder is None else self.folder / name
 
-
-def _form(key: str) -> Format:
-    """A part's own format: a part that was put in another's place is refused."""
-    return Format(name=f"part {key}", version=1, remedy="Delete the file to have the part computed anew.")
-
-
-def _read_part(key: str, path: Path) -> "xr.Dataset":
+def _read_part(form: Format, path: Path) -> "xr.Dataset":
     """A part as it was written: numbers, truth values and words, in variables without groups."""
-    tree = read_netcdf(_form(key), path)
+    tree = read_netcdf(form, path)
     if len(tree.children) or not len(tree.data_vars):
-        raise refused(_form(key), path, "it is no table of results")
+        raise refused(form, path, "it is no table of results")
     odd = [str(name) for name, part in tree.to_dataset().variables.items() if part.dtype.kind not in "biufOU"]
     if odd:
-        raise refused(_form(key), path, f"its variable {odd[0]} has neither numbers nor words")
+        raise refused(form, path, f"its variable {odd[0]} has neither numbers nor words")
     return tree.to_dataset()
 
 
@@ -68,12 +73,12 @@ def open_store(folder: Path | None, parameters: dict[str, Any], *, resume: bool)
         if resume:
             raise RcbError("There is nothing to resume without a folder. Name it: --out DIR.")
         return Store(folder=None)
-    wanted = {"version": __version__, **parameters}
+    wanted = json.loads(json.dumps({"version": __version__, **parameters}))  # as the file gives it back
     if folder.exists() and any(folder.iterdir()):
         _check(folder, wanted, resume=resume)
         return Store(folder=folder)
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / _MANIFEST, (json.dumps(wanted, indent=1) + "\n").encode("utf-8"))
+    write_atomically(folder / _MANIFEST, as_text(_RUN, wanted).encode("utf-8"))
     return Store(folder=folder)
 
 
@@ -81,12 +86,7 @@ def _check(folder: Path, wanted: dict[str, Any], *, resume: bool) -> None:
     manifest = folder / _MANIFEST
     if not manifest.exists():
         raise RcbError(f"The folder {folder} holds other files, and no run. Choose an empty or a new one.")
-    try:
-        held = json.loads(manifest.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RcbError(f"Cannot read {manifest} ({error}). Choose another folder.") from None
-    if not isinstance(held, dict):
-        raise RcbError(f"Cannot read {manifest} (it tells of no run). Choose another folder.")
+    held = content_of(_RUN, read_text(_RUN, manifest), where=manifest)
     differing = [
         f"{name} {held.get(name)!r} there, {wanted.get(name)!r} here"
         for name in sorted({*held, *wanted})

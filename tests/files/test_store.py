@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.studies.paper.store import open_store
+from rcb_bayes.files.store import open_store
 
 PARAMETERS = {"experiment": "setting-1", "n_worlds": 2, "seed": 1}
 
@@ -38,11 +38,37 @@ def test_a_part_that_was_not_finished_is_made_again(tmp_path: Path):
     assert open_store(tmp_path / "out", PARAMETERS, resume=True).part("a", part)["regret"].sum() == 3.0
 
 
+def test_a_result_of_any_kind_is_kept(tmp_path: Path):
+    def save(text: str, path: Path) -> None:
+        path.write_text(text)
+
+    def kept(resume: bool, made: str) -> str:
+        store = open_store(tmp_path / "out", PARAMETERS, resume=resume)
+        return store.result("note.txt", lambda: made, save=save, load=Path.read_text)
+
+    assert kept(False, "first") == kept(True, "second") == "first"
+
+
+def test_a_part_in_another_s_place_is_refused(tmp_path: Path):
+    store = open_store(tmp_path, PARAMETERS, resume=False)
+    store.part("a", part)
+    (tmp_path / "cells" / "a.nc").rename(tmp_path / "cells" / "b.nc")
+    with pytest.raises(RcbError, match="its format is 'rcb_bayes part a', expected 'rcb_bayes part b'"):
+        store.part("b", part)
+
+
+def test_a_digit_of_what_was_asked_is_not_changed_unseen(tmp_path: Path):
+    open_store(tmp_path, PARAMETERS, resume=False)
+    told = tmp_path / "run.json"
+    told.write_text(told.read_text(encoding="utf-8").replace('"n_worlds": 2', '"n_worlds": 3'), encoding="utf-8")
+    with pytest.raises(RcbError, match=r"Cannot read a run from .*a digit was changed"):
+        open_store(tmp_path, PARAMETERS | {"n_worlds": 3}, resume=True)
+
+
 def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     store = open_store(None, PARAMETERS, resume=False)
     assert store.part("a", part)["regret"].sum() == 3.0
-    assert store.path("table.csv") is None
     assert list(tmp_path.iterdir()) == []
 
 

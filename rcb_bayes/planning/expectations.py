@@ -1,0 +1,73 @@
+"""What users, and the platform, expect of every arm before any data: by that arms are promoted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.outlook import find_rows, places_of
+from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.schema import FloatArray, suggestion
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Expectations:
+    """Arms, features, and what is expected of the arms before any data.
+
+    Attributes
+    ----------
+    prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
+    known : users whose expectations are known, where rewards are not linear in beta
+    """
+
+    arms: tuple[str, ...]
+    features: tuple[str, ...]
+    prior_mean: FloatArray
+    platform_mean: FloatArray | None = None
+    known: Panel | None = None
+
+    def of(self, users: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What users, and what the platform, expect of every arm, (U, d) -> (U, K) each."""
+        if self.known is not None:
+            rows = find_rows(self._places, users)
+            return self.known.prior_rewards[rows], self.known.promoted_by[rows]
+        prior_rewards = users @ self.prior_mean.T
+        return prior_rewards, prior_rewards if self.platform_mean is None else users @ self.platform_mean.T
+
+    def in_order(self, saturated: Sequence[str]) -> tuple[str, ...]:
+        """Some of the arms, in the order of all.
+
+        Raises
+        ------
+        RcbError
+            Arms that do not exist.
+        """
+        names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
+        for name in names:
+            if name not in self.arms:
+                raise RcbError(
+                    f"There is no arm '{name}'.{suggestion(name, self.arms)} The arms are {', '.join(self.arms)}."
+                )
+        return tuple(arm for arm in self.arms if arm in names)
+
+    def open_arms(self, saturated: tuple[str, ...]) -> list[int]:
+        """Positions of the arms that are not saturated."""
+        return [position for position, arm in enumerate(self.arms) if arm not in saturated]
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        """Where each known user stands."""
+        return {} if self.known is None else places_of(self.known.users)
+
+
+def expectations_of(market: Market, *, known: Panel | None = None) -> Expectations:
+    """What users and the platform of a market expect; ``known`` are users of rewards that are not linear in beta."""
+    same = market.platform_prior is market.prior
+    return Expectations(
+        arms=market.arms,
+        features=market.features,
+        prior_mean=market.prior.mean.values,
+        platform_mean=None if same else market.platform_prior.mean.values,
+        known=known,
+    )

@@ -1,0 +1,174 @@
+"""Whether a simulated cold start can end with users following; if not why, and the epsilon from which it could."""
+
+import numpy as np
+
+from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.panel import panel_of
+from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
+from rcb_bayes.mechanism.walk import arms_of, open_arms
+from rcb_bayes.planning.course import MOST_STUCK
+from rcb_bayes.planning.parts import Course, Feasibility
+from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
+from rcb_bayes.telling.wording import figure, percent
+
+LEAST_RATE = 1e-4  # one rate for all below this is no plan
+_MOST_BROKEN = 0.0  # of users
+_MOST_UNKNOWN = 2.0  # lengths of a cold start, for its error: then what is certified is noise
+_DOUBLINGS = 5
+
+
+def feasibility_of(forward: PlannedWalk, course: Course, *, rate: float) -> Feasibility:
+    """Whether a simulated cold start of this course and overall rate can be run."""
+    request = forward.settings
+    stuck = share_stuck(forward)
+    broken = _broken(forward, rate)
+    explores = rate >= LEAST_RATE if not request.personalised else stuck <= MOST_STUCK
+    length, length_mcse = course.expected_cold_start, course.expected_cold_start_mcse
+    # One rate for all is published, and with it the length; rates of their own hang on who comes.
+    is_known = not (request.personalised and length_mcse > _MOST_UNKNOWN * length)
+    holds = explores and broken <= _MOST_BROKEN
+    if holds and is_known:
+        return Feasibility()
+    if holds:
+        reason = _unknown_length(forward, length, length_mcse)
+    else:
+        reason = _reason(forward, stuck=stuck, broken=broken)
+    nearest = nearest_epsilon(forward)
+    if nearest is not None:
+        reason += f" With {request.n_worlds:,} worlds a plan is found from about epsilon {nearest:.2g} on."
+    return Feasibility(feasible=False, reason=reason, nearest_epsilon=nearest)
+
+
+def share_stuck(forward: PlannedWalk) -> float:
+    """The share of cold starts that reach a stage at which nobody is explored."""
+    return float((~forward.walk.paths.ended).mean())
+
+
+def nearest_epsilon(forward: PlannedWalk) -> float | None:
+    """About the smallest epsilon at which the stages that stopped the plan would allow exploration.
+
+    By bisection, with the worlds and designs at hand; a personalised plan's own designs would move with epsilon.
+    """
+    blocked = [stage for stage in forward.stages.values() if stage.outlook is not None and _is_blocked(forward, stage)]
+    if not blocked:
+        return None
+    return max(_nearest_at(forward, stage) for stage in blocked)
+
+
+def _is_blocked(forward: PlannedWalk, stage: StageRates) -> bool:
+    if not forward.settings.personalised:
+        return stage.rate < LEAST_RATE
+    return not (stage.rates > 0).any()
+
+
+def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
+    """The smallest epsilon at which the stage is no longer blocked."""
+    panel, settings = forward.panel, forward.settings
+    promoted = promotion_shares(panel.promoted_by, open_arms(stage.code, forward.market.n_arms))
+    gap = panel.prior_rewards[:, :, None] - panel.prior_rewards[:, None, :]
+    loss = np.where(promoted[:, :, None] > 0, -gap, 0.0).max(axis=(1, 2))  # at this epsilon she is free
+
+    def opens(epsilon: float) -> bool:
+        planner = forward.planner
+        if not settings.sense.is_per_user:
+            return planner.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
+        assert stage.outlook is not None  # the stage was simulated
+        asked = {"code": stage.code, "slack": stage.slack, "epsilon": epsilon}
+        rates = planner.rates_of(stage.outlook, panel, **asked).rate
+        if settings.personalised:
+            return bool((rates > 0).any())
+        looked_for = None if stage.worst is None else panel_of(forward.market, stage.worst)
+        worst = np.ones(0) if looked_for is None else planner.rates_of(stage.outlook, looked_for, **asked).rate
+        return bool(min(rates.min(), worst.min(initial=1.0)) >= LEAST_RATE)
+
+    low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
+    high = max(high, low)
+    for _ in range(_DOUBLINGS):  # users outside the panel may lose more than anybody in it
+        if opens(high):
+            break
+        low, high = high, 2.0 * max(high, 1e-6)
+    while high - low > 2e-3 * max(high, 1e-6):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if opens(middle) else (middle, high)
+    return high
+
+
+def _broken(forward: PlannedWalk, rate: float) -> float:
+    """The share of users for whom some constraint fails whatever the rates; 0 where the platform believes what they do.
+
+    It recommends by its own belief, in the first phase and in organic rounds, and that may be no good by theirs.
+    """
+    if forward.simulator.engines.platform is None:
+        return 0.0
+    panel, settings = forward.panel, forward.settings
+    k = forward.market.n_arms
+    first = promotion_shares(panel.promoted_by, range(k))
+    terms = explored_terms(panel.prior_rewards, first, epsilon=settings.epsilon, notion=settings.sense)
+    broken = (terms < 0.0).any(axis=(1, 2))
+    for stage in forward.stages.values():
+        if stage.outlook is not None:
+            broken |= broken_constraints(
+                stage.outlook,
+                panel.users,
+                stage.rates if settings.personalised else np.full(panel.n_users, rate),
+                prior_rewards=panel.prior_rewards,
+                promoted_by=panel.promoted_by,
+                open_arms=open_arms(stage.code, k),
+                epsilon=settings.epsilon,
+                notion=settings.sense,
+            )
+    return panel.mean(broken.astype(float))[0]
+
+
+def _reason(forward: PlannedWalk, *, stuck: float, broken: float) -> str:
+    arms = forward.market.arms
+    if broken > _MOST_BROKEN:
+        return (
+            f"{percent(broken)} of users would lose more than epsilon by what the platform takes for their best "
+            "arm: it believes otherwise than they do. Plan with the users' belief, or allow a larger epsilon."
+        )
+    if not forward.settings.personalised:
+        stage = min(forward.stages.values(), key=lambda part: part.rate)
+        names = ", ".join(arms[arm] for arm in arms_of(stage.code))
+        return f"Once {names} is saturated {_why_blocked(forward, stage)}"
+    blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
+    if not blocked:
+        return f"{percent(stuck)} of cold starts reach a stage at which nobody can be explored."
+    names = ", ".join(arms[arm] for arm in arms_of(blocked[0].code))
+    return f"Once {names} is saturated ({percent(stuck)} of cold starts end there) {_why_blocked(forward, blocked[0])}"
+
+
+def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
+    """Whether no rate would do, or these worlds cannot certify one, and how many could."""
+    n = forward.settings.n_worlds
+    one = not forward.settings.personalised
+    if stage.ideal < LEAST_RATE or not np.isfinite(stage.worlds_needed):
+        who = "some users cannot be explored, and one rate must suit all" if one else "no user can be explored"
+        return (
+            f"{who}: in none of {n:,} worlds, or hardly any, do the data speak for the arm promoted to them, and "
+            "exploration has nothing to hide among."
+        )
+    # At four times the worlds that certify more than nothing, about half of the point estimate is certified.
+    what = "the one rate that suits all" if one else "a rate for anybody"
+    return (
+        f"{what} is not certified: the point estimates allow about {stage.ideal:.2g}, and {n:,} worlds do not tell "
+        "that from 0. "
+        f"About {_round_up(4.0 * stage.worlds_needed):,} worlds (n_worlds, audit_worlds) would certify half of it."
+    )
+
+
+def _unknown_length(forward: PlannedWalk, length: float, error: float) -> str:
+    n = forward.settings.n_worlds
+    stage = min(forward.stages.values(), key=lambda part: part.rate)
+    needed = max(4.0 * stage.worlds_needed, 4.0 * n)
+    return (
+        f"The cold start takes {figure(length, error)} rounds, so that its length is not known: {n:,} worlds certify "
+        f"next to nothing where the point estimates allow a rate of {stage.ideal:.2g}. "
+        f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would tell, or a larger epsilon."
+    )
+
+
+def _round_up(count: float) -> int:
+    """A count to two digits, upwards."""
+    unit = 10 ** max(int(np.floor(np.log10(max(count, 1.0)))) - 1, 0)
+    return int(np.ceil(count / unit)) * unit

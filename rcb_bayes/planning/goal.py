@@ -1,0 +1,85 @@
+"""What a plan is asked for: what users put up with, in which sense, and how precisely it is to be computed."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.notions import Notion, NotionName, as_notion
+from rcb_bayes.schema import as_count, is_number
+
+Knows = Literal["stage"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """What must hold for users.
+
+    Attributes
+    ----------
+    epsilon, notion : what users put up with, in which sense
+    personalised : a rate for each user, or one for all
+    knows : what users know of the clock: the saturated set
+    """
+
+    epsilon: float
+    notion: NotionName
+    personalised: bool
+    knows: Knows = "stage"
+
+    @property
+    def sense(self) -> Notion:
+        """The notion as an object: what computes its linear form."""
+        return as_notion(self.notion)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest(Goal):
+    """A goal, the samples it is to be reached with, and how precisely that is to be computed; see ``calibrate``."""
+
+    n_per_arm: int
+    n_worlds: int
+    audit_worlds: int
+    engine: str
+    seed: int
+
+    @property
+    def goal(self) -> Goal:
+        """The goal by itself."""
+        return Goal(epsilon=self.epsilon, notion=self.notion, personalised=self.personalised, knows=self.knows)
+
+
+def as_epsilon(value: object) -> float:
+    """An incentive budget.
+
+    Raises
+    ------
+    RcbError
+        What is no number, or is negative.
+    """
+    if not (is_number(value) and value >= 0):
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {value!r}.")
+    return float(value)
+
+
+def as_request(**values: Any) -> PlanRequest:
+    """What a plan is asked for, checked."""
+    epsilon, notion, personalised = as_epsilon(values["epsilon"]), as_notion(values["notion"]), values["personalised"]
+    if not isinstance(personalised, bool | np.bool_):
+        raise RcbError(f"personalised must be True or False, got {personalised!r}.")
+    if personalised and not notion.is_per_user:
+        raise RcbError(
+            f"The notion '{notion.name}' averages over users, so a rate of each user's own is not judged by it. "
+            "Use personalised=False, or notion='user' or 'proof'."
+        )
+    return PlanRequest(
+        epsilon=epsilon,
+        notion=notion.name,
+        personalised=bool(personalised),
+        n_per_arm=as_count(values["n_per_arm"], name="n_per_arm", least=1),
+        n_worlds=as_count(values["n_worlds"], name="n_worlds", least=50),
+        audit_worlds=as_count(values["audit_worlds"], name="audit_worlds", least=50),
+        engine=values["engine"],
+        seed=as_count(values["seed"], name="seed"),
+    )

@@ -1,0 +1,70 @@
+"""A plan in words: what it comes to, and why a user is explored as often as she is."""
+
+import math
+
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.stages import PlannedStage, SampledRule, sampled_rates
+from rcb_bayes.schema import FloatArray
+from rcb_bayes.telling.wording import figure, percent
+from rcb_bayes.users.labelled import Users, as_users
+
+
+def summary(plan: Plan) -> str:
+    """The plan in a few lines."""
+    goal, constants, course, provenance = plan.goal, plan.constants, plan.course, plan.provenance
+    who = "a rate for each user" if goal.personalised else "one rate for all users"
+    length = figure(course.expected_cold_start, course.expected_cold_start_mcse)
+    ends = math.isfinite(course.expected_cold_start)
+    sand = f"; {provenance.n_not_vouched:,} of {provenance.n_posteriors:,} posteriors behind it are not vouched for"
+    lines = [
+        f"{constants.kind} plan, {goal.notion} notion, epsilon {goal.epsilon:g}, {who}"
+        + (sand if provenance.n_not_vouched else ""),
+        f"samples per arm N      {constants.n_per_arm:,}" + (", by expected regret" if plan.choices else ""),
+        f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}"
+        f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})",
+        f"expected cold start    {length} rounds" if ends else "expected cold start    no end",
+    ]
+    if constants.kind == "sampled":
+        lines.append(
+            f"users explored         {percent(course.share_explored)}; "
+            f"{percent(course.share_free)} lose at most epsilon by it and need no subsidy"
+        )
+    if plan.guards:
+        first, last = plan.guards[0], plan.guards[-1]
+        lines.append(
+            f"guard                  keeps {percent(first.kept)} of off-best recommendations at first, "
+            f"{percent(last.kept)} later; {percent(last.closed)} of users have an arm closed"
+        )
+    lines += [] if plan.feasible else [f"not feasible           {plan.reason}"]
+    if constants.kind == "sampled" and plan.feasible:
+        lines.append(f"audit                  {plan.verdict or 'not made: rcb.audit(market, plan) makes one'}")
+    return "\n".join([*lines, *provenance.notes])
+
+
+def explanation(plan: Plan, x: Users) -> str:
+    """Why user x is explored as often as she is, stage by stage."""
+    user = as_users(x, features=plan.features, name="x", ndim=1)
+    plan.rate(user)  # refused here if it is no user
+    expected = plan.before.of(user[None])[0][0]
+    each = [f"{value:.3g} of {arm}" for arm, value in zip(plan.arms, expected, strict=True)]
+    lines = ["before any data she expects " + ", ".join(each)]
+    if not plan.personalised:
+        return "\n".join([*lines, f"every user is explored at the rate {plan.exploration_rate:.3g}"])
+    for stage in plan.stages:
+        when = f"{plan.stage_name(stage)} saturated ({percent(stage.share)} of cold starts)"
+        lines.append(f"{when}: {_why(plan, stage, user)}")
+    return "\n".join(lines)
+
+
+def _why(plan: Plan, stage: PlannedStage, user: FloatArray) -> str:
+    if not isinstance(stage.rule, SampledRule):
+        return f"explored at the rate {plan.rate(user, saturated=stage.saturated):.3g}"
+    rates = sampled_rates(stage.rule, user[None], stage.saturated, goal=plan.goal, before=plan.before)
+    if rates.is_free[0]:
+        return f"she loses at most {plan.epsilon:g} by the promoted arm, and is explored at the rate 1"
+    arm, rival = plan.arms[rates.arm[0]], plan.arms[rates.rival[0]]
+    return (
+        f"{arm} in the place of {rival} costs her {rates.loss[0]:.3g} beyond epsilon if explored and brings "
+        f"{rates.gain[0]:.3g} (sd {rates.spread[0]:.2g}) if not; she is explored at the rate {rates.rate[0]:.3g} "
+        f"(at most {rates.ideal[0]:.3g} if nothing were left for the audit)"
+    )
