@@ -385,5 +385,5 @@ def _compliance(rows: Log, expected: FloatArray, epsilon: float, *, level: float
     rivals = expected.copy()
     rivals[rows.arm, rounds] = -np.inf
     margin = expected[rows.arm, rounds] - rivals.max(axis=0)
-    lowest = dict.fromkeys(("estimate", "lower", "upper"), margin)
+    lowest: dict[str, FloatArray] = dict.fromkeys(("estimate", "lower", "upper"), margin)
     return compliance_curve(lowest, np.full(len(margin), 1.0 / len(margin)), epsilon=epsilon, level=level)
