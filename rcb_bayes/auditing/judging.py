@@ -223,20 +223,27 @@ def compliance_of(margins: "xr.Dataset", crowd: Crowd, asked: Asked) -> "xr.Data
     ``share`` goes by the estimates. ``share_lower`` counts only users all of whose lower bounds are that high and
     allows for the users being a sample (one-sided, at the audit's level); ``share_upper`` likewise from above.
     """
+    users = crowd.judged
+    lowest = {name: lowest_by_user(margins[name], users.n_users) for name in ("estimate", "lower", "upper")}
+    return compliance_curve(lowest, users.weights, epsilon=asked.epsilon, level=asked.level, is_exact=users.is_exact)
+
+
+def compliance_curve(
+    lowest: dict[str, FloatArray], weights: FloatArray, *, epsilon: float, level: float, is_exact: bool = False
+) -> "xr.Dataset":
+    """The same from the lowest margin of each of n users, and its lower and upper bound, (n,) each."""
     import xarray as xr
 
-    n = crowd.judged.n_users
-    lowest = {name: lowest_by_user(margins[name], n) for name in ("estimate", "lower", "upper")}
+    n = len(weights)
     finite = lowest["estimate"][np.isfinite(lowest["estimate"])]
-    reach = float(np.max(-finite, initial=asked.epsilon))
-    grid = np.unique(np.append(np.linspace(0.0, max(1.2 * reach, 2 * asked.epsilon, 1e-3), 101), asked.epsilon))
+    reach = float(np.max(-finite, initial=epsilon))
+    grid = np.unique(np.append(np.linspace(0.0, max(1.2 * reach, 2 * epsilon, 1e-3), 101), epsilon))
     holds = {name: values[:, None] >= -grid - 1e-12 for name, values in lowest.items()}
-    shares = {name: np.minimum(crowd.judged.weights @ found, 1.0) for name, found in holds.items()}
-    exact = crowd.judged.is_exact
-    lower = shares["lower"] if exact else clopper_pearson(holds["lower"].sum(axis=0), n, asked.level)[0]
-    upper = shares["upper"] if exact else clopper_pearson(holds["upper"].sum(axis=0), n, asked.level)[1]
+    shares = {name: np.minimum(weights @ found, 1.0) for name, found in holds.items()}
+    lower = shares["lower"] if is_exact else clopper_pearson(holds["lower"].sum(axis=0), n, level)[0]
+    upper = shares["upper"] if is_exact else clopper_pearson(holds["upper"].sum(axis=0), n, level)[1]
     share = shares["estimate"]
-    error = np.zeros(len(grid)) if exact else np.sqrt(np.maximum(share * (1 - share), 1 / n) / n)
+    error = np.zeros(len(grid)) if is_exact else np.sqrt(np.maximum(share * (1 - share), 1 / n) / n)
     variables = {"share": share, "share_mcse": error, "share_lower": lower, "share_upper": upper}
     return xr.Dataset({name: ("epsilon", values) for name, values in variables.items()}, coords={"epsilon": grid})
 

@@ -18,7 +18,7 @@ import numpy as np
 from rcb_bayes.auditing.faithful import faithful_runs
 from rcb_bayes.auditing.judging import (
     Evidence,
-    clopper_pearson,
+    compliance_curve,
     empty_cells,
     entered,
     joined_evidence,
@@ -381,18 +381,9 @@ def _evidence(weights: FloatArray, lead: FloatArray, epsilon: float) -> Evidence
 
 def _compliance(rows: Log, expected: FloatArray, epsilon: float, *, level: float) -> "xr.Dataset":
     """The share of recommendations that users who knew the history would have followed, over epsilon."""
-    import xarray as xr
-
     rounds = np.arange(len(rows.arm))
     rivals = expected.copy()
     rivals[rows.arm, rounds] = -np.inf
     margin = expected[rows.arm, rounds] - rivals.max(axis=0)
-    reach = max(1.2 * float(-margin.min()), 2 * epsilon, 1e-3)
-    grid = np.unique(np.append(np.linspace(0.0, reach, 101), epsilon))
-    count = (margin[:, None] >= -grid - 1e-12).sum(axis=0)
-    n = len(margin)
-    lower, upper = clopper_pearson(count, n, level)
-    share = count / n
-    error = np.sqrt(np.maximum(share * (1 - share), 1 / n) / n)
-    variables = {"share": share, "share_mcse": error, "share_lower": lower, "share_upper": upper}
-    return xr.Dataset({name: ("epsilon", values) for name, values in variables.items()}, coords={"epsilon": grid})
+    lowest: dict[str, FloatArray] = dict.fromkeys(("estimate", "lower", "upper"), margin)
+    return compliance_curve(lowest, np.full(len(margin), 1.0 / len(margin)), epsilon=epsilon, level=level)

@@ -18,7 +18,7 @@ from rcb_bayes.baselines.cold_started import ColdStarted, collecting
 from rcb_bayes.baselines.learner import chosen, shared_oracle
 from rcb_bayes.baselines.user_types import panel_of
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps.estimation import probability_error
+from rcb_bayes.gaps.estimation import best_tau, probability_error
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import TIE, best_shares
@@ -106,9 +106,7 @@ def estimate_hidden_rate(market: Market, *, n_per_arm: int, n_worlds: int = 4000
 def _split(gaps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """tau from one half of the worlds, rho and its error from the other, (U, W) -> (U,) each."""
     half = gaps.shape[1] // 2
-    ordered = -np.sort(-gaps[:, :half], axis=1)
-    at = (ordered * (np.arange(1, half + 1) / half)).argmax(axis=1)
-    tau = np.maximum(ordered[np.arange(len(gaps)), at], 0.0)
+    tau = best_tau(gaps[None, :, :half], by_user=True)[0]
     reached = (gaps[:, half:] >= tau[:, None]).astype(float)
     return tau, reached.mean(axis=1), probability_error(reached)
 

@@ -1,7 +1,7 @@
 """The paper's four assumptions, checked on a belief and its users: pass, fail or inconclusive, with the figure."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from rcb_bayes.gaps.estimation import gap_values, probability_error, separation_
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.length import saturated_sets
+from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 from rcb_bayes.telling.wording import brief, percent
 from rcb_bayes.users import Empirical
 
-Verdict = Literal["pass", "fail", "inconclusive"]
 SCHEDULES = ("none", "log", "sqrt", "linear")
 _Z = 3.0
 _MAX_SETS = 12

@@ -322,11 +322,11 @@ def _best(gaps: FloatArray, *, by_user: bool) -> tuple[FloatArray, FloatArray]:
     nor the bootstrap holds: the error is the spread over batches of worlds, scaled at that rate.
     """
     batches = np.array_split(gaps, min(_N_BATCHES, gaps.shape[2]), axis=2)
-    parts = np.stack([_maximiser(batch, by_user=by_user) for batch in batches])
-    return _maximiser(gaps, by_user=by_user), parts.std(axis=0, ddof=1) / len(batches) ** (1 / 3)
+    parts = np.stack([best_tau(batch, by_user=by_user) for batch in batches])
+    return best_tau(gaps, by_user=by_user), parts.std(axis=0, ddof=1) / len(batches) ** (1 / 3)
 
 
-def _maximiser(gaps: FloatArray, *, by_user: bool) -> FloatArray:
+def best_tau(gaps: FloatArray, *, by_user: bool) -> FloatArray:
     """The observed gap that maximises tau times the share of gaps at or above it; 0 where none is positive."""
     pooled = gaps if by_user else gaps.reshape(len(gaps), 1, -1)
     ordered = -np.sort(-pooled, axis=2)
