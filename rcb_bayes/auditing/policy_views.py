@@ -20,10 +20,10 @@ from rcb_bayes.mechanism.panel import expected_rewards, make_panel
 from rcb_bayes.mechanism.rates import LinearOutlook
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.posterior import Engine, Rows, make_engine
-from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.running.cold_start import ColdStart
-from rcb_bayes.running.history import History, Sums
+from rcb_bayes.running.history import History
 from rcb_bayes.running.policies import Policy, Rcb
 from rcb_bayes.running.simulation import PAGE, PolicyMaker, World
 from rcb_bayes.schema import FloatArray
@@ -41,7 +41,7 @@ class _Look:
     """
 
     chances: list[FloatArray] = field(default_factory=list)
-    data: list[Sums | Rows] = field(default_factory=list)
+    data: list[Statistics | Rows] = field(default_factory=list)
     best: list[FloatArray | None] = field(default_factory=list)
 
 
@@ -132,13 +132,12 @@ def _of_users(view: View, some: np.ndarray) -> View:
     )
 
 
-def expectations(engine: Engine, data: list[Sums | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:
+def expectations(engine: Engine, data: list[Statistics | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:
     """What users expect of every arm given each of W data sets, (K, U, W)."""
     rows = [part for part in data if isinstance(part, Rows)]
     if not rows:
-        sums = [part for part in data if isinstance(part, Sums)]
-        joined = {name: np.stack([getattr(part, name) for part in sums]) for name in Sums._fields}
-        return LinearOutlook(engine.fit(unchecked_statistics(**joined)).mean).rewards(users)
+        sums = Statistics.joined([part for part in data if isinstance(part, Statistics)])
+        return LinearOutlook(engine.fit(sums).mean).rewards(users)
     found = engine.fit(_padded(rows, n_arms), users=users).reward  # (W, U, K)
     assert found is not None  # users were given
     return np.ascontiguousarray(found.T)
@@ -156,7 +155,7 @@ def _padded(rows: list[Rows], n_arms: int) -> Rows:
 
 def _watched(
     market: Market, maker: PolicyMaker, users: FloatArray, horizon: int, seed: np.random.SeedSequence
-) -> Iterator[tuple[str, FloatArray, Sums | Rows, FloatArray | None]]:
+) -> Iterator[tuple[str, FloatArray, Statistics | Rows, FloatArray | None]]:
     """One world: what is looked at, probabilities of the users (U, K), the data by then, the policy's best (U, K)."""
     world = World(market, seed)
     policy = maker(market, int(seed.generate_state(1)[0]))
@@ -214,7 +213,7 @@ def _name(policy: Policy, done: int, market: Market) -> str:
     return ", ".join(market.arms[arm] for arm in policy.cold.saturated) or "most popular"
 
 
-def _acted_on(policy: Policy, history: History) -> Sums | Rows:
+def _acted_on(policy: Policy, history: History) -> Statistics | Rows:
     """The data behind the recommendations: all of them, whatever the oracle is fed; samples that wait excepted.
 
     Of these no recommendation knows: they would only blur what users expect.

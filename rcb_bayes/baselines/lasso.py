@@ -19,7 +19,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions
 from rcb_bayes.mechanism.kernel import linear_scores
-from rcb_bayes.running.history import History, Sums
+from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.running.history import History
 from rcb_bayes.schema import FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
@@ -152,11 +153,11 @@ class LassoBandit:
         return best_shares(np.where(near, scores, -np.inf), axis=0)
 
 
-def renew(means: FloatArray, sums: Sums, arms: np.ndarray, *, penalty: float, tolerance: float = 1e-6) -> None:
-    """Lasso estimates of some arms, (K, d), in place."""
+def renew(means: FloatArray, data: Statistics, arms: np.ndarray, *, penalty: float, tolerance: float = 1e-6) -> None:
+    """Lasso estimates of some arms, (K, d), in place, from one data set."""
     for arm in arms:
-        n = int(sums.n[arm])
-        means[arm] = lasso(sums.xtx[arm], sums.xty[arm], n, penalty=penalty, tolerance=tolerance)
+        n = int(data.n[0, arm])
+        means[arm] = lasso(data.xtx[0, arm], data.xty[0, arm], n, penalty=penalty, tolerance=tolerance)
 
 
 def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float, tolerance: float = 1e-6) -> FloatArray:

@@ -69,11 +69,7 @@ class LinThompson(Learner):
         n = features.shape[1]
         size = max(self.n_draws, min(n * self.n_draws, _MOST_DRAWS))
         history = self.history
-        data = (
-            history.sums().as_statistics()
-            if self.market.noise.is_gaussian
-            else history.as_rows(range(self.market.n_arms))
-        )
+        data = history.sums() if self.market.noise.is_gaussian else history.as_rows(range(self.market.n_arms))
         draws = self.oracle.made.draw(data, size, rng=self.rng)[0]  # (size, K, d)
         out = np.empty((self.market.n_arms, n))
         for user in range(n):
