@@ -59,9 +59,9 @@ class LinThompson(Learner):
         return best_shares(scores + np.sqrt(np.maximum(variances, 0.0)) * normal, axis=1).mean(axis=0)
 
     @property
-    def n_waiting(self) -> int:
-        """The latest samples, of which recommendations do not know yet; draws of coefficients know all."""
-        return super().n_waiting if self._by_user else 0
+    def n_acted_on(self) -> FloatArray:
+        """Samples it has learnt from, (K,); draws of coefficients know all."""
+        return super().n_acted_on if self._by_user else self.history.n
 
     def _by_coefficients(self, features: FloatArray) -> FloatArray:
         """The same by draws of all coefficients; beyond some thousands users share them."""

@@ -55,7 +55,7 @@ def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0, qu
     """The same from an engine that is kept for many data sets; ``quiet`` leaves ``vouched`` to the caller to read."""
     if isinstance(engine, StretchedEngine):
         tree = posterior_tree(engine.inner, engine.inner_data(data), seed=seed, quiet=quiet)
-        mean = tree["posterior"]["beta"].mean(("chain", "draw")).values
+        mean = np.asarray(tree["posterior"]["beta"].mean(("chain", "draw")))
         return moved(tree, mean=engine.stretched(mean), stretch=engine.stretch)
     if isinstance(engine, NutsEngine):
         return _from_nuts(engine, data, reason=engine.reason, seed=seed, quiet=quiet)

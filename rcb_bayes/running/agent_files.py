@@ -20,7 +20,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_text, refused, write_atomically
 from rcb_bayes.files.records import LARGEST, Count, Positive
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import EXPLOIT, STAGES
+from rcb_bayes.mechanism.decisions import EXPLOIT, ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import RECORDS as PLANS
@@ -94,7 +94,7 @@ class Epoch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Out:
-    """Tickets (n,) that are out: users (n, d), arms, whether counted, and stages, positions in ``STAGES``, (n,)."""
+    """Tickets (n,) that are out: users (n, d), arms, whether counted, and stages, in ``ROUND_KINDS``, (n,)."""
 
     ticket: np.ndarray
     x: np.ndarray
@@ -568,7 +568,7 @@ def _ticket_faults(out: Out, state: AgentState, market: Market) -> Iterator[str]
         yield "a ticket is out that was never issued, or twice"
     if ((out.arm < 0) | (out.arm >= market.n_arms)).any():
         yield "a ticket is for an arm that does not exist"
-    if not (np.isin(out.counted, (0, 1)).all() and np.isin(out.stage, range(len(STAGES))).all()):
+    if not (np.isin(out.counted, (0, 1)).all() and np.isin(out.stage, range(len(ROUND_KINDS))).all()):
         yield "tickets are counted or not, 1 or 0, and of a stage there is"
     began = math.inf if state.exploitation is None else state.exploitation.began
     if not np.array_equal(out.in_cold_start, out.ticket < began):
@@ -589,9 +589,9 @@ def _late_faults(state: AgentState, market: Market) -> Iterator[str]:
     if late.looked > state.rounds or (late.patience is None and n):
         yield "rewards are looked at before their rounds, or wait though nobody is patient"
     gone = late.given_up
-    if not _shaped(gone, (len(gone), 3), "i") or not _shaped(late.tally, (len(FATES), len(STAGES), k), "i"):
+    if not _shaped(gone, (len(gone), 3), "i") or not _shaped(late.tally, (len(FATES), len(ROUND_KINDS), k), "i"):
         yield "tickets that were given up, or counts of rewards, have other shapes than stages and arms"
-    if (gone < 0).any() or (gone >= [state.rounds, len(STAGES), k]).any():
+    if (gone < 0).any() or (gone >= [state.rounds, len(ROUND_KINDS), k]).any():
         yield "a ticket was given up that was never issued"
     every = np.concatenate([state.pending.ticket, late.early.ticket, gone[:, 0]])
     if len(np.unique(every)) < len(every):

@@ -75,6 +75,19 @@ class History:
         kept = np.isin(arm, list(arms))
         return Rows(x=x[kept][None], arm=arm[kept][None], reward=reward[kept][None], n_arms=len(self.n))
 
+    def first(self, n: FloatArray) -> "History":
+        """The first n (K,) samples of each arm."""
+        if (n >= self.n).all():
+            return self
+        x, arm, reward = self.rows()
+        order = np.argsort(arm, kind="stable")
+        number = np.empty(len(arm))  # of each sample among its arm's
+        number[order] = np.arange(len(arm)) - (np.cumsum(self.n) - self.n)[arm[order]]
+        kept = number < n[arm]
+        some = History(len(self.n), x.shape[1], keep_rows=True)
+        some.add(x[kept], arm[kept], reward[kept])
+        return some
+
     def join(self, other: "History") -> None:
         """All samples of another history."""
         if self.keeps_rows:

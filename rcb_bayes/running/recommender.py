@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, ROUND_KINDS, Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
 from rcb_bayes.planning.checks import check_plan, plan_differs
@@ -38,8 +38,8 @@ from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.logbook import Logbook
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, inflated, is_vouched, prior_tree
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.simulation import PAGE, choice_uniforms
 from rcb_bayes.running.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
+from rcb_bayes.running.worlds import PAGE, choice_uniforms
 from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.users.labelled import Users, as_users
 
@@ -169,8 +169,8 @@ class Recommender:
     def stage(self) -> str:
         """Where the algorithm is: "most popular", "rest of the arms" or "exploit"."""
         if self._rcb.exploitation is not None:
-            return STAGES[EXPLOIT]
-        return "rest of the arms" if self._rcb.cold.saturated else STAGES[MOST_POPULAR]
+            return ROUND_KINDS[EXPLOIT]
+        return "rest of the arms" if self._rcb.cold.saturated else ROUND_KINDS[MOST_POPULAR]
 
     @property
     def saturated(self) -> tuple[str, ...]:
@@ -309,7 +309,7 @@ class Recommender:
             ticket=np.arange(first, first + len(arm)),
             propensity=chances[arm, np.arange(len(arm))],
             probabilities=chances.T,
-            stage=np.array(STAGES)[stage],
+            stage=np.array(ROUND_KINDS)[stage],
         )
 
     def observe(self, reward: float, *, ticket: int | None = None, taken: str | None = None) -> None:
@@ -581,7 +581,7 @@ class Recommender:
             ticket=ticket,
             propensity=chances[arm],
             probabilities=dict(zip(labels, chances, strict=True)),
-            stage=STAGES[stage],
+            stage=ROUND_KINDS[stage],
             reason=self._reason(stage, arm, scores),
         )
 

@@ -10,11 +10,12 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.baselines import Greedy, LinThompson, LinUcb
 from rcb_bayes.errors import RcbError
-from rcb_bayes.mechanism.decisions import STAGES
+from rcb_bayes.mechanism.decisions import ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.running import policies
 from rcb_bayes.running.oracle import RidgeOracle, SklearnOracle
-from rcb_bayes.running.simulation import PAGE, World, simulate
+from rcb_bayes.running.simulation import simulate
+from rcb_bayes.running.worlds import PAGE, SimulatedWorld
 from tests.twins import plain_rcb
 
 MEAN = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]])
@@ -33,8 +34,8 @@ def plan(personalised: bool = True, n_per_arm: int = 8) -> Plan:
     return rcb.calibrate(market(), notion=notion, personalised=personalised, n_per_arm=n_per_arm, n_worlds=300, seed=3)
 
 
-def first_world(seed: int) -> World:
-    return World(market(), np.random.SeedSequence(seed).spawn(1)[0])
+def first_world(seed: int) -> SimulatedWorld:
+    return SimulatedWorld(market(), np.random.SeedSequence(seed).spawn(1)[0])
 
 
 @pytest.mark.parametrize(("feed", "clock"), [("all", "relative"), ("last", "relative"), ("all", "global")])
@@ -59,7 +60,7 @@ def test_runs_are_those_of_the_paper_s_pseudo_code(feed: Any, clock: Any):
     options = Exploiting(feed=feed, clock=clock)
     found = simulate(market(), uniform, horizon=horizon, n_worlds=1, options=options, seed=5).isel(world=0)
     np.testing.assert_array_equal(found["recommended"], arms)
-    assert [STAGES[stage] for stage in found["stage"].values] == stages
+    assert [ROUND_KINDS[stage] for stage in found["stage"].values] == stages
     assert found["gamma"].item() == pytest.approx(gammas[-1], rel=1e-8)
     assert {"most popular", "promoted", "organic", "exploit"} == set(stages)
 
@@ -81,7 +82,7 @@ def test_figures_follow_from_the_world():
     stage = found["stage"].values
     assert (stage[:length] != 3).all()
     assert (stage[length:] == 3).all()
-    counted = stage != STAGES.index("organic")
+    counted = stage != ROUND_KINDS.index("organic")
     np.testing.assert_array_equal(found["n_samples"], np.bincount(arm[counted], minlength=3))
     assert found.attrs["epsilon"] == 0.05
 
