@@ -4,6 +4,7 @@
 of one's own. All are simulated alike, and audited alike: see ``running.protocol`` for what is asked of them.
 """
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -12,7 +13,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.planning.checks import check_arms
+from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
@@ -257,3 +258,15 @@ class Rcb(PolicyBase):
     def _note_fit(self) -> None:
         self._n_fits += 1
         self._n_not_vouched += not is_vouched(self.predictor)
+
+
+def warn_of_other_users(market: Market, plan: Plan) -> None:
+    """Warn where a plan was made for users of another belief or population."""
+    names = {"belief": "the users' belief", "users": "the population"}
+    other = " and ".join(names[part] for part in plan_differs(market, plan, parts=tuple(names)))
+    if other:
+        warnings.warn(
+            f"The plan was made for others: {other} of this market differ. What it promises users may not hold; "
+            "audit it here, or calibrate a plan for this market.",
+            stacklevel=3,
+        )

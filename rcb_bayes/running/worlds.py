@@ -101,9 +101,30 @@ class SimulatedWorld:
         return self.page(number).rewards(place, arm)
 
 
-def choice_uniforms(seed: np.random.SeedSequence, page: int) -> FloatArray:
-    """The platform's own random numbers for a page of rounds, (PAGE, 2): all that a live run draws."""
-    return _choices(_stream(seed, page, _PAGES))
+class Choices:
+    """The uniforms of a simulated world's rounds, by which the platform chooses: all that a live run draws."""
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._seed = seed
+        self._number = -1
+
+    def of_rounds(self, start: int, n: int) -> FloatArray:
+        """Of n rounds, or those of them on one page, (m, 2)."""
+        place = self._turn_to(start)
+        return self._uniforms[place : place + n]
+
+    def of_round(self, number: int) -> float:
+        """The number by which the arm of one round is picked."""
+        place = self._turn_to(number)
+        return self._picks[place]
+
+    def _turn_to(self, round_number: int) -> int:
+        """Have the page of a round at hand; returns the round's place on it."""
+        number, place = divmod(round_number, PAGE)
+        if number != self._number:
+            self._number, self._uniforms = number, _choices(_stream(self._seed, number, _PAGES))
+            self._picks: list[float] = self._uniforms[:, 1].tolist()
+        return place
 
 
 def policy_seed(seed: np.random.SeedSequence) -> int:

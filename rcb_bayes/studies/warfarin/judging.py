@@ -53,7 +53,7 @@ def audit_cold_starts(market: Market, plans: Sequence[Plan], name: str, *, yards
 
 
 def audit_exploitation(market: Market, maker: PolicyMaker, plan: Plan, name: str, *, yardstick: Yardstick) -> list[Row]:
-    """Verdicts on the exploitation of a policy that follows a plan: a row for each notion, as of ``audit_cold_starts``."""
+    """Verdicts on the exploitation of a policy by a plan: a row for each notion, as of ``audit_cold_starts``."""
     found = audit(
         market,
         maker,

@@ -1,0 +1,40 @@
+"""The posterior that the paper's algorithm acts on now, as ArviZ knows it."""
+
+from typing import TYPE_CHECKING
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.exploiting import inflation_factor
+from rcb_bayes.running.exploit import Exploitation
+from rcb_bayes.running.oracle import PosteriorOracle, inflated, prior_tree
+from rcb_bayes.running.policies import Rcb
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def posterior_of(rcb: Rcb) -> "xr.DataTree":
+    """The posterior behind the present stage; the prior where no arm has its samples yet.
+
+    Raises
+    ------
+    RcbError
+        An oracle that has no posterior.
+    """
+    exploitation, cold = rcb.exploitation, rcb.cold
+    if exploitation is None:
+        if cold.predictor is None:
+            return prior_tree(cold.oracle)
+        return cold.oracle.tree(cold.history, cold.saturated, cold.predictor)
+    oracle = exploitation.oracle
+    if not isinstance(oracle, PosteriorOracle) or exploitation.predictor is None:
+        raise RcbError(f"A {type(oracle).__name__} has no posterior to show. Use a PosteriorOracle.")
+    factor = inflation_factor(rcb.options.inflation, _epoch_start(exploitation) - exploitation.began)
+    used = oracle if factor == 1.0 else inflated(oracle, factor)
+    return used.tree(exploitation.fed, range(rcb.market.n_arms), exploitation.predictor)
+
+
+def _epoch_start(exploitation: Exploitation) -> int:
+    """The round at which the present epoch began."""
+    if exploitation.options.clock == "global":
+        return max(exploitation.began, exploitation.ends // 2)
+    return exploitation.ends - (exploitation.market.n_arms * exploitation.plan.n_per_arm << exploitation.epoch)
