@@ -64,6 +64,18 @@ def test_some_arms_alone():
     assert set(rows.as_rows([1, 3]).arm[0]) == {1, 3}
 
 
+def test_the_first_samples_of_each_arm():
+    x, arm, reward = samples(300)
+    made = filled(300, keep_rows=True)
+    wanted = np.array([0.0, 5.0, 1e9, 20.0])
+    kept = np.concatenate([np.flatnonzero(arm == k)[: int(min(n, 300))] for k, n in enumerate(wanted)])
+    kept.sort()
+    for found, expected in zip(made.first(wanted).rows(), (x, arm, reward), strict=True):
+        np.testing.assert_array_equal(found, expected[kept])
+    assert made.first(made.n) is made
+    assert made.n_samples == 300
+
+
 @pytest.mark.parametrize("keep_rows", [True, False])
 def test_joined_histories_have_the_samples_of_both(keep_rows: bool):
     one, two = filled(100, keep_rows=keep_rows), filled(CHUNK + 100, keep_rows=keep_rows)

@@ -174,8 +174,11 @@ def test_later_the_reward_is_that_of_the_arm_taken():
     before = live.n_samples
     found = live.recommend([1.0, 0.0])
     other = next(arm for arm in market().arms if arm != found.arm)
-    live.observe(1.0, ticket=found.ticket, taken=other)
-    assert live.n_samples[other] == before[other] + 1
+    live.observe(7.5, ticket=found.ticket, taken=other)
+    assert live.n_samples == {arm: n + (arm == other) for arm, n in before.items()}
+    assert live._rcb.exploitation is not None
+    fresh = live._rcb.exploitation.now.sums()
+    np.testing.assert_allclose(fresh.xty[0, market().arms.index(other)], [7.5, 0.0])  # hers: the only one so far
 
 
 # --- saving ----------------------------------------------------------------------------------------------------------
@@ -187,19 +190,19 @@ def test_a_saved_recommender_goes_on_exactly(stop: int, tmp_path: Path):
     whole = agent(5)
     arms = loop(whole, world, 0, horizon)
     live = agent(5)
-    loop(live, world, 0, stop)
-    live.recommend([0.6, 0.8])  # one reward is still out
-    live.save(tmp_path / "state.json")
+    before = loop(live, world, 0, stop)
+    told = live.recommend(world.page(0).x[stop])
+    live.save(tmp_path / "state.json")  # while a reward is out
     again = Recommender.load(tmp_path / "state.json", market())
     assert again.n_pending == 1
     assert again.n_samples == live.n_samples
-    x = rcb.Sphere(2).sample(300, seed=9)
-    for user in x:
-        one, two = live.recommend(user), again.recommend(user)
-        assert one == two
-        live.observe(0.3, ticket=one.ticket)
-        again.observe(0.3, ticket=two.ticket)
-    assert len(arms) == horizon
+    reward = world.rewards(stop, np.array([market().arms.index(told.arm)]))
+    again.observe(float(reward[0]), ticket=told.ticket)
+    after = loop(again, world, stop + 1, horizon)
+    assert [*before, told.arm, *after] == arms
+    assert again.n_samples == whole.n_samples
+    users = rcb.Sphere(2).sample(20, seed=9)
+    assert [again.recommend(x) for x in users] == [whole.recommend(x) for x in users]
 
 
 def test_a_process_that_was_killed_is_resumed(tmp_path: Path):
