@@ -11,11 +11,12 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.running.policies import Rcb, as_policy
-from rcb_bayes.running.protocol import BarePolicy, Policy, PolicyMaker, completed
+from rcb_bayes.running.protocol import BarePolicy, Policy, PolicyBase, PolicyMaker, completed
 from rcb_bayes.running.worlds import SimulatedWorld
 from rcb_bayes.studies.warfarin.heeding import Heeding
 from tests.baselines.runs import SIGMA, alike, drive, market
 from tests.baselines.test_learner import ALIKE, ANYWHERE
+from tests.documents.test_docstrings import examples_of, run
 
 
 def paper(where: Market) -> Rcb:
@@ -230,3 +231,9 @@ def test_functions_are_audited_as_any_policy():
 def test_probabilities_that_are_none_are_refused(wrong: Any, message: str):
     with pytest.raises(DataError, match=message):
         rcb.simulate(market(), lambda m, seed: as_policy(wrong), horizon=5, n_worlds=1)
+
+
+@pytest.mark.parametrize("thing", [as_policy, PolicyBase])
+def test_the_examples_give_what_they_say(thing: Any):
+    for example in examples_of(thing.__name__, thing):
+        run(example)
