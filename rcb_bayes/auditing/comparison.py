@@ -19,7 +19,8 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import PosteriorOracle
-from rcb_bayes.running.simulation import PolicyMaker, simulate
+from rcb_bayes.running.protocol import PolicyMaker
+from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import as_count
 from rcb_bayes.telling.progress import track
 

@@ -10,9 +10,10 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.streams import Stream, sequence
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.driving import Block, drive
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.simulation import World
+from rcb_bayes.running.worlds import GivenUsers, Nature
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
@@ -30,24 +31,21 @@ def faithful_runs(
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
     for child in track(sequence(seed, Stream.FAITHFUL_RUNS).spawn(n_runs), description="faithful runs"):
         policy = Rcb(believed, plan, oracle=oracle, options=options)
-        yield _run(World(believed, child), policy, log, np.random.default_rng(child.spawn(1)[0]))
+        rng = np.random.default_rng(child.spawn(1)[0])
+        uniforms, noise = rng.random((len(log.x), 2)), rng.standard_normal(len(log.x))
+        world = GivenUsers(Nature(believed, child), x=log.x, uniforms=uniforms, noise=noise)
+        yield _logged(list(drive(policy, world, horizon=len(log.x))), log)
 
 
-def _run(world: World, policy: Rcb, log: "Log", rng: np.random.Generator) -> "Log":
-    n, k = len(log.x), policy.market.n_arms
-    features = np.ascontiguousarray(log.x.T)
-    uniforms, noise = rng.random((n, 2)), rng.standard_normal(n)
-    truth = world.beta @ features
-    arm, counted = np.empty(n, dtype=np.int64), np.empty(n, dtype=bool)
-    reward, chances = np.empty(n), np.empty((n, k))
-    start = 0
-    while start < n:
-        decisions = policy.decide(log.x[start:], features[:, start:], uniforms[start:])
-        own = slice(start, start + len(decisions))
-        arm[own], counted[own] = decisions.arm, decisions.counted
-        chances[own] = decisions.probabilities.T
-        reward[own] = world.rewards(truth[decisions.arm, np.arange(own.start, own.stop)], noise[own])
-        policy.update(log.x[own], decisions, reward[own])
-        start = own.stop
-    weights = chances if log.has_propensities else np.eye(k)[arm]
-    return replace(log, arm=arm, taken=arm, reward=reward, weights=weights, counted=counted)
+def _logged(blocks: list[Block], log: "Log") -> "Log":
+    """The log of a run."""
+    arm = np.concatenate([block.decisions.arm for block in blocks])
+    chances = np.concatenate([block.decisions.probabilities.T for block in blocks])
+    return replace(
+        log,
+        arm=arm,
+        taken=arm,
+        reward=np.concatenate([block.reward for block in blocks]),
+        weights=chances if log.has_propensities else np.eye(chances.shape[1])[arm],
+        counted=np.concatenate([block.decisions.counted for block in blocks]),
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from rcb_bayes.auditing.logs import Log, as_log, read_log
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, STAGES
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE, Moment
 from rcb_bayes.planning.checks import check_plan
@@ -169,18 +169,18 @@ def check_log(
 
 
 def _stages(table: "pd.DataFrame", rows: Log) -> np.ndarray:
-    """Positions in ``STAGES``; without the column, what is counted was explored, and -1 else."""
+    """Positions in ``ROUND_KINDS``; without the column, what is counted was explored, and -1 else."""
     if "ticket" in table.columns and table["ticket"].to_numpy().tolist() != list(range(len(table))):
         raise DataError("The log must have every round from the first on: its tickets are not 0, 1, 2, ....")
     if "stage" not in table.columns:
         if "counted" not in table.columns:
             raise DataError("The log needs the column stage, or counted: else it does not show which rounds explored.")
         return np.where(rows.counted, PROMOTED, -1)
-    places = {name: k for k, name in enumerate(STAGES)}
+    places = {name: k for k, name in enumerate(ROUND_KINDS)}
     names = table["stage"].astype(str).tolist()
     unknown = sorted(set(names) - set(places))
     if unknown:
-        raise DataError(f"The log has the stage '{unknown[0]}'. Stages are {', '.join(STAGES)}.")
+        raise DataError(f"The log has the stage '{unknown[0]}'. Stages are {', '.join(ROUND_KINDS)}.")
     return np.array([places[name] for name in names])
 
 
@@ -262,7 +262,7 @@ def _of_stages(told: list[_Round], stages: np.ndarray, *, has_stages: bool) -> l
     first = wrong[0]
     return [
         f"stages: {len(wrong):,} rounds are logged at another stage than the plan's, the first in row {first + 1} "
-        f"('{STAGES[stages[first]]}' where the plan is at: {told[first].name})"
+        f"('{ROUND_KINDS[stages[first]]}' where the plan is at: {told[first].name})"
     ]
 
 

@@ -23,8 +23,8 @@ from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.schema import FloatArray, is_number
 from rcb_bayes.telling.wording import percent
 

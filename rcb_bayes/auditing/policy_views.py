@@ -1,18 +1,17 @@
 """Any policy as an audit looks at it: run world by world, with all that drove it at hand.
 
-The paper's algorithm is looked at as each of its stages begins, for users know the stage; other policies as rounds
-1, 2, 4, ... begin.
+A policy with stages, such as the paper's algorithm, is looked at as each of them begins, for users know the stage;
+others as rounds 1, 2, 4, ... begin.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
-from rcb_bayes.baselines.learner import Learner
-from rcb_bayes.errors import DataError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.margins import MIN_WORLDS
@@ -20,29 +19,26 @@ from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import expected_rewards, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.posterior import Engine, Rows, make_engine
-from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.results import PosteriorBatch
-from rcb_bayes.running.cold_start import ColdStart
-from rcb_bayes.running.history import History, Sums
-from rcb_bayes.running.policies import Policy, Rcb
-from rcb_bayes.running.simulation import PAGE, PolicyMaker, World
+from rcb_bayes.running.driving import drive
+from rcb_bayes.running.history import History
+from rcb_bayes.running.protocol import PolicyMaker, as_probabilities, completed
+from rcb_bayes.running.worlds import SimulatedWorld
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
 
 _N_USERS = 2048
 
 
-@dataclass(slots=True)
-class _Look:
-    """A stage, or a round, in the worlds that were seen there.
+class _Seen(NamedTuple):
+    """A stage, or a round, in a world: probabilities (U, K), the data behind them, and the arms that the policy itself
+    takes for the best (U, K), where it says."""
 
-    Of each: probabilities (U, K), the data behind them, and the arms that the policy itself takes for the best (U, K),
-    where it says.
-    """
-
-    chances: list[FloatArray] = field(default_factory=list)
-    data: list[Sums | Rows] = field(default_factory=list)
-    best: list[FloatArray | None] = field(default_factory=list)
+    name: str
+    chances: FloatArray
+    data: Statistics | Rows
+    best: FloatArray | None
 
 
 def policy_views(market: Market, maker: PolicyMaker, asked: Asked, *, horizon: int) -> Looked:
@@ -52,21 +48,18 @@ def policy_views(market: Market, maker: PolicyMaker, asked: Asked, *, horizon: i
     crowd = make_crowd(market, panel, asked, rng=generator(asked.seed, Stream.POLICY_USERS))
     same = crowd.population is crowd.judged
     users = crowd.judged.users if same else np.concatenate([crowd.judged.users, crowd.population.users])
-    looks: dict[str, _Look] = {}
+    looks: dict[str, list[_Seen]] = {}
     for child in track(np.random.SeedSequence(asked.seed).spawn(asked.n_worlds), description="worlds"):
-        for name, chances, data, best in _watched(believed, maker, users, horizon, child):
-            look = looks.setdefault(name, _Look())
-            look.chances.append(chances)
-            look.data.append(data)
-            look.best.append(best)
+        for seen in _watched(believed, maker, users, horizon, child):
+            looks.setdefault(seen.name, []).append(seen)
     engine = _Counting(make_engine(market.prior, market.noise, seed=asked.seed))
     prior_rewards = expected_rewards(market.prior, market.noise, users)
-    seen = {name: look for name, look in looks.items() if len(look.data) >= MIN_WORLDS}
     views = []
-    for name, look in seen.items():
-        view = _view(name, look, engine, market, users, prior_rewards)
-        views.append(_split(replace(view, share=len(look.data) / asked.n_worlds), crowd, asked.epsilon))
-    rare = [name for name in looks if name not in seen]
+    for look in looks.values():
+        if len(look) >= MIN_WORLDS:
+            view = _view(look, engine, market, users, prior_rewards)
+            views.append(_split(replace(view, share=len(look) / asked.n_worlds), crowd, asked.epsilon))
+    rare = [name for name, look in looks.items() if len(look) < MIN_WORLDS]
     return Looked(
         crowd=crowd,
         views=views,
@@ -96,16 +89,15 @@ class _Counting:
         return self._engine.draw(data, n, rng=rng)
 
 
-def _view(name: str, look: _Look, engine: Engine, market: Market, users: FloatArray, prior_rewards: FloatArray) -> View:
-    rewards = expectations(engine, look.data, users, n_arms=market.n_arms)
-    told = [part for part in look.best if part is not None]
-    own = len(told) == len(look.best)
+def _view(look: list[_Seen], engine: Engine, market: Market, users: FloatArray, prior_rewards: FloatArray) -> View:
+    rewards = expectations(engine, [seen.data for seen in look], users, n_arms=market.n_arms)
+    told = [seen.best for seen in look if seen.best is not None]
     return View(
-        name=name,
-        chances=np.ascontiguousarray(np.stack(look.chances, axis=2).swapaxes(0, 1)),
+        name=look[0].name,
+        chances=np.ascontiguousarray(np.stack([seen.chances for seen in look], axis=2).swapaxes(0, 1)),
         rewards=rewards,
         prior_rewards=prior_rewards,
-        best=np.stack(told, axis=2).swapaxes(0, 1) if own else best_shares(rewards, axis=0),
+        best=np.stack(told, axis=2).swapaxes(0, 1) if len(told) == len(look) else best_shares(rewards, axis=0),
     )
 
 
@@ -132,13 +124,12 @@ def _of_users(view: View, some: np.ndarray) -> View:
     )
 
 
-def expectations(engine: Engine, data: list[Sums | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:
+def expectations(engine: Engine, data: list[Statistics | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:
     """What users expect of every arm given each of W data sets, (K, U, W)."""
     rows = [part for part in data if isinstance(part, Rows)]
     if not rows:
-        sums = [part for part in data if isinstance(part, Sums)]
-        joined = {name: np.stack([getattr(part, name) for part in sums]) for name in Sums._fields}
-        return LinearOutlook(engine.fit(unchecked_statistics(**joined)).mean).rewards(users)
+        sums = Statistics.joined([part for part in data if isinstance(part, Statistics)])
+        return LinearOutlook(engine.fit(sums).mean).rewards(users)
     found = engine.fit(_padded(rows, n_arms), users=users).reward  # (W, U, K)
     assert found is not None  # users were given
     return np.ascontiguousarray(found.T)
@@ -154,78 +145,49 @@ def _padded(rows: list[Rows], n_arms: int) -> Rows:
     return Rows(x=x, arm=arm, reward=reward, n_arms=n_arms)
 
 
+class _Watched:
+    """A policy in a world, and all samples that count."""
+
+    def __init__(self, market: Market, maker: PolicyMaker, seed: np.random.SeedSequence) -> None:
+        self.policy = completed(maker(market, int(seed.generate_state(1)[0])))
+        self._world = SimulatedWorld(market, seed)
+        self._seen = History(market.n_arms, market.n_features, keep_rows=True)
+        self._sums_do = market.noise.is_gaussian
+
+    def drive(self, start: int, stop: int) -> Iterator[None]:
+        """Rounds start, ..., stop - 1, block by block."""
+        for block in drive(self.policy, self._world, start=start, horizon=stop):
+            counted = block.decisions.counted
+            self._seen.add(block.x[counted], block.decisions.arm[counted], block.reward[counted])
+            yield
+
+    def looked_at(self, name: str, users: FloatArray) -> _Seen:
+        """What users (U, d) are told now, and the data behind it, whatever the oracle is fed."""
+        chances = as_probabilities(self.policy.recommend_proba(users), n_users=len(users))
+        n = self.policy.n_acted_on
+        known = self._seen if n is None else self._seen.first(n)
+        data = known.sums() if self._sums_do else known.as_rows(range(len(known.n)))
+        return _Seen(name, chances, data, self.policy.best(users))
+
+
 def _watched(
     market: Market, maker: PolicyMaker, users: FloatArray, horizon: int, seed: np.random.SeedSequence
-) -> Iterator[tuple[str, FloatArray, Sums | Rows, FloatArray | None]]:
-    """One world: what is looked at, probabilities of the users (U, K), the data by then, the policy's best (U, K)."""
-    world = World(market, seed)
-    policy = maker(market, int(seed.generate_state(1)[0]))
-    history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
-    waiting = History(market.n_arms, market.n_features, keep_rows=history.keeps_rows)
-    learns_late = isinstance(policy, Learner) and policy.batch > 1
-    done, last = 0, ""
-    while True:
-        name = _name(policy, done, market)
-        if name != last:
-            best = _best(policy, users) if isinstance(policy, Rcb) else None
-            yield name, _checked(policy.recommend_proba(users)), _acted_on(policy, history), best
-            last = name
-        next_look = 1 << (done + 1).bit_length()
-        end = horizon if isinstance(policy, Rcb) else next_look - 1
-        if done >= horizon or (not isinstance(policy, Rcb) and next_look > horizon):
-            return
-        number, place = divmod(done, PAGE)
-        page = world.page(number)
-        some = slice(place, min(PAGE, place + end - done))
-        samples = waiting if learns_late else history
-        done += _serve(policy, world, page.x[some], page.uniforms[some], page.noise[some], samples)
-        if isinstance(policy, Learner) and learns_late and not policy.n_waiting:
-            history.join(waiting)
-            waiting = History(market.n_arms, market.n_features, keep_rows=history.keeps_rows)
-
-
-def _best(policy: Rcb, users: FloatArray) -> FloatArray:
-    """Shares of the arms that the platform takes for the best of each user now, (U, K)."""
-    stage = policy.cold if policy.exploitation is None else policy.exploitation
-    decide = stage.decide_now if isinstance(stage, ColdStart) else stage.decide
-    return best_shares(decide(users, np.ascontiguousarray(users.T), np.zeros((len(users), 2))).scores, axis=0).T
-
-
-def _serve(
-    policy: Policy, world: World, x: FloatArray, uniforms: FloatArray, noise: FloatArray, history: History
-) -> int:
-    """Rounds until the policy has to learn; returns how many."""
-    decisions = policy.decide(x, np.ascontiguousarray(x.T), uniforms)
-    n = len(decisions)
-    x = x[:n]
-    reward = world.rewards((x * world.beta[decisions.arm]).sum(axis=1), noise[:n])
-    policy.update(x, decisions, reward)
-    counted = decisions.counted
-    history.add(x[counted], decisions.arm[counted], reward[counted])
-    return n
-
-
-def _name(policy: Policy, done: int, market: Market) -> str:
-    """The stage that users know of; rounds 1, 2, 4, ... for policies without stages."""
-    if not isinstance(policy, Rcb):
-        return f"round {1 << (done + 1).bit_length() - 1}"
-    if policy.exploitation is not None:
-        return f"epoch {policy.exploitation.epoch}"
-    return ", ".join(market.arms[arm] for arm in policy.cold.saturated) or "most popular"
-
-
-def _acted_on(policy: Policy, history: History) -> Sums | Rows:
-    """The data behind the recommendations: all of them, whatever the oracle is fed; samples that wait excepted.
-
-    Of these no recommendation knows: they would only blur what users expect.
-    """
-    waits = isinstance(policy, Rcb) and policy.exploitation is None
-    arms = policy.cold.saturated if waits and isinstance(policy, Rcb) else range(len(history.n))
-    return history.as_rows(arms) if history.keeps_rows else history.sums().of_arms(arms)
-
-
-def _checked(probabilities: FloatArray) -> FloatArray:
-    found = np.asarray(probabilities, dtype=float)
-    if not np.isfinite(found).all() or (found < -1e-9).any() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6:
-        raise DataError("A policy's probabilities must be finite, not negative, and sum to one for every user.")
-    return found
+) -> Iterator[_Seen]:
+    """One world: every stage as it begins; of a policy without stages rounds 1, 2, 4, ..."""
+    watched = _Watched(market, maker, seed)
+    stage = watched.policy.known_stage
+    if stage is None:
+        yield watched.looked_at("round 1", users)
+        done = 0
+        while 2 * done + 1 < horizon:
+            for _ in watched.drive(done, 2 * done + 1):
+                pass
+            done = 2 * done + 1
+            yield watched.looked_at(f"round {done + 1}", users)
+        return
+    yield watched.looked_at(stage, users)
+    for _ in watched.drive(0, horizon):
+        now = watched.policy.known_stage
+        if now is not None and now != stage:
+            stage = now
+            yield watched.looked_at(stage, users)

@@ -28,8 +28,8 @@ from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.schema import FloatArray, as_count, is_number
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of

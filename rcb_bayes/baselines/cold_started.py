@@ -4,14 +4,16 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import chosen, shared_oracle
+from rcb_bayes.baselines.learner import shared_oracle
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import PROMOTED, Decisions
-from rcb_bayes.planning.fixed import given_plan
+from rcb_bayes.market.sizes import MOST_SAMPLES
+from rcb_bayes.mechanism.decisions import PROMOTED, Decisions, chosen
+from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.running.protocol import PolicyBase
+from rcb_bayes.schema import FloatArray, as_count, suggestion
 
 Collect = Literal["hidden", "in turn"]
 COLLECT = ("hidden", "in turn")
@@ -78,9 +80,9 @@ def collecting(market: Market, *, n_per_arm: int, collect: str, inverse_rate: fl
     """The cold start that is wanted."""
     if collect == "in turn":
         return InTurn(market, n_per_arm=n_per_arm)
-    return ColdStart(
-        market, given_plan(market, n_per_arm=n_per_arm, exploration_rate=1.0 / inverse_rate), shared_oracle(market)
-    )
+    n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
+    mechanism = OneRate(n_per_arm=n, n_arms=market.n_arms, exploration_rate=1.0 / inverse_rate)
+    return ColdStart(market, mechanism, shared_oracle(market))
 
 
 def as_collect(collect: str) -> None:
@@ -91,13 +93,12 @@ def as_collect(collect: str) -> None:
         )
 
 
-class ColdStarted:
+class ColdStarted(PolicyBase):
     """A cold start, then something else.
 
     Attributes
     ----------
     history : all samples that count
-    cold_start_length : rounds it took, -1 before it is over
     """
 
     def __init__(self, market: Market, cold: Collecting) -> None:
@@ -105,30 +106,40 @@ class ColdStarted:
         self.cold = cold
         self.history = cold.history
         self.rounds = 0
-        self.cold_start_length = -1
+        self._length = -1
+
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """Samples that count, (K,)."""
+        return self.history.n
+
+    @property
+    def cold_start_length(self) -> int:
+        """Rounds it took, -1 before it is over."""
+        return self._length
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations up to the next change."""
-        if self.cold_start_length < 0:
+        if self._length < 0:
             return self.cold.decide(x, features, uniforms)
         return self.decide_later(x, features, uniforms)
 
     def recommend_proba(self, x: FloatArray) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
-        if self.cold_start_length < 0:
+        if self._length < 0:
             return self.cold.probabilities(x, np.ascontiguousarray(x.T)).T
         return self.proba_later(x)
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Count what is to be counted; end the cold start where it is over."""
         self.rounds += len(decisions)
-        if self.cold_start_length >= 0:
+        if self._length >= 0:
             self.update_later(x, decisions, reward)
             return
         kept = np.flatnonzero(decisions.counted)
         self.cold.absorb(x[kept], decisions.arm[kept], reward[kept])
         if self.cold.is_over:
-            self.cold_start_length = self.rounds
+            self._length = self.rounds
             self.begin()
 
     def begin(self) -> None:

@@ -60,7 +60,7 @@ class Conjugate:
 
     def fit(self, history: History) -> None:
         """What a whole history says."""
-        mean, joint = exact_moments(self._law, history.sums().as_statistics(), sigma=self._sigma, covariance=True)
+        mean, joint = exact_moments(self._law, history.sums(), sigma=self._sigma, covariance=True)
         assert joint is not None  # asked for
         self._set(mean[0], joint[0])
 

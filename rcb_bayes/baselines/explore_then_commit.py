@@ -2,16 +2,17 @@
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import chosen, shared_oracle
+from rcb_bayes.baselines.learner import shared_oracle
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
-from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions
+from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, Predictor
+from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import FloatArray, as_count
 
 
-class ExploreThenCommit:
+class ExploreThenCommit(PolicyBase):
     r"""Arms in turn until each has N samples, then the best by what they say, never learning again.
 
     .. math:: a_t = t \bmod K \quad (t < K N), \qquad a_t = \arg\max_k E[\mu(x, k) | S_{K N}] \quad (t \ge K N)
@@ -27,7 +28,6 @@ class ExploreThenCommit:
     Attributes
     ----------
     history : the samples of the first K N rounds, all that it learns from
-    cold_start_length : K N once they are over, -1 before
 
     Raises
     ------
@@ -55,13 +55,22 @@ class ExploreThenCommit:
         self.oracle: Oracle = oracle or shared_oracle(market)
         self.history = History(market.n_arms, market.n_features, keep_rows=self.oracle.needs_rows)
         self.rounds = 0
-        self.cold_start_length = -1
         self.predictor: Predictor = self.oracle.fit(self.history)
 
     @property
     def exploring(self) -> int:
         """Rounds of exploration that are left."""
         return max(0, self.market.n_arms * self.n_per_arm - self.rounds)
+
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """Samples of the exploration, (K,)."""
+        return self.history.n
+
+    @property
+    def cold_start_length(self) -> int:
+        """K N once the exploration is over, -1 before."""
+        return -1 if self.exploring else self.market.n_arms * self.n_per_arm
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations up to the end of the exploration, or all of them."""
@@ -92,4 +101,3 @@ class ExploreThenCommit:
         self.rounds += len(decisions)
         if not self.exploring:
             self.predictor = self.oracle.fit(self.history)
-            self.cold_start_length = self.rounds

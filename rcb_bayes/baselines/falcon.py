@@ -4,16 +4,18 @@ import numpy as np
 
 from rcb_bayes.baselines.learner import shared_oracle
 from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.planning.fixed import given_plan
+from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.running.protocol import PolicyBase
+from rcb_bayes.schema import FloatArray, as_count
 
 
-class Falcon:
+class Falcon(PolicyBase):
     r"""The exploitation stage of the paper's algorithm from the first round on: no cold start, no guard.
 
     In epoch m arm i, other than the best one b by the oracle fed so far, is recommended with probability
@@ -58,15 +60,21 @@ class Falcon:
         self.market = market
         used: Oracle = oracle or shared_oracle(market)
         self.history = History(market.n_arms, market.n_features)
-        plan = given_plan(market, n_per_arm=n_per_arm, exploration_rate=1.0)
+        n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
+        mechanism = OneRate(n_per_arm=n, n_arms=market.n_arms)
         nothing = History(market.n_arms, market.n_features, keep_rows=used.needs_rows)
-        self.exploitation = Exploitation(market, plan, used, nothing, begins=0, options=options or Exploiting())
+        self.exploitation = Exploitation(market, mechanism, used, nothing, begins=0, options=options or Exploiting())
         self.rounds = 0
 
     @property
     def gamma(self) -> float:
         """The present spread."""
         return self.exploitation.gamma
+
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """All samples, (K,)."""
+        return self.history.n
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations up to the end of the epoch."""

@@ -15,14 +15,14 @@ from math import inf
 import numpy as np
 
 from rcb_bayes.baselines.cold_started import ColdStarted, collecting
-from rcb_bayes.baselines.learner import chosen, shared_oracle
+from rcb_bayes.baselines.learner import shared_oracle
 from rcb_bayes.baselines.user_types import panel_of
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_tau, probability_error
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import TIE, best_shares
-from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.schema import FloatArray, as_count, is_number
@@ -149,7 +149,6 @@ class HiddenExploration(ColdStarted):
     Attributes
     ----------
     inverse_rate : L
-    cold_start_length : rounds until every arm has its samples, -1 before
 
     Raises
     ------

@@ -14,17 +14,18 @@ from math import inf
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import chosen, only, shared_oracle
+from rcb_bayes.baselines.learner import only, shared_oracle
 from rcb_bayes.baselines.reward_laws import NormalLaw, RewardLaw, SampledLaw, root
 from rcb_bayes.baselines.user_types import sole_user
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
-from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, Decisions
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
+from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import FloatArray, as_count
 
 _N_WORLDS = 4000
@@ -84,7 +85,7 @@ def worth_exploring(second: RewardLaw, n_left: int) -> float:
     return root(worth, second.mean, second.mean + high)
 
 
-class Kremer:
+class Kremer(PolicyBase):
     r"""The optimal policy of Kremer, Mansour and Perry, with noise: rewards are learnt by n samples.
 
     Rounds come in phases of n. The first phase is the preferred arm's and gives its posterior mean :math:`M_1`, which
@@ -104,7 +105,6 @@ class Kremer:
     Attributes
     ----------
     thresholds : of the phases 2, 3, ...; empty where users would never try the other arm
-    cold_start_length : rounds until both arms were tried, -1 before
 
     Raises
     ------
@@ -147,7 +147,7 @@ class Kremer:
         self._data = History(2, market.n_features, keep_rows=rows)
         self.predictor: Predictor = self.oracle.fit(self._data)
         self.rounds = 0
-        self.cold_start_length = -1
+        self._tried_both = -1  # the round by which both arms were tried
         self._explores = inf  # the phase, from 0, in which the second arm is tried
         self._next_fit = inf
 
@@ -155,6 +155,16 @@ class Kremer:
     def second(self) -> int:
         """The position of the arm that users do not prefer."""
         return 1 - self.first
+
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """All samples, (K,)."""
+        return self.history.n
+
+    @property
+    def cold_start_length(self) -> int:
+        """Rounds until both arms were tried, -1 before."""
+        return self._tried_both
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations up to the next change."""
@@ -182,7 +192,7 @@ class Kremer:
             self._explores = 1 + place if place < len(self.thresholds) else inf
         elif stage == PROMOTED and self.rounds == (self._explores + 1) * n:
             self._fit()
-            self.cold_start_length = self.rounds
+            self._tried_both = self.rounds
             self._next_fit = 2 * self.rounds if self.learn else inf
         elif self.rounds >= self._next_fit:
             self._fit()

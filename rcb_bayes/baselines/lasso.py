@@ -13,19 +13,21 @@ from math import log, sqrt
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import as_positive, chosen
+from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
-from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions
+from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
-from rcb_bayes.running.history import History, Sums
+from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.running.history import History
+from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 
 
-class LassoBandit:
+class LassoBandit(PolicyBase):
     r"""Forced samples and two lasso estimators per arm.
 
     With :math:`\hat b(A, \lambda) = \arg\min |y - X b|^2 / |A| + \lambda |b|_1` over the samples A, arm i is forced in
@@ -138,6 +140,11 @@ class LassoBandit:
             self._renewed_at[arms] = self.history.n[arms]
             self._fresh = 0
 
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """All samples, (K,)."""
+        return self.history.n
+
     def forced_arms(self, n: int) -> np.ndarray:
         """The arm forced in each of the next n rounds, -1 where none is."""
         length = self.market.n_arms * self.n_forced
@@ -152,11 +159,11 @@ class LassoBandit:
         return best_shares(np.where(near, scores, -np.inf), axis=0)
 
 
-def renew(means: FloatArray, sums: Sums, arms: np.ndarray, *, penalty: float, tolerance: float = 1e-6) -> None:
-    """Lasso estimates of some arms, (K, d), in place."""
+def renew(means: FloatArray, data: Statistics, arms: np.ndarray, *, penalty: float, tolerance: float = 1e-6) -> None:
+    """Lasso estimates of some arms, (K, d), in place, from one data set."""
     for arm in arms:
-        n = int(sums.n[arm])
-        means[arm] = lasso(sums.xtx[arm], sums.xty[arm], n, penalty=penalty, tolerance=tolerance)
+        n = int(data.n[0, arm])
+        means[arm] = lasso(data.xtx[0, arm], data.xty[0, arm], n, penalty=penalty, tolerance=tolerance)
 
 
 def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float, tolerance: float = 1e-6) -> FloatArray:

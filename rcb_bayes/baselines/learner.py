@@ -10,10 +10,10 @@ import numpy as np
 from rcb_bayes.baselines.conjugate import Conjugate
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
-from rcb_bayes.mechanism.kernel import pick
+from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
+from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import FloatArray, as_count, as_rng, is_number, suggestion
 
 
@@ -23,7 +23,7 @@ def shared_oracle(market: Market) -> PosteriorOracle:
     return PosteriorOracle(market.platform_prior, market.noise, read="engine")
 
 
-class Learner:
+class Learner(PolicyBase):
     """A policy that learns every ``batch`` rounds, and gives each arm a probability by what it then expects.
 
     Attributes
@@ -43,6 +43,7 @@ class Learner:
         self.conjugate = Conjugate.of(market.platform_prior, market.noise) if one_by_one else None
         self.predictor: Predictor = self.oracle.fit(self.history) if self.conjugate is None else self.conjugate
         self._fresh = 0
+        self._learnt = self.history.n.copy()
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations until it learns again."""
@@ -72,19 +73,23 @@ class Learner:
         self.history.add(x, decisions.arm, reward)
         self._fresh += n
         if self._fresh >= self.batch:
-            self.predictor = self.oracle.fit(self.history)
-            self._fresh = 0
+            self._fit()
 
     @property
-    def n_waiting(self) -> int:
-        """The latest samples, of which recommendations do not know yet."""
-        return self._fresh
+    def n_by_arm(self) -> np.ndarray:
+        """All samples, (K,)."""
+        return self.history.n
+
+    @property
+    def n_acted_on(self) -> FloatArray:
+        """Samples it has learnt from, (K,)."""
+        return self._learnt if self.conjugate is None else self.history.n
 
     def begin_with(self, history: History) -> None:
         """Samples from before the first round."""
         self.history.join(history)
         if self.conjugate is None:
-            self.predictor = self.oracle.fit(self.history)
+            self._fit()
         else:
             self.conjugate.fit(self.history)
 
@@ -92,19 +97,9 @@ class Learner:
         """Of every arm for users in a row, or, ``now``, for users each of whom is the next, (K, n)."""
         raise NotImplementedError
 
-
-def chosen(
-    probabilities: FloatArray, scores: FloatArray, uniforms: FloatArray, *, stage: int = EXPLOIT, counted: bool = True
-) -> Decisions:
-    """Decisions of users in a row by probabilities (K, n), all at one stage."""
-    n = probabilities.shape[1]
-    return Decisions(
-        arm=pick(probabilities, uniforms[:n, 1]),
-        stage=np.full(n, stage, dtype=np.int8),
-        counted=np.full(n, counted),
-        probabilities=probabilities,
-        scores=scores,
-    )
+    def _fit(self) -> None:
+        self.predictor = self.oracle.fit(self.history)
+        self._fresh, self._learnt = 0, self.history.n.copy()
 
 
 def only(arm: int, scores: FloatArray) -> FloatArray:

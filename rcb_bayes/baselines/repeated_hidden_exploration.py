@@ -11,7 +11,6 @@ With more arms :math:`F_{ij} = E[(m_i - m_j) 1\{i = \arg\max m\}]`, :math:`H_{ij
 :math:`e < \min_{ij} F_{ij} / (F_{ij} + H_{ij})`, which is the same for two.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
@@ -30,10 +29,9 @@ from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
-from rcb_bayes.running.policies import Policy
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.schema import FloatArray, as_count, is_number, suggestion
 
-InnerMaker = Callable[[Market, int], Policy]
 Rule = Literal["sharp", "third"]
 WarmUp = Literal["preferred", "all"]
 _WORDS = {"rule": ("sharp", "third"), "warm_up": ("preferred", "all")}
@@ -197,7 +195,7 @@ class RepeatedHiddenExploration(ColdStarted):
     def __init__(
         self,
         market: Market,
-        inner: InnerMaker,
+        inner: PolicyMaker,
         *,
         n_per_arm: int = 10,
         rate: float | None = None,

@@ -59,9 +59,9 @@ class LinThompson(Learner):
         return best_shares(scores + np.sqrt(np.maximum(variances, 0.0)) * normal, axis=1).mean(axis=0)
 
     @property
-    def n_waiting(self) -> int:
-        """The latest samples, of which recommendations do not know yet; draws of coefficients know all."""
-        return super().n_waiting if self._by_user else 0
+    def n_acted_on(self) -> FloatArray:
+        """Samples it has learnt from, (K,); draws of coefficients know all."""
+        return super().n_acted_on if self._by_user else self.history.n
 
     def _by_coefficients(self, features: FloatArray) -> FloatArray:
         """The same by draws of all coefficients; beyond some thousands users share them."""
@@ -69,11 +69,7 @@ class LinThompson(Learner):
         n = features.shape[1]
         size = max(self.n_draws, min(n * self.n_draws, _MOST_DRAWS))
         history = self.history
-        data = (
-            history.sums().as_statistics()
-            if self.market.noise.is_gaussian
-            else history.as_rows(range(self.market.n_arms))
-        )
+        data = history.sums() if self.market.noise.is_gaussian else history.as_rows(range(self.market.n_arms))
         draws = self.oracle.made.draw(data, size, rng=self.rng)[0]  # (size, K, d)
         out = np.empty((self.market.n_arms, n))
         for user in range(n):

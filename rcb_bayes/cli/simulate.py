@@ -176,13 +176,13 @@ def _as_options(**words: Any) -> "Exploiting":
 
 def figures_of(runs: "xr.Dataset", market: "Market", plan: "Plan") -> dict[str, Any]:
     """What the runs come to, each figure as its mean over worlds with its error; as JSON has it."""
-    from rcb_bayes.mechanism.decisions import STAGES
+    from rcb_bayes.mechanism.decisions import ROUND_KINDS
 
     lengths = runs["cold_start_length"].values
     ended = lengths > 0
     stage, gain = runs["stage"].values, runs["gain"].values
     stages = []
-    for k, name in enumerate(STAGES):
+    for k, name in enumerate(ROUND_KINDS):
         here = stage == k
         seen = here.any(axis=1)
         gains = (gain * here).sum(axis=1)[seen] / here.sum(axis=1)[seen]

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.schema import FloatArray
 
-STAGES: tuple[str, ...] = ("most popular", "promoted", "organic", "exploit")
-MOST_POPULAR, PROMOTED, ORGANIC, EXPLOIT = range(len(STAGES))
+ROUND_KINDS: tuple[str, ...] = ("most popular", "promoted", "organic", "exploit")
+MOST_POPULAR, PROMOTED, ORGANIC, EXPLOIT = range(len(ROUND_KINDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,7 +18,7 @@ class Decisions:
     Attributes
     ----------
     arm : positions, (n,)
-    stage : positions in ``STAGES``, (n,)
+    stage : positions in ``ROUND_KINDS``, (n,)
     counted : whether the sample enters the data, (n,): organic rounds of a cold start do not
     probabilities : of every arm, before any coin was tossed, (K, n)
     scores : what the platform expects of every arm, (K, n)
@@ -37,6 +38,14 @@ class Decisions:
         """The probability of what was recommended, (n,)."""
         return self.probabilities[self.arm, np.arange(len(self.arm))]
 
+    @property
+    def gain(self) -> FloatArray:
+        """What is expected of the arm recommended beyond its best rival, (n,)."""
+        columns = np.arange(len(self.arm))
+        rivals = self.scores.copy()
+        rivals[self.arm, columns] = -np.inf
+        return self.scores[self.arm, columns] - rivals.max(axis=0)
+
     def first(self, n: int) -> "Decisions":
         """The first n of them."""
         if n >= len(self.arm):
@@ -48,3 +57,17 @@ class Decisions:
             probabilities=self.probabilities[:, :n],
             scores=self.scores[:, :n],
         )
+
+
+def chosen(
+    probabilities: FloatArray, scores: FloatArray, uniforms: FloatArray, *, stage: int = EXPLOIT, counted: bool = True
+) -> Decisions:
+    """Decisions of users in a row by probabilities (K, n), all at one stage."""
+    n = probabilities.shape[1]
+    return Decisions(
+        arm=pick(probabilities, uniforms[:n, 1]),
+        stage=np.full(n, stage, dtype=np.int8),
+        counted=np.full(n, counted),
+        probabilities=probabilities,
+        scores=scores,
+    )

@@ -21,11 +21,14 @@ from rcb_bayes.posterior.engines import Engine, make_engine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
 from rcb_bayes.schema import FloatArray
 
-Sums = tuple[FloatArray, FloatArray]
-
 
 class StretchedEngine:
     """Posteriors under a belief whose variances are multiplied by ``factor``.
+
+    Attributes
+    ----------
+    inner : the engine of the belief itself, with the noise that is left
+    stretch : s, the root of the factor
 
     Raises
     ------
@@ -33,39 +36,40 @@ class StretchedEngine:
         Rewards other than Gaussian with a known sigma.
     """
 
-    def __init__(self, prior: Prior, noise: Noise, *, factor: float, seed: int = 0) -> None:
+    def __init__(self, prior: Prior, noise: Noise, *, factor: float, engine: str = "auto", seed: int = 0) -> None:
         sigma = known_sigma(noise)
         self.prior = prior
-        self._stretch = math.sqrt(factor)
-        self._inner: Engine = make_engine(prior, GaussianNoise(sigma / self._stretch), seed=seed)
-        self.name = self._inner.name
-        self.reason = f"{self._inner.reason}; variances times {factor:g}"
+        self.stretch = math.sqrt(factor)
+        self.inner: Engine = make_engine(prior, GaussianNoise(sigma / self.stretch), engine=engine, seed=seed)
+        self.name = self.inner.name
+        self.reason = f"{self.inner.reason}; variances times {factor:g}"
 
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set."""
-        data, mean, s = as_statistics(data), self.prior.mean.values, self._stretch
-        xty, yty = stretched_sums(data.xtx, data.xty, data.yty, mean=mean, stretch=s)
-        found = self._inner.fit(unchecked_statistics(data.xtx, xty, yty, data.n), covariance=covariance)
-        means = mean + s * (found.mean - mean)
-        spread = None if found.covariance is None else s**2 * found.covariance
-        return replace(found, mean=means, covariance=spread, reason=self.reason, reward=linear_rewards(means, users))
+        batch = self.inner.fit(self.inner_data(data), covariance=covariance)
+        means = self.stretched(batch.mean)
+        spread = None if batch.covariance is None else self.stretch**2 * batch.covariance
+        return replace(batch, mean=means, covariance=spread, reason=self.reason, reward=linear_rewards(means, users))
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
-        data, mean, s = as_statistics(data), self.prior.mean.values, self._stretch
-        xty, yty = stretched_sums(data.xtx, data.xty, data.yty, mean=mean, stretch=s)
-        inner = self._inner.draw(unchecked_statistics(data.xtx, xty, yty, data.n), n, rng=rng)
-        return mean + s * (inner - mean)
+        return self.stretched(self.inner.draw(self.inner_data(data), n, rng=rng))
 
+    def stretched(self, beta: FloatArray) -> FloatArray:
+        """b of c, (..., K, d)."""
+        mean = self.prior.mean.values
+        return mean + self.stretch * (beta - mean)
 
-def stretched_sums(xtx: FloatArray, xty: FloatArray, yty: FloatArray, *, mean: FloatArray, stretch: float) -> Sums:
-    """X'y and y'y of the rewards that c, rather than b, would have given; leading axes are data sets."""
-    shift = (1.0 - 1.0 / stretch) * mean  # (K, d)
-    moved = np.einsum("...kde,ke->...kd", xtx, shift)
-    cross = np.einsum("...kd,kd->...k", xty, shift)
-    return xty / stretch + moved, yty / stretch**2 + 2.0 * cross / stretch + np.einsum("...kd,kd->...k", moved, shift)
+    def inner_data(self, data: Statistics | Rows) -> Statistics:
+        """The data with the rewards that c, rather than b, would have given."""
+        data, s = as_statistics(data), self.stretch
+        shift = (1.0 - 1.0 / s) * self.prior.mean.values  # (K, d)
+        moved = np.einsum("...kde,ke->...kd", data.xtx, shift)
+        cross = np.einsum("...kd,kd->...k", data.xty, shift)
+        yty = data.yty / s**2 + 2.0 * cross / s + np.einsum("...kd,kd->...k", moved, shift)
+        return unchecked_statistics(data.xtx, data.xty / s + moved, yty, data.n)
 
 
 def known_sigma(noise: Noise | None) -> float:

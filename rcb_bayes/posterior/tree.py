@@ -10,6 +10,7 @@ from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_engine
 from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
+from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import ARM, FEATURE, FloatArray
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def fit_posterior(
 
 def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0, quiet: bool = False) -> "xr.DataTree":
     """The same from an engine that is kept for many data sets; ``quiet`` leaves ``vouched`` to the caller to read."""
+    if isinstance(engine, StretchedEngine):
+        tree = posterior_tree(engine.inner, engine.inner_data(data), seed=seed, quiet=quiet)
+        mean = np.asarray(tree["posterior"]["beta"].mean(("chain", "draw")))
+        return moved(tree, mean=engine.stretched(mean), stretch=engine.stretch)
     if isinstance(engine, NutsEngine):
         return _from_nuts(engine, data, reason=engine.reason, seed=seed, quiet=quiet)
     batch = engine.fit(data)
@@ -80,15 +85,13 @@ def read_means(engine: Engine, data: Statistics | Rows, batch: PosteriorBatch, *
     return summary_means(xr.DataTree.from_dict({"posterior": xr.Dataset({"beta": beta})})).values
 
 
-def moved(tree: "xr.DataTree", *, mean: FloatArray | None = None, stretch: float = 1.0) -> "xr.DataTree":
+def moved(tree: "xr.DataTree", *, mean: FloatArray, stretch: float = 1.0) -> "xr.DataTree":
     """The tree with its draws of beta stretched about their mean, and with another mean (K, d)."""
     beta = tree["posterior"]["beta"]
-    own = beta.mean(("chain", "draw"))
-    made = tree.copy()
-    made["posterior"] = (
-        made["posterior"].to_dataset().assign(beta=stretch * (beta - own) + (own if mean is None else mean))
-    )
-    return made
+    deviations = beta - beta.mean(("chain", "draw"))
+    copy = tree.copy()
+    copy["posterior"] = copy["posterior"].to_dataset().assign(beta=stretch * deviations + mean)
+    return copy
 
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":

@@ -18,13 +18,13 @@ from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
 from rcb_bayes.mechanism.kernel import linear_scores, pick
 from rcb_bayes.mechanism.panel import expected_rewards
+from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.simulator import untouched_arms
-from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import LinearPredictor, PosteriorOracle, Predictor, is_vouched
 from rcb_bayes.schema import FloatArray
 
-_AT_A_TIME = 256  # users served at a time, and four times the samples that a stage may need where rates cost nothing
+_AT_A_TIME = 256  # users decided for at a time at least: what is decided beyond the end of a stage is lost
 
 
 class ColdStart:
@@ -37,15 +37,18 @@ class ColdStart:
     waiting : counted recommendations of each arm whose reward is out, (K,); none in a block simulation
     """
 
-    def __init__(self, market: Market, plan: Plan, oracle: PosteriorOracle, *, keep_rows: bool = False) -> None:
+    def __init__(
+        self, market: Market, mechanism: Mechanism, oracle: PosteriorOracle, *, keep_rows: bool = False
+    ) -> None:
         self.market = market
-        self.plan = plan
+        self.mechanism = mechanism
         self.oracle = oracle
         self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows or oracle.needs_rows)
         self.saturated: tuple[int, ...] = ()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
         self.predictor: Predictor | None = None
         self.n_fits = self.n_not_vouched = 0
+        self._served = 0  # rounds of the present stage
 
     @property
     def is_over(self) -> bool:
@@ -65,11 +68,11 @@ class ColdStart:
         x, features : users, (n, d) and (d, n)
         uniforms : (n, 2): the coin of exploration, and the choice among arms
         """
-        n = _AT_A_TIME
-        if not (self.plan.personalised and self.saturated):
-            n = max(n, 4 * self.market.n_arms * self.plan.n_per_arm)
+        n = max(_AT_A_TIME, self._served // 4)  # the longer a stage has lasted, the longer it may
         decisions = self.decide_now(x[:n], features[:, :n], uniforms[:n])
-        return decisions.first(self._until_change(decisions))
+        decisions = decisions.first(self._until_change(decisions))
+        self._served += len(decisions)
+        return decisions
 
     def probabilities(self, x: FloatArray, features: FloatArray) -> FloatArray:
         """Probability of recommending each arm to users at the present stage, (K, n)."""
@@ -99,23 +102,27 @@ class ColdStart:
         self.waiting[arm] -= 1
 
     def _renew(self) -> None:
-        full = tuple(int(arm) for arm in np.flatnonzero(self.history.n >= self.plan.n_per_arm))
+        full = tuple(int(arm) for arm in np.flatnonzero(self.history.n >= self.mechanism.n_per_arm))
         if full != self.saturated:
-            self.saturated = full
+            self.saturated, self._served = full, 0
             self.predictor = None if self.is_over else self._fitted()
             self.n_fits += self.predictor is not None
             self.n_not_vouched += not is_vouched(self.predictor)
 
     def _fitted(self) -> Predictor:
         """Expectations from the samples of saturated arms; arms they say nothing about keep their prior mean."""
-        found = self.oracle.fit_arms(self.history, self.saturated)
+        predictor = self.oracle.fit_arms(self.history, self.saturated)
         prior = self.market.platform_prior
-        if not isinstance(found, LinearPredictor):
-            return found
-        means = found.means.copy()
+        if not isinstance(predictor, LinearPredictor):
+            return predictor
+        means = predictor.means.copy()
         same = untouched_arms(prior, self.saturated)
         means[same] = prior.mean.values[same]
-        return LinearPredictor(means, vouched=found.vouched)
+        return LinearPredictor(means, vouched=predictor.vouched)
+
+    def scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
+        """What is expected of every arm now, (K, n)."""
+        return self._prior_scores(x, features) if self.predictor is None else self.predictor.scores(features)
 
     def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations for all of these users at the present stage."""
@@ -131,7 +138,7 @@ class ColdStart:
                 probabilities=promoted,
                 scores=prior,
             )
-        rates = self.plan.rate(x, saturated=[self.market.arms[arm] for arm in self.saturated])
+        rates = self.mechanism.rate(x, saturated=[self.market.arms[arm] for arm in self.saturated])
         scores = self.predictor.scores(features)
         organic = best_shares(scores, axis=0)
         explored = uniforms[:, 0] < rates
@@ -162,4 +169,4 @@ class ColdStart:
 
     def _needed(self) -> np.ndarray:
         """Recommendations that each arm still needs, (K,)."""
-        return self.plan.n_per_arm - self.history.n - self.waiting
+        return self.mechanism.n_per_arm - self.history.n - self.waiting

@@ -5,7 +5,6 @@ their grouping in the last bits, and a run one by one is to be the same as one i
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,35 +12,7 @@ from rcb_bayes.posterior.data import Rows, Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
 
 CHUNK = 4096
-
-
-class Sums(NamedTuple):
-    """Sums over the samples of each arm: X'X (K, d, d), X'y (K, d), y'y (K,) and n (K,)."""
-
-    xtx: FloatArray
-    xty: FloatArray
-    yty: FloatArray
-    n: FloatArray
-
-    @classmethod
-    def zero(cls, n_arms: int, n_features: int) -> "Sums":
-        """Of no samples."""
-        k, d = n_arms, n_features
-        return cls(np.zeros((k, d, d)), np.zeros((k, d)), np.zeros(k), np.zeros(k))
-
-    def plus(self, other: "Sums") -> "Sums":
-        """Of both."""
-        return Sums(*(one + two for one, two in zip(self, other, strict=True)))
-
-    def of_arms(self, arms: Iterable[int]) -> "Sums":
-        """Of some arms alone."""
-        kept = np.zeros(len(self.n))
-        kept[list(arms)] = 1.0
-        return Sums(self.xtx * kept[:, None, None], self.xty * kept[:, None], self.yty * kept, self.n * kept)
-
-    def as_statistics(self) -> Statistics:
-        """As an engine for Gaussian rewards takes them; sums of samples need no check."""
-        return unchecked_statistics(self.xtx[None], self.xty[None], self.yty[None], self.n[None])
+_SUMS = ("xtx", "xty", "yty", "n")
 
 
 class History:
@@ -56,7 +27,7 @@ class History:
     def __init__(self, n_arms: int, n_features: int, *, keep_rows: bool = False) -> None:
         self.n = np.zeros(n_arms)
         self.keeps_rows = keep_rows
-        self._sums = Sums.zero(n_arms, n_features)
+        self._sums = Statistics.of_nothing(n_arms, n_features)
         self._x = np.empty((CHUNK, n_features))
         self._arm = np.empty(CHUNK, dtype=np.int64)
         self._reward = np.empty(CHUNK)
@@ -88,8 +59,8 @@ class History:
         self._filled = k + 1
         self._empty_if_full()
 
-    def sums(self) -> Sums:
-        """Sums over all samples."""
+    def sums(self) -> Statistics:
+        """Sums over all samples: one data set."""
         return self._sums.plus(_sums(*self._waiting(), n_arms=len(self.n)))
 
     def rows(self) -> tuple[FloatArray, np.ndarray, FloatArray]:
@@ -104,18 +75,32 @@ class History:
         kept = np.isin(arm, list(arms))
         return Rows(x=x[kept][None], arm=arm[kept][None], reward=reward[kept][None], n_arms=len(self.n))
 
+    def first(self, n: FloatArray) -> "History":
+        """The first n (K,) samples of each arm."""
+        if (n >= self.n).all():
+            return self
+        x, arm, reward = self.rows()
+        order = np.argsort(arm, kind="stable")
+        number = np.empty(len(arm))  # of each sample among its arm's
+        number[order] = np.arange(len(arm)) - (np.cumsum(self.n) - self.n)[arm[order]]
+        kept = number < n[arm]
+        some = History(len(self.n), x.shape[1], keep_rows=True)
+        some.add(x[kept], arm[kept], reward[kept])
+        return some
+
     def join(self, other: "History") -> None:
         """All samples of another history."""
         if self.keeps_rows:
             x, arm, reward = other.rows()
             self._parts += [self._waiting_copy(), (x, arm, reward)]
         self._sums, self._filled = self.sums().plus(other.sums()), 0
-        self.n = self._sums.n.copy()
+        self.n = self._sums.n[0].copy()
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything, as arrays."""
         x, arm, reward = self._waiting()
-        out: dict[str, np.ndarray] = {**self._sums._asdict(), "x": x, "arm": arm, "reward": reward}
+        out: dict[str, np.ndarray] = {name: getattr(self._sums, name)[0] for name in _SUMS}
+        out |= {"x": x, "arm": arm, "reward": reward}
         if self.keeps_rows:
             parts = [(x[:0], arm[:0], reward[:0]), *self._parts]
             old = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -127,8 +112,8 @@ class History:
         """A history as it was."""
         k, d = state["xty"].shape
         made = cls(k, d, keep_rows="old_x" in state)
-        made._sums = Sums(*(np.array(state[name]) for name in Sums._fields))
-        made.n = made._sums.n.copy()
+        made._sums = unchecked_statistics(*(np.array(state[name])[None] for name in _SUMS))
+        made.n = made._sums.n[0].copy()
         if made.keeps_rows:
             made._parts = [(state["old_x"], state["old_arm"].astype(np.int64), state["old_reward"])]
         made.add(state["x"], state["arm"].astype(np.int64), state["reward"])
@@ -150,15 +135,15 @@ class History:
             self._filled = 0
 
 
-def _sums(x: FloatArray, arm: np.ndarray, reward: FloatArray, *, n_arms: int) -> Sums:
-    found = Sums.zero(n_arms, x.shape[1])
-    found.n[:] = np.bincount(arm, minlength=n_arms)
+def _sums(x: FloatArray, arm: np.ndarray, reward: FloatArray, *, n_arms: int) -> Statistics:
+    total = Statistics.of_nothing(n_arms, x.shape[1])
+    total.n[0] = np.bincount(arm, minlength=n_arms)
     order = np.argsort(arm.astype(np.int8 if n_arms < 128 else np.int64), kind="stable")
     x, reward = x.take(order, axis=0), reward.take(order)
     stop = 0
-    for k, n in enumerate(found.n.astype(int).tolist()):
+    for k, n in enumerate(total.n[0].astype(int).tolist()):
         start, stop = stop, stop + n
         if n:
-            own, y = x[start:stop], reward[start:stop]
-            found.xtx[k], found.xty[k], found.yty[k] = own.T @ own, y @ own, y @ y
-    return found
+            rows, y = x[start:stop], reward[start:stop]
+            total.xtx[0, k], total.xty[0, k], total.yty[0, k] = rows.T @ rows, y @ rows, y @ y
+    return total

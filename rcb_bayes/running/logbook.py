@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.mechanism.decisions import STAGES, Decisions
+from rcb_bayes.mechanism.decisions import ROUND_KINDS, Decisions
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.users.tables import read_log
 
@@ -56,7 +56,7 @@ class Logbook:
     def note(self, ticket: int, x: FloatArray, arm: int, stage: int, chances: list[float]) -> None:
         """A recommendation."""
         name = self._arms[arm]
-        row = [ticket, *x.tolist(), name, STAGES[stage], chances[arm], *chances, name, np.nan, 0, np.nan]
+        row = [ticket, *x.tolist(), name, ROUND_KINDS[stage], chances[arm], *chances, name, np.nan, 0, np.nan]
         self._rows[ticket] = row
         if self.most is not None and len(self._rows) > self.most:
             del self._rows[next(iter(self._rows))]

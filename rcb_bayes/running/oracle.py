@@ -18,13 +18,14 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.market.noise import GaussianNoise, Noise
+from rcb_bayes.market.noise import Noise
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior import Engine, make_engine, summary_means
+from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.nuts import NutsEngine
-from rcb_bayes.posterior.stretched import known_sigma, stretched_sums
+from rcb_bayes.posterior.stretched import StretchedEngine, known_sigma
 from rcb_bayes.posterior.tree import moved, posterior_tree, read_means, tree_of_draws
-from rcb_bayes.running.history import History, Sums
+from rcb_bayes.running.history import History
 from rcb_bayes.schema import FloatArray, is_number
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class PosteriorOracle:
     ----------
     engine : see ``make_engine``
     read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine
+    factor : by which the belief's variances are multiplied (Assumption 4)
 
     Raises
     ------
@@ -143,6 +145,7 @@ class PosteriorOracle:
     engine: str = "auto"
     read: Read = "summary"
     seed: int = 0
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
         if self.read not in ("summary", "engine"):
@@ -156,6 +159,8 @@ class PosteriorOracle:
     @cached_property
     def made(self) -> Engine:
         """The engine, compiled once and re-fed."""
+        if self.factor != 1.0:
+            return StretchedEngine(self.prior, self.noise, factor=self.factor, engine=self.engine, seed=self.seed)
         return make_engine(self.prior, self.noise, engine=self.engine, seed=self.seed)
 
     def fit(self, history: History) -> Predictor:
@@ -164,37 +169,38 @@ class PosteriorOracle:
 
     def fit_arms(self, history: History, arms: Iterable[int]) -> Predictor:
         """The same from the samples of some arms alone."""
-        if self.noise.is_gaussian:
-            return self.fit_sums(history.sums().of_arms(arms))
-        rows = history.as_rows(arms)
-        draws = self.made.draw(rows, _DRAWS, rng=np.random.default_rng(self.seed))[0]
-        return DrawsPredictor(draws, self.noise, vouched=bool(self.made.fit(rows).vouched[0]))
-
-    def fit_sums(self, sums: Sums) -> "LinearPredictor":
-        """The same from sums, with Gaussian rewards."""
-        data = sums.as_statistics()
-        if isinstance(self.made, NutsEngine):  # sampled once: the summary and the covariances are of the same draws
-            tree = posterior_tree(self.made, data, seed=self.seed, quiet=True)
-            draws = np.asarray(tree["posterior"]["beta"]).reshape(-1, self.prior.n_arms, self.prior.n_features)
-            own = [np.atleast_2d(np.cov(draws[:, arm], rowvar=False)) for arm in range(self.prior.n_arms)]
-            return LinearPredictor(summary_means(tree).values, np.stack(own), vouched=bool(tree.attrs["vouched"]))
-        batch = self.made.fit(data, covariance=True)
-        assert batch.covariance is not None  # asked for
-        k, d = self.prior.n_arms, self.prior.n_features
-        tiles = batch.covariance[0].reshape(k, d, k, d)
-        covariances = np.stack([tiles[arm, :, arm] for arm in range(k)])
-        means = batch.mean[0] if self.read == "engine" else read_means(self.made, data, batch, seed=self.seed)
-        return LinearPredictor(means, covariances, vouched=bool(batch.vouched[0]))
+        data = self._data(history, arms)
+        if isinstance(data, Statistics):
+            return self._fit_sums(data)
+        draws = self.made.draw(data, _DRAWS, rng=np.random.default_rng(self.seed))[0]
+        return DrawsPredictor(draws, self.noise, vouched=bool(self.made.fit(data).vouched[0]))
 
     def tree(self, history: History, arms: Iterable[int], predictor: Predictor) -> "xr.DataTree":
         """The posterior that a predictor was fitted from, with the samples of some arms, as a DataTree."""
-        chosen = list(arms)
-        data = history.sums().of_arms(chosen).as_statistics() if self.noise.is_gaussian else history.as_rows(chosen)
+        data = self._data(history, arms)
         if isinstance(predictor, DrawsPredictor):
             shown = {"vouched": predictor.vouched, "reason": self.made.reason, "seed": self.seed}
             return tree_of_draws(self.prior, predictor.draws, data, **shown)
         assert isinstance(predictor, LinearPredictor)  # there is no other kind of posterior
         return moved(posterior_tree(self.made, data, seed=self.seed, quiet=True), mean=predictor.means)
+
+    def _data(self, history: History, arms: Iterable[int]) -> Statistics | Rows:
+        """The samples of some arms, as the engine takes them."""
+        return history.sums().of_arms(arms) if self.noise.is_gaussian else history.as_rows(arms)
+
+    def _fit_sums(self, data: Statistics) -> LinearPredictor:
+        k, d = self.prior.n_arms, self.prior.n_features
+        if self.made.name == NutsEngine.name:  # sampled once: the summary and the covariances are of the same draws
+            tree = posterior_tree(self.made, data, seed=self.seed, quiet=True)
+            draws = np.asarray(tree["posterior"]["beta"]).reshape(-1, k, d)
+            sampled = [np.atleast_2d(np.cov(draws[:, arm], rowvar=False)) for arm in range(k)]
+            return LinearPredictor(summary_means(tree).values, np.stack(sampled), vouched=bool(tree.attrs["vouched"]))
+        batch = self.made.fit(data, covariance=True)
+        assert batch.covariance is not None  # asked for
+        tiles = batch.covariance[0].reshape(k, d, k, d)
+        covariances = np.stack([tiles[arm, :, arm] for arm in range(k)])
+        means = batch.mean[0] if self.read == "engine" else read_means(self.made, data, batch, seed=self.seed)
+        return LinearPredictor(means, covariances, vouched=bool(batch.vouched[0]))
 
 
 def prior_tree(oracle: PosteriorOracle) -> "xr.DataTree":
@@ -202,42 +208,12 @@ def prior_tree(oracle: PosteriorOracle) -> "xr.DataTree":
     prior = oracle.prior
     draws = prior.draw_arrays(_PRIOR_DRAWS, rng=np.random.default_rng(oracle.seed))[0]
     nothing = History(prior.n_arms, prior.n_features, keep_rows=oracle.needs_rows)
-    data = nothing.as_rows(()) if oracle.needs_rows else nothing.sums().as_statistics()
+    data = nothing.as_rows(()) if oracle.needs_rows else nothing.sums()
     tree = tree_of_draws(prior, draws, data, vouched=True, reason="the prior: no data yet", seed=oracle.seed)
     return moved(tree, mean=prior.mean.values)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _InflatedOracle:
-    """The posterior under a prior whose deviations from its mean are stretched by sqrt(factor).
-
-    Any engine of the belief answers; see ``rcb_bayes.posterior.stretched``.
-    """
-
-    inner: PosteriorOracle
-    stretch: float
-    needs_rows: bool = False
-
-    def fit(self, history: History) -> Predictor:
-        mean, s = self.inner.prior.mean.values, self.stretch
-        sums = history.sums()
-        xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
-        found = self.inner.fit_sums(Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n))
-        covariances = None if found.covariances is None else s**2 * found.covariances
-        return LinearPredictor(mean + s * (found.means - mean), covariances, vouched=found.vouched)
-
-    def tree(self, history: History, arms: Iterable[int], predictor: Predictor) -> "xr.DataTree":
-        """As of the posterior oracle."""
-        assert isinstance(predictor, LinearPredictor)  # Gaussian rewards
-        mean, s = self.inner.prior.mean.values, self.stretch
-        sums = history.sums().of_arms(arms)
-        xty, yty = stretched_sums(sums.xtx, sums.xty, sums.yty, mean=mean, stretch=s)
-        data = Sums(xtx=sums.xtx, xty=xty, yty=yty, n=sums.n).as_statistics()
-        tree = posterior_tree(self.inner.made, data, seed=self.inner.seed, quiet=True)
-        return moved(tree, mean=predictor.means, stretch=s)
-
-
-def inflated(oracle: Oracle, factor: float) -> _InflatedOracle:
+def inflated(oracle: Oracle, factor: float) -> PosteriorOracle:
     """The oracle with prior variances multiplied by a factor (Assumption 4).
 
     Raises
@@ -245,10 +221,9 @@ def inflated(oracle: Oracle, factor: float) -> _InflatedOracle:
     RcbError
         An oracle without a prior, or rewards other than Gaussian with a known sigma.
     """
-    sigma = known_sigma(oracle.noise if isinstance(oracle, PosteriorOracle) else None)
+    known_sigma(oracle.noise if isinstance(oracle, PosteriorOracle) else None)
     assert isinstance(oracle, PosteriorOracle)  # of others no sigma is known
-    stretch = float(np.sqrt(factor))
-    return _InflatedOracle(replace(oracle, noise=GaussianNoise(sigma / stretch)), stretch)
+    return replace(oracle, factor=factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -274,8 +249,8 @@ class RidgeOracle:
     def fit(self, history: History) -> Predictor:
         """Coefficients of each arm."""
         sums = history.sums()
-        gram = sums.xtx + self.penalty * np.eye(sums.xty.shape[1])
-        return LinearPredictor(np.linalg.solve(gram, sums.xty[..., None])[..., 0])
+        gram = sums.xtx[0] + self.penalty * np.eye(sums.xty.shape[2])
+        return LinearPredictor(np.linalg.solve(gram, sums.xty[0, ..., None])[..., 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,45 +1,105 @@
 """Policies: whatever turns users into recommendations and learns from rewards.
 
-``Rcb`` is the paper's algorithm; what it is compared with is in ``baselines``. All are simulated alike, and audited
-alike, through ``recommend_proba``.
+``Rcb`` is the paper's algorithm; what it is compared with is in ``baselines``; ``as_policy`` makes one of two functions
+of one's own. All are simulated alike, and audited alike: see ``running.protocol`` for what is asked of them.
 """
 
-from typing import Protocol
+import warnings
+from collections.abc import Callable
 
 import numpy as np
 
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.planning.checks import check_arms
+from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
+from rcb_bayes.running.protocol import Policy, PolicyBase, as_probabilities
 from rcb_bayes.schema import FloatArray
 
+Recommending = Callable[[FloatArray], FloatArray]
+Learning = Callable[[FloatArray, np.ndarray, FloatArray], object]
 
-class Policy(Protocol):
-    """A recommendation policy in one world.
 
-    ``decide`` answers for as many of the users, from the first on, as it can before it has to learn; ``update`` then
-    gets exactly those.
+def as_policy(recommend_proba: Recommending, update: Learning | None = None) -> Policy:
+    """A policy from two functions of one's own.
+
+    Parameters
+    ----------
+    recommend_proba : users (n, d) -> the probability of recommending each arm to each of them now, (n, K)
+    update : called with users (n, d), the positions of the arms recommended to them (n,) and their rewards (n,) after
+        every round; nothing is learnt unless given
+
+    Raises
+    ------
+    DataError
+        When it runs: probabilities of another shape, negative, not finite, or that do not sum to one.
+
+    Applicability
+    -------------
+    Anything that can tell its probabilities. Users are served one at a time, for any of them may change what the next
+    is told. A policy has the memory of one world: make it, and what it remembers, anew in a function (market, seed) ->
+    policy.
+
+    Examples
+    --------
+    The arm with the best average so far, one try of each taken for granted. With ``market`` as in ``calibrate``:
+
+    >>> from rcb_bayes.running.policies import as_policy
+    >>> def averages(market, seed):
+    ...     total, n = np.full(market.n_arms, 0.5), np.ones(market.n_arms)
+    ...
+    ...     def recommend_proba(x):
+    ...         return np.tile(np.eye(market.n_arms)[(total / n).argmax()], (len(x), 1))
+    ...
+    ...     def update(x, arm, reward):
+    ...         total[arm] += reward
+    ...         n[arm] += 1
+    ...
+    ...     return as_policy(recommend_proba, update)
+    >>> runs = rcb.simulate(market, averages, horizon=200, n_worlds=5, seed=1)
+    >>> runs["n_samples"].sum("arm").values
+    array([200, 200, 200, 200, 200])
+    >>> rcb.audit(market, averages, horizon=8, n_worlds=100, seed=1).verdict in ("fail", "inconclusive")
+    True
     """
+    return _OfFunctions(recommend_proba, update)
+
+
+class _OfFunctions(PolicyBase):
+    """Two functions, one user at a time; what the platform expects is not known."""
+
+    def __init__(self, recommend_proba: Recommending, update: Learning | None) -> None:
+        self._recommend, self._learn = recommend_proba, update
+        self._counts: np.ndarray | None = None
 
     def recommend_proba(self, x: FloatArray) -> FloatArray:
-        """Probability of recommending each arm to each user now, (n, d) -> (n, K)."""
-        ...
+        """The function's own, (n, d) -> (n, K)."""
+        return as_probabilities(self._recommend(x), n_users=len(x))
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations for the first users; x (n, d), features (d, n), uniforms (n, 2)."""
-        ...
+        """A recommendation for the first user."""
+        probabilities = self.recommend_proba(x[:1]).T
+        return chosen(probabilities, np.full(probabilities.shape, np.nan), uniforms)
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn from what was recommended to the users x (n, d) and what they got (n,)."""
-        ...
+        """Tell the function, and count."""
+        counts = np.bincount(decisions.arm, minlength=len(decisions.probabilities))
+        self._counts = counts if self._counts is None else self._counts + counts
+        if self._learn is not None:
+            self._learn(x, decisions.arm, reward)
+
+    @property
+    def n_by_arm(self) -> np.ndarray | None:
+        """How often each arm was recommended, (K,)."""
+        return self._counts
 
 
-class Rcb:
+class Rcb(PolicyBase):
     """The paper's algorithm: a cold start, then exploitation.
 
     Parameters
@@ -83,6 +143,44 @@ class Rcb:
     def predictor(self) -> Predictor | None:
         """What is expected now; None where it is what users expect before any data."""
         return self.cold.predictor if self.exploitation is None else self.exploitation.predictor
+
+    @property
+    def known_stage(self) -> str:
+        """The epoch of exploitation, or the saturated arms of the cold start: the paper's users know no more."""
+        if self.exploitation is not None:
+            return f"epoch {self.exploitation.epoch}"
+        return ", ".join(self.market.arms[arm] for arm in self.cold.saturated) or "most popular"
+
+    @property
+    def n_acted_on(self) -> FloatArray:
+        """All samples, whatever the oracle is fed; in the cold start those of saturated arms, for others wait, (K,)."""
+        counts = self.counts.astype(float)
+        if self.exploitation is None:
+            counts[[arm for arm in range(len(counts)) if arm not in self.cold.saturated]] = 0.0
+        return counts
+
+    def best(self, x: FloatArray) -> FloatArray:
+        """Shares of the arms that are best by what it expects now, (n, d) -> (n, K)."""
+        features = np.ascontiguousarray(x.T)
+        if self.exploitation is None:
+            return best_shares(self.cold.scores(x, features), axis=0).T
+        assert self.exploitation.predictor is not None  # fitted as the epoch began
+        return best_shares(self.exploitation.predictor.scores(features), axis=0).T
+
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """Samples that count, (K,)."""
+        return self.counts
+
+    @property
+    def cold_start_length(self) -> int:
+        """Rounds of the cold start; -1 before it is over."""
+        return -1 if self.exploitation is None else self.exploitation.began
+
+    @property
+    def gamma(self) -> float:
+        """The spread of the present epoch; NaN in the cold start."""
+        return np.nan if self.exploitation is None else self.exploitation.gamma
 
     @property
     def n_fits(self) -> int:
@@ -160,3 +258,15 @@ class Rcb:
     def _note_fit(self) -> None:
         self._n_fits += 1
         self._n_not_vouched += not is_vouched(self.predictor)
+
+
+def warn_of_other_users(market: Market, plan: Plan) -> None:
+    """Warn where a plan was made for users of another belief or population."""
+    names = {"belief": "the users' belief", "users": "the population"}
+    other = " and ".join(names[part] for part in plan_differs(market, plan, parts=tuple(names)))
+    if other:
+        warnings.warn(
+            f"The plan was made for others: {other} of this market differ. What it promises users may not hold; "
+            "audit it here, or calibrate a plan for this market.",
+            stacklevel=3,
+        )

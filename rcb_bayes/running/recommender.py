@@ -1,87 +1,42 @@
 """The live recommender: the paper's algorithm, one user at a time or many, with rewards as they come.
 
 Its random numbers are those of a simulated world with the same seed, so that a live loop and a block simulation give
-the same trajectory. A new epoch begins when the next user asks.
-
-Rewards may come late and out of order. In the cold start an arm's samples are its first N counted recommendations, not
-the first N rewards to come in, and its stage lasts until all of them are in: whatever the delays, S is what it would be
-without them. Three things are left to the platform.
-
-- A reward that never comes has to be given up, by ``give_up`` or after ``patience`` rounds; the next recommendation
-  takes its place. The guarantee then needs that rewards are missing independently of their value, given the user and
-  the arm; where it depends on the user, the plan's users are to be those who answer.
-- An epoch of exploitation feeds what is in by its end. Without ``patience`` the guarantee needs lateness that does not
-  depend on the reward. With it every reward is looked at so many rounds after its recommendation, no sooner and no
-  later: if all come within that time, neither what is fed nor how long a stage lasts tells anything about rewards.
-- ``unobserved`` reports the share not observed, by stage and arm: look at it.
+the same trajectory. A new epoch begins when the next user asks. Rewards may come late and out of order: see
+``running.late_rewards``.
 """
 
 import warnings
-from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, STAGES, Decisions
+from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ROUND_KINDS, Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
-from rcb_bayes.planning.checks import check_plan, plan_differs
+from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior.results import DiagnosticWarning
 from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_agent
 from rcb_bayes.running.exploit import warn_of_other_guard
+from rcb_bayes.running.late_rewards import AwaitedRewards
 from rcb_bayes.running.logbook import Logbook
-from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, is_vouched, prior_tree
-from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.simulation import PAGE, choice_uniforms
-from rcb_bayes.running.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
-from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
+from rcb_bayes.running.policies import Rcb, warn_of_other_users
+from rcb_bayes.running.recommendations import Recommendation, Recommendations, recommendation, recommendations
+from rcb_bayes.running.shown_posterior import posterior_of
+from rcb_bayes.running.tickets import Pending
+from rcb_bayes.running.worlds import Choices
+from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recommendation:
-    """What to recommend to a user, and why.
-
-    Attributes
-    ----------
-    arm : its label
-    ticket : to be handed in with the reward
-    propensity : the probability with which this arm was recommended to her
-    probabilities : of every arm, by label
-    stage : "most popular", "promoted", "organic" or "exploit"
-    reason : the same in words
-    """
-
-    arm: str
-    ticket: int
-    propensity: float
-    probabilities: dict[str, float]
-    stage: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recommendations:
-    """The same for n users: labels (n,), tickets (n,), propensities (n,), probabilities (n, K), stages (n,)."""
-
-    arm: np.ndarray
-    ticket: np.ndarray
-    propensity: FloatArray
-    probabilities: FloatArray
-    stage: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.arm)
 
 
 class Recommender:
@@ -104,7 +59,7 @@ class Recommender:
     Applicability
     -------------
     Rewards in any order and with any delay in the cold start. What may be missing, and what exploitation needs, stands
-    at the head of this module: missing independently of the reward, given the user and the arm.
+    at the head of ``running.late_rewards``: missing independently of the reward, given the user and the arm.
 
     Examples
     --------
@@ -134,7 +89,7 @@ class Recommender:
         check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:
             raise RcbError(f"This plan cannot be run: {plan.reason}")
-        _warn_of_other_users(market, plan)
+        warn_of_other_users(market, plan)
         self.market = market
         self.plan = plan
         self._rcb = Rcb(market, plan, oracle=oracle, options=options)
@@ -142,16 +97,12 @@ class Recommender:
         self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._shape = (market.n_features,)
-        self._page = -1
-        self._uniforms = np.empty((0, 2))
-        self._choices: list[float] = []
-        self._pending = Tickets()
-        self._patience = None if patience is None else as_count(patience, name="patience")
-        self._looked = 0  # tickets before this one had their time
-        self._early: dict[int, Early] = {}
-        self._given_up: dict[int, tuple[int, int]] = {}  # stage and arm, by ticket
-        self._tally = Tally(market.n_arms)
-        self._log = None if keep_log is None else Logbook(keep_log, features=market.features, arms=market.arms)
+        self._choices = Choices(self._seed)
+        self._awaited = AwaitedRewards(
+            self._rcb,
+            patience=None if patience is None else as_count(patience, name="patience"),
+            log=None if keep_log is None else Logbook(keep_log, features=market.features, arms=market.arms),
+        )
         self._checked: Predictor | None = None
         self._has_warned = False
 
@@ -169,8 +120,8 @@ class Recommender:
     def stage(self) -> str:
         """Where the algorithm is: "most popular", "rest of the arms" or "exploit"."""
         if self._rcb.exploitation is not None:
-            return STAGES[EXPLOIT]
-        return "rest of the arms" if self._rcb.cold.saturated else STAGES[MOST_POPULAR]
+            return ROUND_KINDS[EXPLOIT]
+        return "rest of the arms" if self._rcb.cold.saturated else ROUND_KINDS[MOST_POPULAR]
 
     @property
     def saturated(self) -> tuple[str, ...]:
@@ -190,7 +141,7 @@ class Recommender:
     @property
     def n_pending(self) -> int:
         """Recommendations whose reward has not come."""
-        return len(self._pending)
+        return len(self._awaited.pending)
 
     @property
     def is_waiting(self) -> bool:
@@ -213,7 +164,7 @@ class Recommender:
                   stage  arm  n_recommended  n_given_up  share_unobserved
         0  most popular  old              4           1              0.75
         """
-        return self._tally.table(self.market.arms)
+        return self._awaited.tally.table(self.market.arms)
 
     @property
     def log(self) -> "pd.DataFrame":
@@ -238,9 +189,9 @@ class Recommender:
            ticket  arm         stage  p_new  reward  counted
         0       0  old  most popular    0.0     0.5        1
         """
-        if self._log is None:
+        if self._awaited.log is None:
             raise RcbError("This recommender keeps no log. Make it with keep_log=10_000, or keep_log='log.csv'.")
-        return self._log.table()
+        return self._awaited.log.table()
 
     def recommend(self, x: Users) -> Recommendation:
         """A recommendation for one user, x (d,): numbers in the order of the features, or by name.
@@ -263,8 +214,7 @@ class Recommender:
         'first samples: old is what users like her expect most of'
         """
         user = self._as_users(x, ndim=1)
-        if self._patience is not None:
-            self._look()
+        self._awaited.look()
         self._rcb.move_on()
         exploitation = self._rcb.exploitation
         if self._rcb.predictor is not self._checked:
@@ -272,25 +222,21 @@ class Recommender:
         rows = None if exploitation is None else exploitation.rows
         if exploitation is None or rows is None:
             decisions = self._decide(user[None])
-            ticket = self._issue(user[None], decisions)
+            ticket = self._awaited.issue(user[None], decisions)
             chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
-            return self._record(ticket, int(decisions.arm[0]), int(decisions.stage[0]), chances, scores)
+            arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
+            return recommendation(ticket, arm, kind, chances, scores, labels=self.market.arms)
         guard = self.plan.guard(user, exploitation.epoch).tolist() if exploitation.is_guarded else None
         chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
-        arm = pick_one(chances, self._uniform(ticket))
-        self._pending.issue(ticket, Pending(user, arm, True, EXPLOIT))
-        self._tally.note(RECOMMENDED, EXPLOIT, arm)
-        if self._log is not None:
-            self._log.note(ticket, user, arm, EXPLOIT, chances)
-        self._rcb.rounds = ticket + 1
-        return self._record(ticket, arm, EXPLOIT, chances, scores)
+        arm = pick_one(chances, self._choices.of_round(ticket))
+        self._awaited.issue_one(Pending(user, arm, True, EXPLOIT), chances)
+        return recommendation(ticket, arm, EXPLOIT, chances, scores, labels=self.market.arms)
 
     def recommend_many(self, x: Users) -> Recommendations:
         """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
         users = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
-        if self._patience is not None:
-            self._look()
+        self._awaited.look()
         parts: list[Decisions] = []
         first = self._rcb.rounds
         start = 0
@@ -298,19 +244,10 @@ class Recommender:
             self._rcb.move_on()
             self._check_vouched()
             decisions = self._decide(users[start:])
-            self._issue(users[start : start + len(decisions)], decisions)
+            self._awaited.issue(users[start : start + len(decisions)], decisions)
             parts.append(decisions)
             start += len(decisions)
-        arm = np.concatenate([np.zeros(0, dtype=np.int64), *(part.arm for part in parts)])
-        stage = np.concatenate([np.zeros(0, dtype=np.int8), *(part.stage for part in parts)])
-        chances = np.concatenate([np.zeros((self.market.n_arms, 0)), *(part.probabilities for part in parts)], axis=1)
-        return Recommendations(
-            arm=np.array(self.market.arms)[arm],
-            ticket=np.arange(first, first + len(arm)),
-            propensity=chances[arm, np.arange(len(arm))],
-            probabilities=chances.T,
-            stage=np.array(STAGES)[stage],
-        )
+        return recommendations(parts, first=first, labels=self.market.arms)
 
     def observe(self, reward: float, *, ticket: int | None = None, taken: str | None = None) -> None:
         """The reward of a recommendation, the latest unless a ticket is given.
@@ -335,23 +272,7 @@ class Recommender:
         >>> agent.n_samples, agent.n_pending
         ({'old': 1, 'new': 0}, 1)
         """
-        which = self._rcb.rounds - 1 if ticket is None else ticket
-        pending = self._pending.get(which)
-        late = self._given_up.get(which) if pending is None and isinstance(which, int | np.integer) else None
-        if pending is None and late is None:
-            raise DataError(self._unknown(which))
-        value = self._as_reward(reward)
-        if pending is None or late is not None:
-            self._tally.note(TOO_LATE, *self._given_up.pop(int(which)))
-            return
-        arm = pending.arm if taken is None else self._as_arm(taken)
-        self._pending.hand_in(which)
-        self._tally.note(OBSERVED, pending.stage, pending.arm)
-        found = Early(pending, arm, value)
-        if self._patience is None:
-            self._take_in(int(which), found)
-        else:
-            self._early[int(which)] = found
+        self._awaited.observe(reward, ticket=self._rcb.rounds - 1 if ticket is None else ticket, taken=taken)
 
     def give_up(self, ticket: int) -> None:
         """The reward of a recommendation will not come: in the cold start the next one takes its place.
@@ -373,43 +294,11 @@ class Recommender:
         >>> agent.n_pending
         0
         """
-        pending = self._pending.get(ticket)
-        if pending is None:
-            raise DataError(self._unknown(ticket))
-        self._pending.hand_in(ticket)
-        self._given_up[int(ticket)] = (pending.stage, pending.arm)
-        self._tally.note(GIVEN_UP, pending.stage, pending.arm)
-        self._settled(int(ticket), np.nan, pending.arm, counted=False)
-        if pending.counted and pending.in_cold_start:
-            self._rcb.cold.release(pending.arm)
+        self._awaited.give_up(ticket)
 
     def observe_many(self, rewards: ArrayLike, *, tickets: ArrayLike) -> None:
         """Rewards of many recommendations; all are checked before any is taken in."""
-        values = as_finite_array(rewards, name="rewards", ndim=1)
-        numbers = np.asarray(tickets)
-        if numbers.shape != values.shape:
-            raise DataError(f"Expected a ticket for each of {len(values)} rewards, got shape {numbers.shape}.")
-        if len(np.unique(numbers)) != len(numbers):
-            raise DataError("A ticket comes twice among these. Hand in each reward once.")
-        there = self._pending.are_out(numbers)
-        if self._given_up:
-            there |= np.array([number in self._given_up for number in numbers.tolist()], dtype=bool)
-        if not there.all():
-            raise DataError(self._unknown(numbers[int(np.argmin(there))].item()))
-        if not self.market.noise.is_gaussian:
-            for value in values:
-                self._as_reward(float(value))
-        # In a cold start any of them may end a stage.
-        if self._rcb.exploitation is None or self._patience is not None or self._given_up:
-            for value, number in zip(values.tolist(), numbers.tolist(), strict=True):
-                self.observe(value, ticket=number)
-            return
-        x, arm, counted, stage = self._pending.hand_in_many(numbers)
-        self._tally.note_many(OBSERVED, stage, arm)
-        if self._log is not None:
-            for number, value, own, kept in zip(numbers.tolist(), values.tolist(), arm.tolist(), counted, strict=True):
-                self._settled(number, value, own, counted=bool(kept))
-        self._rcb.absorb_many(x, arm, counted, values)
+        self._awaited.observe_many(rewards, tickets=tickets)
 
     def recommend_proba(self, x: Users) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
@@ -436,18 +325,7 @@ class Recommender:
         >>> dict(tree["posterior"]["beta"].sizes), tree.attrs["n_samples"]
         ({'chain': 2, 'draw': 1000, 'arm': 2, 'feature': 2}, 0)
         """
-        exploitation, cold = self._rcb.exploitation, self._rcb.cold
-        if exploitation is None:
-            return prior_tree(cold.oracle) if cold.predictor is None else self._cold_tree(cold.predictor)
-        oracle = exploitation.oracle
-        if not isinstance(oracle, PosteriorOracle) or exploitation.predictor is None:
-            raise RcbError(f"A {type(oracle).__name__} has no posterior to show. Use a PosteriorOracle.")
-        used: Any = exploitation.oracle_after(exploitation.begins - exploitation.began)
-        return used.tree(exploitation.fed, range(self.market.n_arms), exploitation.predictor)
-
-    def _cold_tree(self, predictor: Predictor) -> "xr.DataTree":
-        cold = self._rcb.cold
-        return cold.oracle.tree(cold.history, cold.saturated, predictor)
+        return posterior_of(self._rcb)
 
     def _check_vouched(self) -> None:
         """Say once that a posterior is acted on that no engine vouches for."""
@@ -510,115 +388,12 @@ class Recommender:
 
     def _decide(self, users: FloatArray) -> Decisions:
         """Recommendations for the first of these users, as far as the page and the stage go."""
-        place = self._turn_to(self._rcb.rounds)
-        n = min(len(users), PAGE - place)
-        x = users[:n]
-        return self._rcb.recommend_now(x, np.ascontiguousarray(x.T), self._uniforms[place : place + n])
-
-    def _turn_to(self, round_number: int) -> int:
-        """Have the page of random numbers of a round at hand; returns the round's place on it."""
-        page, place = divmod(round_number, PAGE)
-        if page != self._page:
-            self._page, self._uniforms = page, choice_uniforms(self._seed, page)
-            self._choices = self._uniforms[:, 1].tolist()
-        return place
-
-    def _uniform(self, round_number: int) -> float:
-        """The number by which a round's arm is picked."""
-        place = self._turn_to(round_number)
-        return self._choices[place]
-
-    def _issue(self, users: FloatArray, decisions: Decisions) -> int:
-        """Tickets for recommendations; returns the first."""
-        first = self._rcb.rounds
-        self._pending.issue_many(first, users, decisions.arm, decisions.counted, decisions.stage)
-        self._tally.note_many(RECOMMENDED, decisions.stage, decisions.arm)
-        if self._log is not None:
-            self._log.note_many(first, users, decisions)
-        self._rcb.rounds += len(decisions)
-        return first
-
-    def _look(self) -> None:
-        """Take in, or give up, the rewards that have had their rounds."""
-        assert self._patience is not None  # as whoever asks knows
-        while self._looked < self._rcb.rounds - self._patience:
-            found = self._early.pop(self._looked, None)
-            if found is not None:
-                self._take_in(self._looked, found)
-            elif self._pending.get(self._looked) is not None:
-                self.give_up(self._looked)
-            self._looked += 1
-
-    def _take_in(self, ticket: int, found: Early) -> None:
-        """A reward, at the time that it is looked at."""
-        pending, arm, reward = found
-        is_own = arm == pending.arm or not pending.in_cold_start
-        self._settled(ticket, reward, arm, counted=pending.counted and is_own)
-        if not pending.counted:
-            return
-        if is_own:
-            self._rcb.absorb_one(pending.x, arm, reward)
-        else:
-            self._rcb.cold.release(pending.arm)
-
-    def _settled(self, ticket: int, reward: float, arm: int, *, counted: bool) -> None:
-        if self._log is not None:
-            self._log.settle(ticket, reward=reward, arm=arm, counted=counted, known_from=self._rcb.rounds)
-
-    def _record(self, ticket: int, arm: int, stage: int, chances: list[float], scores: list[float]) -> Recommendation:
-        labels = self.market.arms
-        return Recommendation(
-            arm=labels[arm],
-            ticket=ticket,
-            propensity=chances[arm],
-            probabilities=dict(zip(labels, chances, strict=True)),
-            stage=STAGES[stage],
-            reason=self._reason(stage, arm, scores),
-        )
-
-    def _reason(self, stage: int, arm: int, scores: list[float]) -> str:
-        name = self.market.arms[arm]
-        if stage == MOST_POPULAR:
-            return f"first samples: {name} is what users like her expect most of"
-        if stage == PROMOTED:
-            return f"exploration: {name} is the best liked arm that still needs samples"
-        top = max(scores)
-        if scores[arm] == top or stage != EXPLOIT:
-            return f"{name} is expected to be best, {scores[arm]:.3g}"
-        best = self.market.arms[scores.index(top)]
-        return f"{best} is expected to be better by {top - scores[arm]:.3g}: sampled in proportion to that"
+        uniforms = self._choices.of_rounds(self._rcb.rounds, len(users))
+        x = users[: len(uniforms)]
+        return self._rcb.recommend_now(x, np.ascontiguousarray(x.T), uniforms)
 
     def _as_users(self, x: Users, *, ndim: int) -> FloatArray:
         if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.shape == self._shape and isfinite(x.sum()):
             return x.copy()
         market = self.market
         return as_users(x, features=market.features, name="x", ndim=ndim, also=market.covariates.features)
-
-    def _as_reward(self, reward: float) -> float:
-        if not is_number(reward):
-            raise DataError(f"A reward must be a finite number, got {reward!r}. Leave out rewards that never came.")
-        if not self.market.noise.is_gaussian and reward not in (0, 1):
-            raise DataError(f"Bernoulli rewards are 0 or 1, got {reward!r}.")
-        return float(reward)
-
-    def _as_arm(self, arm: str) -> int:
-        if arm not in self.market.arms:
-            close = suggestion(str(arm), self.market.arms)
-            raise DataError(f"There is no arm '{arm}'.{close} The arms are {', '.join(self.market.arms)}.")
-        return self.market.arms.index(arm)
-
-    def _unknown(self, ticket: object) -> str:
-        if isinstance(ticket, int) and 0 <= ticket < self._rcb.rounds:
-            return f"The reward of ticket {ticket} has come already, or was given up. Hand in each reward once."
-        return f"There is no ticket {ticket!r}. Use the ticket of a recommendation."
-
-
-def _warn_of_other_users(market: Market, plan: Plan) -> None:
-    names = {"belief": "the users' belief", "users": "the population"}
-    other = " and ".join(names[part] for part in plan_differs(market, plan, parts=tuple(names)))
-    if other:
-        warnings.warn(
-            f"The plan was made for others: {other} of this market differ. What it promises users may not hold; "
-            "audit it here, or calibrate a plan for this market.",
-            stacklevel=3,
-        )

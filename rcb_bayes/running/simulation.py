@@ -1,12 +1,9 @@
 """``simulate``: a plan or a policy run in many worlds, block by block.
 
 Within a stage of the cold start nothing the platform believes changes until an arm is full, and within an epoch its
-estimates are frozen: a run is a few dozen blocks of array work, not T steps. Users, choices and noise of a world come
-in pages of their own seeds, so that no answer depends on how rounds are cut into blocks, nor on other worlds.
+estimates are frozen: a run is a few dozen blocks of array work, not T steps.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,77 +11,25 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.market.sizes import check_run_size
-from rcb_bayes.mechanism.decisions import STAGES, Decisions
+from rcb_bayes.mechanism.decisions import ROUND_KINDS, Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import best_arm
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.driving import drive
 from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.running.policies import Policy, Rcb
+from rcb_bayes.running.policies import Rcb
+from rcb_bayes.running.protocol import Policy, PolicyMaker, completed
+from rcb_bayes.running.worlds import SimulatedWorld, policy_seed
 from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
     import xarray as xr
 
-PAGE = 8192
 _FITS = ("n_fits", "n_not_vouched")
-PolicyMaker = Callable[[Market, int], Policy]
-"""A policy for a world, from the market and a seed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Page:
-    """Users (n, d), uniforms (n, 2) for the platform's choices, and standard normal noise (n,)."""
-
-    x: FloatArray
-    uniforms: FloatArray
-    noise: FloatArray
-
-
-class World:
-    """One world: true coefficients, and users as they come."""
-
-    def __init__(self, market: Market, seed: np.random.SeedSequence) -> None:
-        self.market = market
-        self._seed = seed
-        self._number = -1
-        beta, sigma = market.nature.draw_arrays(1, rng=_stream(seed, 0, 0))
-        self.beta = beta[0]
-        known = getattr(market.noise, "sigma", None)
-        self.sigma = float(known) if known is not None else None if sigma is None else float(sigma[0])
-
-    def page(self, number: int) -> Page:
-        """The users and random numbers of ``PAGE`` rounds; the last page is kept."""
-        if number == self._number:
-            return self._page
-        rng = _stream(self._seed, number, 1)
-        uniforms = _choices(rng)
-        x = self.market.covariates.sample(PAGE, seed=rng)
-        self._number, self._page = number, Page(x=x, uniforms=uniforms, noise=rng.standard_normal(PAGE))
-        return self._page
-
-    def rewards(self, eta: FloatArray, noise: FloatArray) -> FloatArray:
-        """Rewards of linear predictors (n,), given standard normal noise."""
-        if isinstance(self.market.noise, GaussianNoise):
-            assert self.sigma is not None  # known, or drawn with the world
-            return eta + self.sigma * noise
-        from scipy.special import ndtr
-
-        return (ndtr(noise) < self.market.noise.mean_reward(eta)).astype(float)
-
-
-def choice_uniforms(seed: np.random.SeedSequence, page: int) -> FloatArray:
-    """The platform's own random numbers for a page of rounds, (PAGE, 2): all that a live run draws."""
-    return _choices(_stream(seed, page, 1))
-
-
-def _choices(rng: np.random.Generator) -> FloatArray:
-    """What a page's stream begins with."""
-    return rng.random((PAGE, 2))
 
 
 def simulate(
@@ -163,45 +108,17 @@ def _run(
     seed: np.random.SeedSequence,
 ) -> dict[str, np.ndarray]:
     """One world."""
-    world = World(market, seed)
+    world = SimulatedWorld(market, seed)
     if isinstance(plan, Plan):
         policy: Policy = Rcb(market, plan, oracle=oracle, options=options)
     else:
-        policy = plan(market, int(_stream(seed, 0, 2).integers(2**31)))
+        policy = completed(plan(market, policy_seed(seed)))
     record = _Record(horizon, every)
-    length = -1
-    for number in range(-(-horizon // PAGE)):
-        page = world.page(number)
-        n = min(PAGE, horizon - number * PAGE)
-        features = np.ascontiguousarray(page.x.T)
-        truth = world.beta @ features
-        mean = truth if market.noise.is_gaussian else market.noise.mean_reward(truth)
-        start = 0
-        while start < n:
-            some = slice(start, n)
-            decisions = policy.decide(page.x[some], features[:, some], page.uniforms[some])
-            stop = start + len(decisions)
-            some = slice(start, stop)
-            reward = world.rewards(truth[decisions.arm, np.arange(start, stop)], page.noise[some])
-            policy.update(page.x[some], decisions, reward)
-            record.note(number * PAGE + start, decisions, mean[:, some])
-            start = stop
-            if length < 0 and isinstance(policy, Rcb) and policy.exploitation is not None:
-                length = policy.rounds
-    return record.finished() | _ends(policy, length, market)
-
-
-def _ends(policy: Policy, length: int, market: Market) -> dict[str, np.ndarray]:
-    if not isinstance(policy, Rcb):
-        history = getattr(policy, "history", None)
-        n = np.full(market.n_arms, np.nan) if history is None else history.n
-        length = getattr(policy, "cold_start_length", 0)
-        gamma = getattr(policy, "gamma", np.nan)
-        own = {"n_samples": n.copy(), "cold_start_length": np.array(length), "gamma": np.array(gamma)}
-        return own | {name: np.array(0) for name in _FITS}
-    gamma = np.nan if policy.exploitation is None else policy.exploitation.gamma
-    own = {"n_samples": policy.counts, "cold_start_length": np.array(length), "gamma": np.array(gamma)}
-    return own | {name: np.array(getattr(policy, name)) for name in _FITS}
+    for block in drive(policy, world, horizon=horizon):
+        record.note(block.start, block.decisions, world.mean_rewards(block.start, block.stop))
+    n_by_arm = np.full(market.n_arms, np.nan) if policy.n_by_arm is None else policy.n_by_arm
+    ends = {name: np.array(getattr(policy, name)) for name in ("cold_start_length", "gamma", *_FITS)}
+    return record.finished() | {"n_samples": n_by_arm.copy()} | ends
 
 
 class _Record:
@@ -219,12 +136,10 @@ class _Record:
         """Rounds start + 1, ..., with the true mean rewards (K, n)."""
         n = len(decisions)
         columns = np.arange(n)
-        arm, scores = decisions.arm, decisions.scores
+        arm, gain = decisions.arm, decisions.gain
         best = best_arm(mean)
-        own = scores[arm, columns]
-        rivals = _best_rival(scores, arm)
         regret = mean.max(axis=0) - mean[arm, columns]
-        posterior = np.maximum(rivals - own, 0.0)
+        posterior = np.maximum(-gain, 0.0)
         if self.every == 1:
             rows: Any = slice(start, start + n)
             at: Any = slice(None)
@@ -239,8 +154,8 @@ class _Record:
         self.small["recommended"][rows] = arm[at]
         self.small["chosen"][rows] = arm[at]
         self.small["stage"][rows] = decisions.stage[at]
-        self.real["propensity"][rows] = decisions.probabilities[arm, columns][at]
-        self.real["gain"][rows] = (own - rivals)[at]
+        self.real["propensity"][rows] = decisions.propensity[at]
+        self.real["gain"][rows] = gain[at]
 
     def finished(self) -> dict[str, np.ndarray]:
         return self.small | self.real
@@ -249,13 +164,6 @@ class _Record:
 def _kept(horizon: int, every: int) -> np.ndarray:
     """The rounds that a record ends its sums at: every so many, and the last."""
     return np.append(np.arange(every, horizon, every), horizon)
-
-
-def _best_rival(scores: FloatArray, arm: np.ndarray) -> FloatArray:
-    """The largest score of another arm than each user's own, (K, n), (n,) -> (n,)."""
-    masked = scores.copy()
-    masked[arm, np.arange(len(arm))] = -np.inf
-    return masked.max(axis=0)
 
 
 def _as_dataset(
@@ -278,15 +186,10 @@ def _as_dataset(
     data = xr.Dataset(
         variables, coords={"arm": list(market.arms), "t": _kept(horizon, every), "world": np.arange(len(worlds))}
     )
-    data["stage"].attrs = {"flag_values": list(range(len(STAGES))), "flag_meanings": ", ".join(STAGES)}
+    data["stage"].attrs = {"flag_values": list(range(len(ROUND_KINDS))), "flag_meanings": ", ".join(ROUND_KINDS)}
     attrs: dict[str, Any] = {"seed": seed, "version": __version__, "horizon": horizon, "every": every}
     if isinstance(plan, Plan):
         attrs |= {"notion": plan.notion, "epsilon": plan.epsilon, "plan": plan.kind, "n_per_arm": plan.n_per_arm}
         attrs |= {name: int(sum(world[name] for world in worlds)) for name in _FITS}
     data.attrs = attrs | {"belief": market.prior.name}
     return data
-
-
-def _stream(seed: np.random.SeedSequence, page: int, purpose: int) -> np.random.Generator:
-    key = (*seed.spawn_key, page, purpose)
-    return np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=key))

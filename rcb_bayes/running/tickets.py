@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rcb_bayes.mechanism.decisions import EXPLOIT, STAGES
+from rcb_bayes.mechanism.decisions import EXPLOIT, ROUND_KINDS
 from rcb_bayes.schema import BoolArray, FloatArray
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ RECOMMENDED, OBSERVED, GIVEN_UP, TOO_LATE = range(len(FATES))
 
 
 class Pending(NamedTuple):
-    """A user (d,), the arm recommended to her, whether the sample is to be counted, and the stage (in ``STAGES``)."""
+    """A user (d,), the arm recommended to her, whether the sample counts, and the stage (in ``ROUND_KINDS``)."""
 
     x: FloatArray
     arm: int
@@ -155,7 +155,7 @@ class Tally:
     """How many recommendations were made, and what came of them, by stage and arm: ``counts`` (fate, stage, arm)."""
 
     def __init__(self, n_arms: int) -> None:
-        self.counts = np.zeros((len(FATES), len(STAGES), n_arms), dtype=np.int64)
+        self.counts = np.zeros((len(FATES), len(ROUND_KINDS), n_arms), dtype=np.int64)
 
     def note(self, fate: int, stage: int, arm: int) -> None:
         """One more."""
@@ -164,8 +164,8 @@ class Tally:
     def note_many(self, fate: int, stages: np.ndarray, arms: np.ndarray) -> None:
         """Stages and arms of some more, (n,) each."""
         n_arms = self.counts.shape[2]
-        places = np.bincount(stages.astype(np.int64) * n_arms + arms, minlength=len(STAGES) * n_arms)
-        self.counts[fate] += places.reshape(len(STAGES), n_arms)
+        places = np.bincount(stages.astype(np.int64) * n_arms + arms, minlength=len(ROUND_KINDS) * n_arms)
+        self.counts[fate] += places.reshape(len(ROUND_KINDS), n_arms)
 
     def table(self, arms: tuple[str, ...]) -> "pd.DataFrame":
         """A row for each stage and arm that was recommended at it."""
@@ -173,7 +173,7 @@ class Tally:
 
         made, seen, *_ = self.counts
         stage, arm = np.nonzero(made)
-        columns: dict[str, list] = {"stage": [STAGES[k] for k in stage], "arm": [arms[k] for k in arm]}
+        columns: dict[str, list] = {"stage": [ROUND_KINDS[k] for k in stage], "arm": [arms[k] for k in arm]}
         columns |= {name: part[stage, arm].tolist() for name, part in zip(FATES, self.counts, strict=True)}
         columns["share_unobserved"] = (1.0 - seen[stage, arm] / made[stage, arm]).tolist()
         return pd.DataFrame(columns)

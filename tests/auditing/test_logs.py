@@ -11,7 +11,7 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior, audit_log
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.running.simulation import World
+from rcb_bayes.running.worlds import SimulatedWorld
 
 
 @cache
@@ -24,7 +24,7 @@ def market(bernoulli: bool = False) -> Market:
 @cache
 def log(kind: str = "greedy", n: int = 400, bernoulli: bool = False) -> pd.DataFrame:
     """A run of a policy in one world: by the true best arm, by its opposite, or by a coin."""
-    world = World(market(bernoulli), np.random.SeedSequence(3))
+    world = SimulatedWorld(market(bernoulli), np.random.SeedSequence(3))
     page = world.page(0)
     x = page.x[:n]
     truth = x @ world.beta.T
@@ -34,7 +34,7 @@ def log(kind: str = "greedy", n: int = 400, bernoulli: bool = False) -> pd.DataF
         best = truth.argmax(axis=1) if kind == "greedy" else truth.argmin(axis=1)
         chances = np.where(np.arange(2) == best[:, None], 0.95, 0.05)
     arm = (rng.random(n) > chances[:, 0]).astype(int)
-    reward = world.rewards(truth[np.arange(n), arm], page.noise[:n])
+    reward = world.rewards(0, arm)
     table = pd.DataFrame(x, columns=list(market().features))
     return table.assign(
         arm=np.array(market().arms)[arm],
@@ -82,7 +82,7 @@ def faithful(seed: int, n: int = 200) -> pd.DataFrame:
     """A run of the plan in a world of the belief, as its recommender logs it."""
     oracle = rcb.PosteriorOracle(market().prior, market().noise, read="engine")
     agent = rcb.Recommender(market(), plan(), oracle=oracle, keep_log=n, seed=seed)
-    world = World(market(), np.random.SeedSequence(seed))
+    world = SimulatedWorld(market(), np.random.SeedSequence(seed))
     page = world.page(0)
     for x, noise in zip(page.x[:n], page.noise[:n], strict=True):
         told = agent.recommend(x)

@@ -59,6 +59,6 @@ def drive(policy: Policy, n: int, *, where: Market | None = None, seed: int = 1)
 def conjugate(policy: object) -> tuple[np.ndarray, np.ndarray]:
     """Posterior means (K, d) and covariances (K, d, d) of what a policy has seen in the market, by the textbook."""
     sums = policy.history.sums()  # pyright: ignore[reportAttributeAccessIssue]
-    cov = np.linalg.inv(np.eye(D) / VARIANCES[:, None, None] + sums.xtx / SIGMA**2)
-    mean = MEAN / VARIANCES[:, None] + sums.xty / SIGMA**2
+    cov = np.linalg.inv(np.eye(D) / VARIANCES[:, None, None] + sums.xtx[0] / SIGMA**2)
+    mean = MEAN / VARIANCES[:, None] + sums.xty[0] / SIGMA**2
     return (cov @ mean[..., None])[..., 0], cov

@@ -6,7 +6,7 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes import Prior
 from rcb_bayes.baselines.conjugate import Conjugate
-from rcb_bayes.posterior import Statistics, posterior_means
+from rcb_bayes.posterior import posterior_means
 from rcb_bayes.running.history import History
 
 K, D, SIGMA = 3, 2, 0.3
@@ -37,9 +37,7 @@ def learnt(kind: str, n: int) -> tuple[Conjugate, History]:
 @pytest.mark.parametrize("n", [0, 1, 3, 50, 1500])
 def test_one_by_one_is_all_at_once(kind: str, n: int):
     made, history = learnt(kind, n)
-    sums = history.sums()
-    data = Statistics(xtx=sums.xtx[None], xty=sums.xty[None], yty=sums.yty[None], n=sums.n[None])
-    whole = posterior_means(prior(kind), rcb.GaussianNoise(SIGMA), data, covariance=True)
+    whole = posterior_means(prior(kind), rcb.GaussianNoise(SIGMA), history.sums(), covariance=True)
     assert whole.covariance is not None
     tiles = whole.covariance[0].reshape(K, D, K, D)
     np.testing.assert_allclose(made.means, whole.mean[0], atol=1e-11)

@@ -23,8 +23,8 @@ def test_epochs_double_and_estimates_are_those_of_their_beginning():
         assert policy.exploitation.ends == ends
         fed = policy.exploitation.fed.sums()
         drive(policy, ends - policy.rounds - 1, seed=ends)
-        cov = np.linalg.inv(np.eye(D) / VARIANCES[:, None, None] + fed.xtx / SIGMA**2)
-        mean = (cov @ (MEAN / VARIANCES[:, None] + fed.xty / SIGMA**2)[..., None])[..., 0]
+        cov = np.linalg.inv(np.eye(D) / VARIANCES[:, None, None] + fed.xtx[0] / SIGMA**2)
+        mean = (cov @ (MEAN / VARIANCES[:, None] + fed.xty[0] / SIGMA**2)[..., None])[..., 0]
         expected = ipgs_probabilities(mean @ USERS.T, policy.gamma).T
         np.testing.assert_allclose(policy.recommend_proba(USERS), expected, atol=1e-9)
         drive(policy, 1, seed=ends + 1)

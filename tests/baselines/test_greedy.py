@@ -23,5 +23,5 @@ def test_another_oracle_serves():
     policy = rcb.Greedy(market(), oracle=RidgeOracle(penalty=0.1))
     drive(policy, 60)
     sums = policy.history.sums()
-    means = np.linalg.solve(sums.xtx + 0.1 * np.eye(2), sums.xty[..., None])[..., 0]
+    means = np.linalg.solve(sums.xtx[0] + 0.1 * np.eye(2), sums.xty[0, ..., None])[..., 0]
     np.testing.assert_array_equal(policy.recommend_proba(USERS).argmax(axis=1), (USERS @ means.T).argmax(axis=1))

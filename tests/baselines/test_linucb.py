@@ -5,7 +5,8 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
-from rcb_bayes.running.simulation import World, simulate
+from rcb_bayes.running.simulation import simulate
+from rcb_bayes.running.worlds import SimulatedWorld
 from tests.baselines import plain_bandits
 from tests.baselines.runs import USERS, conjugate, drive, market
 
@@ -31,7 +32,7 @@ def test_it_takes_the_best_upper_bound(width: float, batch: int):
 def test_it_is_the_plain_algorithm_arm_by_arm(world: int):
     where, horizon = one_variance(), 400
     child = np.random.SeedSequence(6).spawn(4)[world]
-    page = (found := World(where, child)).page(0)
+    page = (found := SimulatedWorld(where, child)).page(0)
     plain = {
         scale: plain_bandits.run(
             "ucb",

@@ -8,7 +8,8 @@ from scipy.stats import norm
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Prior
-from rcb_bayes.running.simulation import World, simulate
+from rcb_bayes.running.simulation import simulate
+from rcb_bayes.running.worlds import SimulatedWorld
 from tests.baselines import plain_bandits
 from tests.baselines.runs import clicks, drive
 
@@ -68,7 +69,7 @@ def plain_regret(scale: float) -> np.ndarray:
     """Regret of the plain algorithm in the same worlds with draws of its own, (worlds,)."""
     out = []
     for number, child in enumerate(np.random.SeedSequence(7).spawn(N_WORLDS)):
-        page = (world := World(exchangeable(), child)).page(0)
+        page = (world := SimulatedWorld(exchangeable(), child)).page(0)
         _, regret = plain_bandits.run(
             "thompson",
             prior_mean=MEAN,

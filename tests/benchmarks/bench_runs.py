@@ -26,7 +26,7 @@ import numpy as np
 
 import rcb_bayes as rcb
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.running.simulation import PAGE
+from rcb_bayes.running.worlds import PAGE
 
 N_ARMS, N_FEATURES, SIGMA, N_PER_ARM, HORIZON = 5, 5, 0.05, 10, 100_000
 N_WORLDS, EVERY = 100, 1000

@@ -15,7 +15,7 @@ from rcb_bayes.cli import simulate as command
 from rcb_bayes.cli.calibrate import figure
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.mechanism.decisions import STAGES
+from rcb_bayes.mechanism.decisions import ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.regret import regret_bound
@@ -96,7 +96,7 @@ def test_json_has_the_figures_with_their_errors(rcb: Run):
         assert (row["regret"], row["regret_mcse"]) == pytest.approx(mean_and_error(total.sel(t=row["round"])))
         assert row["bound"] is None or row["bound"] < row["round"]
     assert found["cold_start"]["n_ended"] == 4
-    assert [row["stage"] for row in found["stages"]] == list(STAGES)
+    assert [row["stage"] for row in found["stages"]] == list(ROUND_KINDS)
     assert sum(row["share"] for row in found["stages"]) == pytest.approx(1.0)
     for k, row in enumerate(found["stages"]):
         here = runs()["stage"] == k

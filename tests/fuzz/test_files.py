@@ -21,7 +21,8 @@ from rcb_bayes.files.encoding import Packed, packed, unpacked
 from rcb_bayes.files.envelope import DIGEST, digest_of
 from rcb_bayes.files.netcdf import sealed
 from rcb_bayes.planning.plan_files import plan_wire
-from rcb_bayes.running.agent_files import RECORDS, state_of
+from rcb_bayes.running.agent_files import state_of
+from rcb_bayes.running.agent_state import RECORDS
 from tests.fuzz.mutations import (
     Arrays,
     changed_bytes,

@@ -22,9 +22,11 @@ from rcb_bayes.mechanism.exploiting import CHOICES, INFLATIONS, Exploiting
 from rcb_bayes.mechanism.panel import make_panel
 from rcb_bayes.mechanism.worlds import Worlds
 from rcb_bayes.planning.exploitation import GuardRule
+from rcb_bayes.posterior import Statistics
+from rcb_bayes.running.driving import drive
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.simulation import PAGE, World
+from rcb_bayes.running.worlds import SimulatedWorld
 
 HORIZON, N = 150, 4
 SEED = np.random.SeedSequence(5)
@@ -67,12 +69,8 @@ def oracle(known: bool) -> PosteriorOracle:
     return PosteriorOracle(market(known).platform_prior, market(known).noise, read="engine")
 
 
-def world(known: bool) -> World:
-    return World(market(known), SEED)
-
-
-def rewards(of: World, x: np.ndarray, arm: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    return of.rewards((x * of.beta[arm]).sum(axis=1), noise)
+def world(known: bool) -> SimulatedWorld:
+    return SimulatedWorld(market(known), SEED)
 
 
 def seen_by(policy: Rcb) -> Seen:
@@ -85,25 +83,17 @@ def seen_by(policy: Rcb) -> Seen:
 def in_blocks(known: bool, options: Exploiting) -> tuple[list[Seen], list[Any]]:
     """What a block simulation does; also the samples of the cold start, and of each epoch."""
     policy = Rcb(market(known), plan(known), oracle=oracle(known), options=options)
-    here = world(known)
-    page = here.page(0)
     seen: list[Seen] = []
     data: list[Any] = []
-    done = 0
-    while done < HORIZON:
-        rows = slice(done, min(PAGE, HORIZON))
-        decisions = policy.decide(page.x[rows], np.ascontiguousarray(page.x[rows].T), page.uniforms[rows])
-        rows = slice(done, done + len(decisions))
-        gained = rewards(here, page.x[rows], decisions.arm, page.noise[rows])
-        if policy.exploitation is not None:
-            data.append(rcb.Statistics.from_rows(page.x[rows], arm=decisions.arm, reward=gained, n_arms=2))
-        policy.update(page.x[rows], decisions, gained)
-        if policy.exploitation is not None and not data:
-            sums = policy.cold.history.sums()
-            data.append(sums.as_statistics() if hasattr(sums, "as_statistics") else sums)
+    was_cold = True
+    for block in drive(policy, world(known), horizon=HORIZON):
+        if not was_cold:
+            data.append(Statistics.from_rows(block.x, arm=block.decisions.arm, reward=block.reward, n_arms=2))
+        elif policy.exploitation is not None:
+            data.append(policy.cold.history.sums())
+        was_cold = policy.exploitation is None
         if policy.exploitation is not None and (not seen or policy.exploitation.epoch > seen[-1].number):
             seen.append(seen_by(policy))
-        done += len(decisions)
     return seen, data
 
 
@@ -111,13 +101,11 @@ def live(known: bool, options: Exploiting) -> list[Seen]:
     """One user at a time."""
     agent = rcb.Recommender(market(known), plan(known), oracle=oracle(known), options=options, seed=SEED)
     here = world(known)
-    page = here.page(0)
     seen: list[Seen] = []
     arms = list(agent.market.arms)
     for t in range(HORIZON):
-        told = agent.recommend(page.x[t])
-        arm = np.array([arms.index(told.arm)])
-        agent.observe(rewards(here, page.x[t : t + 1], arm, page.noise[t : t + 1])[0], ticket=told.ticket)
+        told = agent.recommend(here.arrivals(t, t + 1).x[0])
+        agent.observe(here.rewards(t, np.array([arms.index(told.arm)]))[0], ticket=told.ticket)
         epochs = agent._rcb.exploitation
         if epochs is not None and (not seen or epochs.epoch > seen[-1].number):
             seen.append(seen_by(agent._rcb))
@@ -128,7 +116,7 @@ def side_by_side(known: bool, options: Exploiting, data: list[Any], began: float
     """As guards and audits have it, in the one world whose epochs brought these samples."""
     own = market(known)
     here = world(known)
-    sigma = None if known else np.array([here.sigma or 0.0])
+    sigma = None if known else np.array([here.nature.sigma or 0.0])
     epochs = EpochWorlds(
         make_engines(own, seed=0),
         make_panel(own, n_users=16, rng=np.random.default_rng(0)),

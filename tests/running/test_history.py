@@ -18,9 +18,14 @@ def filled(n: int, *, keep_rows: bool = False) -> History:
     return made
 
 
+def assert_same(one: Statistics, two: Statistics) -> None:
+    for name in ("xtx", "xty", "yty", "n"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
 def test_sums_are_those_of_the_rows():
     x, arm, reward = samples(CHUNK + 777)
-    found = filled(CHUNK + 777).sums().as_statistics()
+    found = filled(CHUNK + 777).sums()
     twin = Statistics.from_rows(x, arm=arm, reward=reward, n_arms=4)
     for name in ("xtx", "xty", "yty", "n"):
         np.testing.assert_allclose(getattr(found, name), getattr(twin, name), rtol=1e-9, atol=1e-9)
@@ -38,8 +43,7 @@ def test_sums_do_not_depend_on_how_samples_come_in(cut: int):
         for start in range(0, n, cut):
             made.add(*(part[start : start + cut] for part in (x, arm, reward)))
         made.sums()  # looking does not change anything
-    for one, two in zip(made.sums(), filled(n).sums(), strict=True):
-        np.testing.assert_array_equal(one, two)
+    assert_same(made.sums(), filled(n).sums())
     np.testing.assert_array_equal(made.n, np.bincount(arm, minlength=4))
 
 
@@ -53,11 +57,23 @@ def test_some_arms_alone():
     x, arm, reward = samples(500)
     sums = filled(500).sums().of_arms([1, 3])
     own = arm == 3
-    np.testing.assert_allclose(sums.xty[3], reward[own] @ x[own])
-    assert not sums.n[[0, 2]].any()
+    np.testing.assert_allclose(sums.xty[0, 3], reward[own] @ x[own])
+    assert not sums.n[0, [0, 2]].any()
     rows = filled(500, keep_rows=True)
     rows._reward[:500] = 1.0  # as Bernoulli rewards are
     assert set(rows.as_rows([1, 3]).arm[0]) == {1, 3}
+
+
+def test_the_first_samples_of_each_arm():
+    x, arm, reward = samples(300)
+    made = filled(300, keep_rows=True)
+    wanted = np.array([0.0, 5.0, 1e9, 20.0])
+    kept = np.concatenate([np.flatnonzero(arm == k)[: int(min(n, 300))] for k, n in enumerate(wanted)])
+    kept.sort()
+    for found, expected in zip(made.first(wanted).rows(), (x, arm, reward), strict=True):
+        np.testing.assert_array_equal(found, expected[kept])
+    assert made.first(made.n) is made
+    assert made.n_samples == 300
 
 
 @pytest.mark.parametrize("keep_rows", [True, False])
@@ -78,8 +94,7 @@ def test_a_state_goes_on_exactly(keep_rows: bool):
     again = History.from_state({name: np.asarray(value, dtype=float) for name, value in made.state().items()})
     for history in (made, again):
         history.add(*rest)
-    for one, two in zip(made.sums(), again.sums(), strict=True):
-        np.testing.assert_array_equal(one, two)
+    assert_same(made.sums(), again.sums())
     if keep_rows:
         for one, two in zip(made.rows(), again.rows(), strict=True):
             np.testing.assert_array_equal(one, two)

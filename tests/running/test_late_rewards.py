@@ -126,7 +126,7 @@ def test_an_arm_has_the_rewards_of_its_first_recommendations():
     assert not agent.is_waiting
     assert agent.n_samples == {"old": 4, "new": 0}
     rows = agent._rcb.cold.history.sums()
-    assert rows.xty[0, 0] == 4.0
+    assert rows.xty[0, 0, 0] == 4.0
 
 
 def test_no_arm_counts_while_one_waits():

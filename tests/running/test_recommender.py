@@ -14,7 +14,8 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.running.simulation import PAGE, World, simulate
+from rcb_bayes.running.simulation import simulate
+from rcb_bayes.running.worlds import PAGE, SimulatedWorld
 
 MEAN = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]])
 SIGMA = 0.3
@@ -40,7 +41,7 @@ def agent(seed: int = 1, **options: Any) -> Recommender:
     return Recommender(market(), plan(), seed=world_seed(seed), **options)
 
 
-def loop(live: Recommender, world: World, start: int, stop: int) -> list[str]:
+def loop(live: Recommender, world: SimulatedWorld, start: int, stop: int) -> list[str]:
     """Serve rounds one by one, rewards at once."""
     arms = []
     for t in range(start, stop):
@@ -54,7 +55,7 @@ def loop(live: Recommender, world: World, start: int, stop: int) -> list[str]:
     return arms
 
 
-def rcb_scores(world: World, x: np.ndarray) -> np.ndarray:
+def rcb_scores(world: SimulatedWorld, x: np.ndarray) -> np.ndarray:
     from rcb_bayes.mechanism.kernel import linear_scores
 
     return linear_scores(world.beta, x[:, None])[:, 0]
@@ -69,7 +70,7 @@ def test_a_live_loop_is_a_block_run(personalised: bool):
     block = simulate(market(), plan(personalised), horizon=horizon, n_worlds=1, seed=2).isel(world=0)
     assert 0 < block["cold_start_length"].item() < horizon - 1000  # both stages
     live = Recommender(market(), plan(personalised), seed=world_seed(2))
-    arms = loop(live, World(market(), world_seed(2)), 0, horizon)
+    arms = loop(live, SimulatedWorld(market(), world_seed(2)), 0, horizon)
     assert arms == [market().arms[k] for k in block["recommended"].values]
     assert list(live.n_samples.values()) == block["n_samples"].values.tolist()
     assert live.stage == "exploit"
@@ -81,7 +82,7 @@ def test_under_the_global_clock_a_live_loop_is_a_block_run_too():
     length = block["cold_start_length"].item()
     assert length & (length - 1)  # the cold start ends inside an epoch
     live = Recommender(market(), plan(), seed=world_seed(2), options=options)
-    arms = loop(live, World(market(), world_seed(2)), 0, horizon)
+    arms = loop(live, SimulatedWorld(market(), world_seed(2)), 0, horizon)
     assert arms == [market().arms[k] for k in block["recommended"].values]
     # Whole epochs only: the first one ends two powers of two beyond the cold start, and each doubles from there.
     found = live._rcb.exploitation
@@ -122,7 +123,7 @@ def test_a_recommendation_says_what_and_why():
 
 
 def test_stages_are_told():
-    live, world = agent(3), World(market(), world_seed(3))
+    live, world = agent(3), SimulatedWorld(market(), world_seed(3))
     assert live.stage == "most popular"
     loop(live, world, 0, 60)
     assert live.stage in ("rest of the arms", "exploit")
@@ -164,7 +165,7 @@ def test_another_arm_than_recommended_is_not_counted_in_the_cold_start():
 
 
 def test_later_the_reward_is_that_of_the_arm_taken():
-    live, world = agent(4), World(market(), world_seed(4))
+    live, world = agent(4), SimulatedWorld(market(), world_seed(4))
     start = 0
     while live.stage != "exploit":
         loop(live, world, start, start + 1)
@@ -173,8 +174,11 @@ def test_later_the_reward_is_that_of_the_arm_taken():
     before = live.n_samples
     found = live.recommend([1.0, 0.0])
     other = next(arm for arm in market().arms if arm != found.arm)
-    live.observe(1.0, ticket=found.ticket, taken=other)
-    assert live.n_samples[other] == before[other] + 1
+    live.observe(7.5, ticket=found.ticket, taken=other)
+    assert live.n_samples == {arm: n + (arm == other) for arm, n in before.items()}
+    assert live._rcb.exploitation is not None
+    fresh = live._rcb.exploitation.now.sums()
+    np.testing.assert_allclose(fresh.xty[0, market().arms.index(other)], [7.5, 0.0])  # hers: the only one so far
 
 
 # --- saving ----------------------------------------------------------------------------------------------------------
@@ -182,28 +186,28 @@ def test_later_the_reward_is_that_of_the_arm_taken():
 
 @pytest.mark.parametrize("stop", [3, 30, 700])
 def test_a_saved_recommender_goes_on_exactly(stop: int, tmp_path: Path):
-    world, horizon = World(market(), world_seed(5)), 1500
+    world, horizon = SimulatedWorld(market(), world_seed(5)), 1500
     whole = agent(5)
     arms = loop(whole, world, 0, horizon)
     live = agent(5)
-    loop(live, world, 0, stop)
-    live.recommend([0.6, 0.8])  # one reward is still out
-    live.save(tmp_path / "state.json")
+    before = loop(live, world, 0, stop)
+    told = live.recommend(world.page(0).x[stop])
+    live.save(tmp_path / "state.json")  # while a reward is out
     again = Recommender.load(tmp_path / "state.json", market())
     assert again.n_pending == 1
     assert again.n_samples == live.n_samples
-    x = rcb.Sphere(2).sample(300, seed=9)
-    for user in x:
-        one, two = live.recommend(user), again.recommend(user)
-        assert one == two
-        live.observe(0.3, ticket=one.ticket)
-        again.observe(0.3, ticket=two.ticket)
-    assert len(arms) == horizon
+    reward = world.rewards(stop, np.array([market().arms.index(told.arm)]))
+    again.observe(float(reward[0]), ticket=told.ticket)
+    after = loop(again, world, stop + 1, horizon)
+    assert [*before, told.arm, *after] == arms
+    assert again.n_samples == whole.n_samples
+    users = rcb.Sphere(2).sample(20, seed=9)
+    assert [again.recommend(x) for x in users] == [whole.recommend(x) for x in users]
 
 
 def test_a_process_that_was_killed_is_resumed(tmp_path: Path):
     """Another process loads the state, goes on, and gives what the uninterrupted run gave."""
-    world, horizon, stop = World(market(), world_seed(6)), 900, 400
+    world, horizon, stop = SimulatedWorld(market(), world_seed(6)), 900, 400
     whole = loop(agent(6), world, 0, horizon)
     live = agent(6)
     loop(live, world, 0, stop)
@@ -212,7 +216,7 @@ def test_a_process_that_was_killed_is_resumed(tmp_path: Path):
 import json
 from tests.running.test_recommender import *
 live = Recommender.load({str(tmp_path / "state.json")!r}, market())
-print(json.dumps(loop(live, World(market(), world_seed(6)), {stop}, {horizon})))
+print(json.dumps(loop(live, SimulatedWorld(market(), world_seed(6)), {stop}, {horizon})))
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]

@@ -4,7 +4,6 @@ The result is a Dataset with one entry of the dim ``run``, so that what stands s
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import PosteriorOracle
-from rcb_bayes.running.policies import Policy
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.studies.paper.settings import Effort
@@ -27,7 +26,6 @@ from rcb_bayes.studies.paper.settings import Effort
 if TYPE_CHECKING:
     import xarray as xr
 
-PolicyMaker = Callable[[Market, int], Policy]
 _N_BINS = 60
 _FIGURES = ("margin", "margin_mcse", "margin_lower", "margin_upper")
 

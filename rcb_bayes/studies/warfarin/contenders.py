@@ -11,13 +11,13 @@ from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, RidgeOracle, SklearnOracle
 from rcb_bayes.running.policies import Rcb
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.studies.warfarin.baselines import formula_arms, offline_arms
 from rcb_bayes.studies.warfarin.beliefs import PAPER_SIGMA, REWARD_SIGMA, always_medium, physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.dose_oracle import DoseOracle
 from rcb_bayes.studies.warfarin.features import NORM
-from rcb_bayes.studies.warfarin.heeding import Heeding, WithSpread
-from rcb_bayes.studies.warfarin.replay import PolicyMaker
+from rcb_bayes.studies.warfarin.heeding import Heeding, HeedingMaker, WithSpread
 
 SPREAD_MULTIPLE = 30.0
 """Exploitation's spread, in multiples of the posterior one, which explores too much over a few thousand patients."""
@@ -54,7 +54,7 @@ def rcb_policy(
     return lambda made_for, seed: Rcb(made_for, plan, oracle=joined, options=chosen)
 
 
-def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> PolicyMaker:
+def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> HeedingMaker:
     """RCB by a plan with any oracle, the dose's unless given, cut to what the plan's notion allows."""
     joined = WithSpread(oracle or DoseOracle(), _posterior(market))
     options = Exploiting(spread_multiple=SPREAD_MULTIPLE, guard=False)

@@ -8,6 +8,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.schema import as_count, is_number
 from rcb_bayes.studies.warfarin.beliefs import PAPER_SIGMA, REWARD_SIGMA, physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort
@@ -23,9 +24,9 @@ from rcb_bayes.studies.warfarin.contenders import (
     rcb_policy,
 )
 from rcb_bayes.studies.warfarin.joining import ORACLES, Part, Settings, joined
-from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation
+from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation, audit_heeding
 from rcb_bayes.studies.warfarin.metrics import replay_metrics, subgroup_metrics
-from rcb_bayes.studies.warfarin.replay import PolicyMaker, replay, replay_plans
+from rcb_bayes.studies.warfarin.replay import replay, replay_plans
 from rcb_bayes.studies.warfarin.result import WarfarinResult
 from rcb_bayes.studies.warfarin.sampled_plans import plan_row, sampled_plans
 
@@ -216,9 +217,9 @@ def _audited(cohort: Cohort, asked: Settings, market: Market, plans: Sequence[Pl
     )
     first = feasible[0]
     rows = audit_cold_starts(market, feasible, _name(first), yardstick=yardstick)
-    for oracle, maker in _makers(market, first).items():
-        heeding = oracle == "dose heeding"
-        rows += audit_exploitation(market, maker, first, _name(first, oracle), heeding=heeding, yardstick=yardstick)
+    posterior, dose = (_name(first, oracle) for oracle in ORACLES)
+    rows += audit_exploitation(market, rcb_policy(market, first), first, posterior, yardstick=yardstick)
+    rows += audit_heeding(market, heeding_rcb(market, first), first, dose, yardstick=yardstick)
     return {"audits": rows}
 
 

@@ -14,11 +14,13 @@ holds given any history whatsoever, and so on average: a user who is told i lose
 (``user``), or at most epsilon times how rarely she is told so (``proof``).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
 from rcb_bayes.mechanism.kernel import pick
@@ -111,6 +113,10 @@ class Heeding(Rcb):
         gap = expected.max(axis=0) - expected
         kept = np.minimum(probabilities, as_notion(self.notion).largest_chance(gap, self.epsilon))
         return kept + (1.0 - kept.sum(axis=0)) * best_shares(expected, axis=0), expected
+
+
+HeedingMaker = Callable[[Market, int], Heeding]
+"""A heeding policy for a world, from the market and a seed."""
 
 
 def kept_by_construction(notion: str) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from rcb_bayes.mechanism.deciding import VERDICTS, DecidingCell, deciding_cell, 
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.running.simulation import PolicyMaker
+from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.studies.warfarin.contenders import SPREAD_MULTIPLE
-from rcb_bayes.studies.warfarin.heeding import kept_by_construction
+from rcb_bayes.studies.warfarin.heeding import HeedingMaker, kept_by_construction
 from rcb_bayes.studies.warfarin.pointwise import pointwise_margin
 
 COLD_START, EXPLOITATION = "cold start", "exploitation"
@@ -46,23 +46,14 @@ def audit_cold_starts(market: Market, plans: Sequence[Plan], name: str, *, yards
     Rows with ``subject``, ``part``, ``plan_notion`` (what the plans are for), ``epsilon``, ``notion``; ``verdict``, the
     worst over plans, and ``n_pass``, ``n_inconclusive``, ``n_fail`` of ``n_plans``; ``worst``, the lowest margin that
     decides, with ``worst_mcse``; ``n_worlds`` a stage, ``n_users`` at random, ``n_views``, ``by_construction``,
-    ``smallest``: see ``audit_exploitation``.
+    ``smallest``: see ``audit_heeding``.
     """
     found = [_cold_audit(market, plan, yardstick) for plan in plans]
     return _rows(found, plans[0], name, COLD_START, n_worlds=yardstick.cold_worlds, n_users=yardstick.n_users)
 
 
-def audit_exploitation(
-    market: Market, maker: PolicyMaker, plan: Plan, name: str, *, heeding: bool, yardstick: Yardstick
-) -> list[Row]:
-    """Verdicts on the exploitation of a policy that follows a plan: a row for each notion, as of ``audit_cold_starts``.
-
-    Parameters
-    ----------
-    heeding : whether the policy is a ``Heeding``, which keeps its notion by construction: rows say so in
-        ``by_construction``, and ``smallest`` is the smallest margin of any single world, by which it could be refuted
-        (NaN elsewhere)
-    """
+def audit_exploitation(market: Market, maker: PolicyMaker, plan: Plan, name: str, *, yardstick: Yardstick) -> list[Row]:
+    """Verdicts on the exploitation of a policy by a plan: a row for each notion, as of ``audit_cold_starts``."""
     found = audit(
         market,
         maker,
@@ -73,9 +64,16 @@ def audit_exploitation(
         epsilon=plan.epsilon,
         seed=yardstick.seed,
     )
-    rows = _rows([found], plan, name, EXPLOITATION, n_worlds=yardstick.n_worlds, n_users=yardstick.n_users)
-    if not heeding:
-        return rows
+    return _rows([found], plan, name, EXPLOITATION, n_worlds=yardstick.n_worlds, n_users=yardstick.n_users)
+
+
+def audit_heeding(market: Market, maker: HeedingMaker, plan: Plan, name: str, *, yardstick: Yardstick) -> list[Row]:
+    """The same of a policy that keeps its notion by construction.
+
+    Rows of notions that are kept say so in ``by_construction``, and ``smallest`` is the smallest margin of any single
+    world, by which that could be refuted (NaN elsewhere).
+    """
+    rows = audit_exploitation(market, maker, plan, name, yardstick=yardstick)
     horizon, seed = yardstick.horizon, yardstick.seed
     least = pointwise_margin(market, maker, horizon=horizon, n_worlds=_POINTWISE_WORLDS, seed=seed).smallest
     kept = kept_by_construction(plan.notion)

@@ -12,10 +12,11 @@ import numpy as np
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
+from rcb_bayes.running.driving import drive
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.simulation import PAGE, PolicyMaker, World
+from rcb_bayes.running.worlds import SimulatedWorld
 from rcb_bayes.schema import FloatArray, as_count
-from rcb_bayes.studies.warfarin.heeding import Heeding
+from rcb_bayes.studies.warfarin.heeding import Heeding, HeedingMaker
 from rcb_bayes.telling.progress import track
 
 _ROUNDING = 1e-12
@@ -40,7 +41,7 @@ class Pointwise:
 
 
 def pointwise_margin(
-    market: Market, maker: PolicyMaker, *, horizon: int, n_worlds: int = 20, n_users: int = 500, seed: int = 0
+    market: Market, maker: HeedingMaker, *, horizon: int, n_worlds: int = 20, n_users: int = 500, seed: int = 0
 ) -> Pointwise:
     """Run a heeding policy in worlds of the users' belief and look up its smallest margin.
 
@@ -55,10 +56,9 @@ def pointwise_margin(
     policy = None
     for child in track(np.random.SeedSequence(seed).spawn(n_worlds), description="worlds"):
         policy = maker(market, int(child.generate_state(1)[0]))
-        assert isinstance(policy, Heeding)
-        found = _watched(World(market, child), policy, users, horizon=horizon)
-        smallest, n_epochs = min(smallest, *found, np.inf), max(n_epochs, len(found))
-    assert isinstance(policy, Heeding)
+        margins = _watched(SimulatedWorld(market, child), policy, users, horizon=horizon)
+        smallest, n_epochs = min(smallest, *margins, np.inf), max(n_epochs, len(margins))
+    assert policy is not None  # of one world at least
     return Pointwise(
         epsilon=float(policy.epsilon),
         notion=policy.notion,
@@ -68,25 +68,16 @@ def pointwise_margin(
     )
 
 
-def _watched(world: World, policy: Heeding, users: FloatArray, *, horizon: int) -> list[float]:
+def _watched(world: SimulatedWorld, policy: Heeding, users: FloatArray, *, horizon: int) -> list[float]:
     """The smallest margin as each epoch begins."""
-    seen, done = -1, 0
-    out: list[float] = []
-    while done < horizon:
+    seen = -1
+    margins: list[float] = []
+    for block in drive(policy, world, horizon=horizon):
         exploitation = policy.exploitation
-        if exploitation is not None and exploitation.epoch > seen:
+        if exploitation is not None and exploitation.epoch > seen and block.stop < horizon:
             seen = exploitation.epoch
-            out.append(_smallest(policy, users))
-        number, place = divmod(done, PAGE)
-        page = world.page(number)
-        stop = min(PAGE, place + horizon - done)
-        x = page.x[place:stop]
-        decisions = policy.decide(x, np.ascontiguousarray(x.T), page.uniforms[place:stop])
-        x = x[: len(decisions)]
-        eta = (x * world.beta[decisions.arm]).sum(axis=1)
-        policy.update(x, decisions, world.rewards(eta, page.noise[place : place + len(decisions)]))
-        done += len(decisions)
-    return out
+            margins.append(_smallest(policy, users))
+    return margins
 
 
 def _smallest(policy: Heeding, users: FloatArray) -> float:

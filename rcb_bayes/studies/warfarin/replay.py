@@ -4,7 +4,7 @@ The right bucket of every patient is known, so that any policy can be replayed o
 been told is 1 or 0, whatever it recommends.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +12,15 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.decisions import EXPLOIT, STAGES, Decisions
-from rcb_bayes.running.policies import Policy
+from rcb_bayes.mechanism.decisions import EXPLOIT, ROUND_KINDS
+from rcb_bayes.running.driving import Arrivals, Block, drive
+from rcb_bayes.running.protocol import BarePolicy, PolicyMaker
 from rcb_bayes.schema import FloatArray, as_count
 from rcb_bayes.studies.warfarin.cohort import ARMS, Cohort
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
     import xarray as xr
-
-PolicyMaker = Callable[[Market, int], Policy]
-"""A policy, from the market and a seed."""
 
 
 def replay(
@@ -85,7 +83,7 @@ def replay(
     }
     coords = {"permutation": np.arange(n_permutations), "t": np.arange(1, len(cohort) + 1)}
     data = xr.Dataset(variables, coords=coords)
-    data["stage"].attrs = {"flag_values": list(range(len(STAGES))), "flag_meanings": ", ".join(STAGES)}
+    data["stage"].attrs = {"flag_values": list(range(len(ROUND_KINDS))), "flag_meanings": ", ".join(ROUND_KINDS)}
     data.attrs = {"seed": seed, "version": __version__, "cohort": cohort.source, "rule": cohort.rule}
     return data
 
@@ -108,23 +106,34 @@ def replay_plans(
     return xr.concat(runs, dim=xr.DataArray(np.arange(len(runs)), dims="plan", name="plan"))
 
 
-def _run(cohort: Cohort, policy: Policy, patients: np.ndarray, uniforms: FloatArray) -> dict[str, np.ndarray]:
+class _Patients:
+    """A world of patients in an order: 1 for the right bucket, 0 for another."""
+
+    def __init__(self, cohort: Cohort, patients: np.ndarray, uniforms: FloatArray) -> None:
+        self._x, self._uniforms = cohort.features[patients], uniforms
+        self._features = np.ascontiguousarray(self._x.T)
+        self.right = cohort.arm[patients]
+
+    def arrivals(self, start: int, stop: int) -> Arrivals:
+        some = slice(start, stop)
+        return Arrivals(x=self._x[some], features=self._features[:, some], uniforms=self._uniforms[some])
+
+    def mean_rewards(self, start: int, stop: int) -> FloatArray:
+        return (self.right[start:stop] == np.arange(len(ARMS))[:, None]).astype(float)
+
+    def rewards(self, start: int, arm: np.ndarray) -> FloatArray:
+        return (arm == self.right[start : start + len(arm)]).astype(float)
+
+
+def _run(cohort: Cohort, policy: BarePolicy, patients: np.ndarray, uniforms: FloatArray) -> dict[str, np.ndarray]:
     """One order of arrival."""
-    n = len(patients)
-    x = cohort.features[patients]
-    features = np.ascontiguousarray(x.T)
-    right = cohort.arm[patients]
-    out = _empty(patients, right)
-    start, length = 0, 0
-    while start < n:
-        decisions = policy.decide(x[start:], features[:, start:], uniforms[start:])
-        some = slice(start, start + len(decisions))
-        reward = (decisions.arm == right[some]).astype(float)
-        policy.update(x[some], decisions, reward)
-        _note(out, some, decisions, reward)
-        start = some.stop
-        if (decisions.stage != EXPLOIT).any():
-            length = start
+    world = _Patients(cohort, patients, uniforms)
+    out = _empty(patients, world.right)
+    length = 0
+    for block in drive(policy, world, horizon=len(patients)):
+        _note(out, block)
+        if (block.decisions.stage != EXPLOIT).any():
+            length = block.stop
     ended = bool((out["stage"][-1:] == EXPLOIT).all())
     return out | {"cold_start_length": np.array(length if ended else -1)}
 
@@ -142,15 +151,13 @@ def _empty(patients: np.ndarray, right: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _note(out: dict[str, np.ndarray], some: slice, decisions: Decisions, reward: FloatArray) -> None:
-    arm, columns = decisions.arm, np.arange(len(decisions))
-    rivals = decisions.scores.copy()
-    rivals[arm, columns] = -np.inf
-    out["recommended"][some] = arm
+def _note(out: dict[str, np.ndarray], block: Block) -> None:
+    some, decisions = slice(block.start, block.stop), block.decisions
+    out["recommended"][some] = decisions.arm
     out["stage"][some] = decisions.stage
-    out["regret"][some] = 1.0 - reward
+    out["regret"][some] = 1.0 - block.reward
     out["propensity"][some] = decisions.propensity
-    out["gain"][some] = decisions.scores[arm, columns] - rivals.max(axis=0)
+    out["gain"][some] = decisions.gain
 
 
 def _given(cohort: Cohort, arms: np.ndarray, patients: np.ndarray) -> dict[str, np.ndarray]:

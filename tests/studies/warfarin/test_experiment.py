@@ -14,7 +14,7 @@ from rcb_bayes.studies.warfarin.beliefs import PAPER_SIGMA, physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.contenders import heeding_rcb, paper_contenders, rcb_policy
 from rcb_bayes.studies.warfarin.experiment import run_warfarin
-from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation
+from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_heeding
 from rcb_bayes.studies.warfarin.metrics import replay_metrics
 from rcb_bayes.studies.warfarin.replay import replay
 from rcb_bayes.studies.warfarin.result import WarfarinResult
@@ -69,7 +69,7 @@ def test_the_dose_oracle_within_the_proof_notion_on_the_real_file(real: Cohort) 
     verdicts = {row["notion"]: row["verdict"] for row in rows}
     assert verdicts["proof"] == "pass"
     assert verdicts["user"] == "fail"
-    later = audit_exploitation(market, heeding_rcb(market, plan), plan, "it", heeding=True, yardstick=yardstick)
+    later = audit_heeding(market, heeding_rcb(market, plan), plan, "it", yardstick=yardstick)
     assert [row["notion"] for row in later if row["by_construction"]] == ["proof"]
 
 

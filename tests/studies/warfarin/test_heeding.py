@@ -7,17 +7,16 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.contenders import heeding_rcb
-from rcb_bayes.studies.warfarin.heeding import Heeding
+from rcb_bayes.studies.warfarin.heeding import Heeding, HeedingMaker
 from rcb_bayes.studies.warfarin.pointwise import pointwise_margin
 from rcb_bayes.studies.warfarin.replay import replay
 
 EPSILON = 0.03
 
 
-def maker(market: Market, notion: str, epsilon: float = EPSILON) -> PolicyMaker:
+def maker(market: Market, notion: str, epsilon: float = EPSILON) -> HeedingMaker:
     return heeding_rcb(market, fixed_plan(market, n_per_arm=10, epsilon=epsilon, notion=notion))
 
 
@@ -67,7 +66,6 @@ def test_the_proof_notion_allows_more_than_user(few: Cohort, few_market: Market)
     kept = {}
     for notion in ("user", "proof"):
         policy = maker(few_market, notion)(few_market, 0)
-        assert isinstance(policy, Heeding)
 
         class Fixed:
             def scores(self, features: np.ndarray) -> np.ndarray:
@@ -92,7 +90,6 @@ def test_a_budget_without_end_leaves_the_oracle_alone(few: Cohort, few_market: M
 
     def plain(market: Market, seed: int) -> Rcb:
         made = free(market, seed)
-        assert isinstance(made, Heeding)
         return Rcb(market, plan, oracle=made.oracle, options=made.options)
 
     one, other = (replay(few, policy, market=few_market, n_permutations=2) for policy in (free, plain))
@@ -119,12 +116,11 @@ def test_rewards_that_come_later_are_heeded_too(few: Cohort, few_market: Market)
     made = [maker(few_market, "user")(few_market, 0) for _ in range(2)]
     x, arm, reward = few.features[:40], few.arm[:40].astype(int), np.linspace(0, 1, 40)
     for k, policy in enumerate(made):
-        assert isinstance(policy, Heeding)
         for row in [row for row in range(40) if row % 3 > 0] if k else ():
             policy.absorb_one(x[row], int(arm[row]), float(reward[row]))
         if not k:
             kept = np.arange(40) % 3 > 0
             policy._history.add(x[kept], arm[kept], reward[kept])
-    one, other = (policy._history.sums() for policy in made if isinstance(policy, Heeding))
+    one, other = (policy._history.sums() for policy in made)
     np.testing.assert_allclose(one.xtx, other.xtx)
     np.testing.assert_allclose(one.xty, other.xty)

@@ -12,12 +12,11 @@ from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.running.oracle import RidgeOracle
-from rcb_bayes.running.simulation import PolicyMaker
 from rcb_bayes.studies.warfarin import judging
 from rcb_bayes.studies.warfarin.contenders import heeding_rcb, rcb_policy
 from rcb_bayes.studies.warfarin.heeding import kept_by_construction
 from rcb_bayes.studies.warfarin.joining import _as_rows
-from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation
+from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation, audit_heeding
 from rcb_bayes.studies.warfarin.telling import audit_lines
 from rcb_bayes.users import Uniform
 
@@ -41,10 +40,10 @@ def plan(market: Market, notion: str, rate: float = 0.4) -> Any:
 
 def exploitation(market: Market, notion: str, *, heeding: bool) -> list[dict[str, Any]]:
     own = plan(market, notion)
-    maker: PolicyMaker = (
-        heeding_rcb(market, own, oracle=RidgeOracle(penalty=0.1)) if heeding else rcb_policy(market, own)
-    )
-    return audit_exploitation(market, maker, own, "it", heeding=heeding, yardstick=YARDSTICK)
+    if heeding:
+        maker = heeding_rcb(market, own, oracle=RidgeOracle(penalty=0.1))
+        return audit_heeding(market, maker, own, "it", yardstick=YARDSTICK)
+    return audit_exploitation(market, rcb_policy(market, own), own, "it", yardstick=YARDSTICK)
 
 
 @pytest.fixture(scope="module")
