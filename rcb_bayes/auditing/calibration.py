@@ -6,7 +6,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_plan_size
 from rcb_bayes.planning.calibration import as_settings, planned, with_best_n
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import as_count, suggestion
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
 def calibrate(
@@ -20,9 +20,9 @@ def calibrate(
     audit_worlds: int = 1000,
     guard: bool = True,
     spread: str = "posterior",
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
 

@@ -20,7 +20,7 @@ from rcb_bayes.mechanism.margins import NOTIONS
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import PolicyMaker, simulate
-from rcb_bayes.schema import as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ def compare_plans(
     market: Market,
     plans: Mapping[str, Contender] | Sequence[Contender],
     *,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 20,
     audit_worlds: int = 500,
     audit_horizon: int | None = None,
     epsilon: float | None = None,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Run and audit plans, or policies, in the same worlds.
 
@@ -69,7 +69,7 @@ def compare_plans(
     --------
     With ``market`` and ``plan`` as in ``calibrate``:
 
-    >>> plans = {"sampled": plan, "new only": lambda market, seed: rcb.AlwaysArm(market, "new")}
+    >>> plans = {"sampled": plan, "new only": lambda market, seed: rcb.baselines.AlwaysArm(market, "new")}
     >>> table = rcb.compare_plans(market, plans, horizon=200, n_worlds=4, audit_worlds=300, audit_horizon=2)
     >>> table["verdict"].sel(notion="user").values.tolist()
     ['pass', 'fail']

@@ -34,7 +34,7 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import ARM, FloatArray, as_count, is_number
+from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_count, is_number
 from rcb_bayes.users.tables import read_log as read_log_file
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def audit_log(
     level: float = 0.05,
     n_runs: int = 200,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Realised margins of a logged run: what it came to, and how many faithful runs come to as little.
 

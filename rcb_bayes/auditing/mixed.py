@@ -23,7 +23,7 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.recommender import Recommender
 from rcb_bayes.running.simulation import PolicyMaker
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, is_number
 from rcb_bayes.telling.wording import percent
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ def audit_types(
     types: Sequence[UserType],
     *,
     least_share: float = 0.9,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 1000,
     notion: str | None = None,
     n_users: int = 200,
     level: float = 0.05,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> MixedAudit:
     """Audit a mechanism with users of several types.
 

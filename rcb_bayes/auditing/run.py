@@ -28,7 +28,7 @@ from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.recommender import Recommender
 from rcb_bayes.running.simulation import PolicyMaker
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
 
@@ -39,7 +39,7 @@ def audit(
     market: Market,
     plan: Plan | Recommender | PolicyMaker,
     *,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 1000,
     notion: str | None = None,
     epsilon: float | None = None,
@@ -50,7 +50,7 @@ def audit(
     max_worlds: int | None = None,
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
 

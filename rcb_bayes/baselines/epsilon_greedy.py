@@ -7,7 +7,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
 
 
 class EpsilonGreedy(Learner):
@@ -42,7 +42,7 @@ class EpsilonGreedy(Learner):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> policy = rcb.EpsilonGreedy(market, rate=1.0, decay=1.0, hold=50)
+    >>> policy = rcb.baselines.EpsilonGreedy(market, rate=1.0, decay=1.0, hold=50)
     >>> policy.exploration_rate(np.array([1.0, 50.0, 500.0]))
     array([1. , 1. , 0.1])
     """
@@ -56,7 +56,7 @@ class EpsilonGreedy(Learner):
         hold: float = 1.0,
         oracle: Oracle | None = None,
         batch: int = 1,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.rate = as_rate(rate, name="rate")
         if not (is_number(decay) and decay >= 0.0):

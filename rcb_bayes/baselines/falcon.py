@@ -10,7 +10,7 @@ from rcb_bayes.planning.fixed import given_plan
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 
 
 class Falcon:
@@ -40,7 +40,7 @@ class Falcon:
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> policy = rcb.Falcon(market, options=rcb.Exploiting(spread_multiple=10))
+    >>> policy = rcb.baselines.Falcon(market, options=rcb.Exploiting(spread_multiple=10))
     >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]])).round(2)
     array([[0.9 , 0.1 ],
            [0.97, 0.03]])
@@ -53,7 +53,7 @@ class Falcon:
         n_per_arm: int = 1,
         oracle: Oracle | None = None,
         options: Exploiting | None = None,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         used: Oracle = oracle or shared_oracle(market)

@@ -24,10 +24,10 @@ class Greedy(Learner):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> rcb.Greedy(market).recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
+    >>> rcb.baselines.Greedy(market).recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
     array([[1., 0.],
            [1., 0.]])
-    >>> rcb.audit(market, lambda market, seed: rcb.Greedy(market, seed=seed), horizon=4, n_worlds=100).verdict
+    >>> rcb.audit(market, lambda market, seed: rcb.baselines.Greedy(market, seed=seed), horizon=4, n_worlds=100).verdict
     'pass'
     """
 

@@ -25,7 +25,7 @@ from rcb_bayes.mechanism.choice import TIE, best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.oracle import Predictor
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _Z = 3.0  # Monte Carlo errors that are left
 
@@ -64,7 +64,9 @@ class HiddenRate:
 
 
 @lru_cache(maxsize=16)
-def estimate_hidden_rate(market: Market, *, n_per_arm: int, n_worlds: int = 4000, seed: int = 0) -> HiddenRate:
+def estimate_hidden_rate(
+    market: Market, *, n_per_arm: int, n_worlds: int = 4000, seed: int = DEFAULT_SEED
+) -> HiddenRate:
     """L by simulation under the users' belief.
 
     tau maximises tau rho in one half of the worlds; rho is taken from the other, less three Monte Carlo errors. Where
@@ -175,12 +177,12 @@ class HiddenExploration(ColdStarted):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> round(rcb.HiddenExploration(market, n_per_arm=10).inverse_rate, 1)
+    >>> round(rcb.baselines.HiddenExploration(market, n_per_arm=10).inverse_rate, 1)
     3.0
     """
 
     def __init__(
-        self, market: Market, *, n_per_arm: int = 10, inverse_rate: float | None = None, seed: int = 0
+        self, market: Market, *, n_per_arm: int = 10, inverse_rate: float | None = None, seed: int = DEFAULT_SEED
     ) -> None:
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.inverse_rate = settled_rate(market, inverse_rate, n_per_arm=self.n_per_arm, what="Hidden exploration")

@@ -25,7 +25,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOT
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 _N_WORLDS = 4000
 _MOST_THRESHOLDS = 100_000
@@ -126,12 +126,18 @@ class Kremer:
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> rcb.Kremer(market, horizon=1000).thresholds.round(2)
+    >>> rcb.baselines.Kremer(market, horizon=1000).thresholds.round(2)
     array([1.  , 1.44])
     """
 
     def __init__(
-        self, market: Market, *, n_samples: int = 1, horizon: int | None = None, learn: bool = True, seed: int = 0
+        self,
+        market: Market,
+        *,
+        n_samples: int = 1,
+        horizon: int | None = None,
+        learn: bool = True,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         self.n_samples = as_count(n_samples, name="n_samples", least=1)

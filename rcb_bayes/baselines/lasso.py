@@ -20,7 +20,7 @@ from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.running.history import History, Sums
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 
@@ -61,7 +61,7 @@ class LassoBandit:
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> rcb.LassoBandit(market).forced_arms(8)
+    >>> rcb.baselines.LassoBandit(market).forced_arms(8)
     array([ 0,  1,  0,  1, -1, -1,  0,  1])
     """
 
@@ -76,7 +76,7 @@ class LassoBandit:
         batch: int = 1,
         growth: float = 0.0,
         tolerance: float = 1e-6,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         self.n_forced = as_count(n_forced, name="n_forced", least=1)

@@ -31,7 +31,7 @@ from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.running.policies import Policy
-from rcb_bayes.schema import FloatArray, as_count, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, suggestion
 
 InnerMaker = Callable[[Market, int], Policy]
 Rule = Literal["sharp", "third"]
@@ -70,7 +70,7 @@ def repeated_rate(gain: float, loss: float | None = None, *, prior_gap: float = 
 
 @lru_cache(maxsize=16)
 def estimate_repeated_rate(
-    market: Market, *, n_per_arm: int, warm_up: str, rule: str, n_worlds: int = _N_WORLDS, seed: int = 0
+    market: Market, *, n_per_arm: int, warm_up: str, rule: str, n_worlds: int = _N_WORLDS, seed: int = DEFAULT_SEED
 ) -> float:
     """The rate that the warm-up allows, of the user who allows the least; F and H three errors on the safe side."""
     users = panel_of(market)
@@ -189,7 +189,7 @@ class RepeatedHiddenExploration(ColdStarted):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> policy = rcb.RepeatedHiddenExploration(market, lambda market, seed: rcb.LinUcb(market))
+    >>> policy = rcb.baselines.RepeatedHiddenExploration(market, lambda market, seed: rcb.baselines.LinUcb(market))
     >>> round(policy.exploration_rate, 2)
     0.34
     """
@@ -204,7 +204,7 @@ class RepeatedHiddenExploration(ColdStarted):
         rule: Rule = "sharp",
         warm_up: WarmUp = "preferred",
         inverse_rate: float | None = None,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         n = as_count(n_per_arm, name="n_per_arm", least=1)
         _check_word("rule", rule)

@@ -19,7 +19,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.worlds import draw_worlds
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 _N_WORLDS = 10_000
 _BOUNDED_SIGMA = 0.5  # of rewards in [0, 1], by Hoeffding's lemma
@@ -48,7 +48,7 @@ def warm_start_samples(gain: float, chance: float, *, sigma: float = 1.0, consta
 
 
 @lru_cache(maxsize=16)
-def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int = 0) -> tuple[float, float]:
+def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int = DEFAULT_SEED) -> tuple[float, float]:
     """epsilon and delta under the users' belief, the least over a panel of users."""
     users = panel_of(market)
     beta = draw_worlds(market.prior, n_worlds, rng=np.random.default_rng(seed)).beta
@@ -105,7 +105,7 @@ class WarmThompson(ColdStarted):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> rcb.WarmThompson(market).n_per_arm
+    >>> rcb.baselines.WarmThompson(market).n_per_arm
     2
     """
 
@@ -119,7 +119,7 @@ class WarmThompson(ColdStarted):
         inverse_rate: float | None = None,
         n_draws: int = 1,
         batch: int = 1,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         as_collect(collect)
         c = as_positive(constant, name="constant")

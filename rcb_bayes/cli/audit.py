@@ -23,6 +23,7 @@ from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, S
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.deciding import stage_cells
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
@@ -48,13 +49,13 @@ def command(
     n_per_arm: SamplesOption = None,
     guard: GuardOption = True,
     inflation: InflationOption = "none",
-    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = 5000,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
     ] = False,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:

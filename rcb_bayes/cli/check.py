@@ -11,6 +11,7 @@ from rich.table import Table
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.schema import DEFAULT_SEED
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def command(
         typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
     ] = None,
     worlds: Annotated[int, typer.Option("--worlds", min=2, help="Simulated worlds behind each figure.")] = 2000,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:

@@ -24,6 +24,7 @@ from rcb_bayes.cli.calibrate import (
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_file, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,14 +68,16 @@ def command(
     ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
-    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")] = 10_000,
+    horizon: Annotated[
+        int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
+    ] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random that the audit looks at.")] = 100,
     runs_file: Annotated[
         Path | None,
         typer.Option("--runs", metavar="FILE", help="Runs that `rcb simulate --out` wrote; run here unless given."),
     ] = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: PageOption = Path("rcb_out"),
 ) -> None:

@@ -38,7 +38,7 @@ def reproduce_warfarin(
     """
     from rcb_bayes.studies.warfarin import load_warfarin, run_warfarin, synthetic_cohort
 
-    cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(os.path.expanduser(data))
+    cohort = synthetic_cohort() if data is None else load_warfarin(os.path.expanduser(data))
     n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
     asked = {"seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
     found = _kept(out, asked, resume=resume)

@@ -11,7 +11,7 @@ from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.saturation import saturated_sets
 from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
-from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number, suggestion
 from rcb_bayes.telling.wording import brief, percent
 from rcb_bayes.users import Empirical
 
@@ -64,7 +64,7 @@ def check_assumptions(
     inflation: str | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> list[Check]:
     """Judge the four assumptions on a market.
 

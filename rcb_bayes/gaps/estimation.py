@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.schema import ARM, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.telling.progress import track
 from rcb_bayes.users.labelled import Users, as_users
 
@@ -44,7 +44,7 @@ def estimate_gaps(
     users: Users | None = None,
     rivals: Rivals = "saturated",
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Gap probabilities and expected gains of every unsaturated arm.
 
@@ -96,7 +96,7 @@ def estimate_separation(
     taus: ArrayLike | None = None,
     users: Users | None = None,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """The posterior analogue (Assumption 2): the gap of the best posterior mean over the second, n samples of each arm.
 
@@ -106,7 +106,8 @@ def estimate_separation(
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> separation = rcb.estimate_separation(market, n_per_arm=10, taus=[0.05], seed=1)
+    >>> from rcb_bayes.gaps.estimation import estimate_separation
+    >>> separation = estimate_separation(market, n_per_arm=10, taus=[0.05], seed=1)
     >>> separation["rho"].sel(arm="best").values.round(2)
     array([0.9])
     """
@@ -128,7 +129,7 @@ def gap_curve(
     saturated: Sequence[str] | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """rho(tau) over the number of samples, and from which n on it stays above a floor (N_P0, or n_P*).
 

@@ -10,7 +10,7 @@ from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.margins import as_notion
 from rcb_bayes.mechanism.saturation import cold_start_rounds
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
 
 
 def fixed_plan(
@@ -20,7 +20,7 @@ def fixed_plan(
     exploration_rate: float = 0.5,
     epsilon: float = 0.05,
     notion: str = "user",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan with this many samples of every arm and this rate for all users.
 

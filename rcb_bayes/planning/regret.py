@@ -21,7 +21,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import noise_sd
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, as_count, is_number
 
 _STATED = 151.0
 _SUMMED = 52.0 / (1.0 - sqrt(0.5))  # over all epochs up to T, the last one whole or not
@@ -69,7 +69,7 @@ def regret_bound(
     market: Market,
     plan: Plan,
     *,
-    horizon: int,
+    horizon: int = DEFAULT_HORIZON,
     delta: float = 0.05,
     spreads: Sequence[tuple[float, int]] | None = None,
 ) -> RegretBound:

@@ -19,7 +19,7 @@ from rcb_bayes.gaps.limiting import LimitingGaps, TauRho, chance_of, largest_pri
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.saturation import ColdStartLength, cold_start_rounds
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.wording import figure, percent
 
 _BOUNDED_SIGMA = 0.5  # a reward in [0, 1] is sub-Gaussian with this constant
@@ -96,9 +96,9 @@ def theorem_plan(
     prior_gap: float | None = None,
     phi0: float | None = None,
     plus_one: bool = True,
-    horizon: int = 100_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 4000,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> Plan:
     """The plan of Theorem 1, with the constants given or measured, and with what the belief says about them.
 
@@ -110,7 +110,7 @@ def theorem_plan(
     prior_gap : Delta, for L: the most that a user expects to lose by an arm before any data
     phi0 : smallest eigenvalue of E[xx']; that of the market's users unless given
     plus_one : see ``theorem_constants``
-    horizon : rounds there are, T; the paper's unless given
+    horizon : rounds there are, T; the paper's settings have 100,000
     n_worlds : draws of the belief that constants are measured in and compared with
 
     Returns

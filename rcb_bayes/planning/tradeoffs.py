@@ -17,14 +17,13 @@ from rcb_bayes.market.sizes import check_plan_size
 from rcb_bayes.planning.calibration import as_settings, planned
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _AUDIT_WORLDS = 1000
-_HORIZON = 10_000
 _FIGURES = ("exploration_rate", "inverse_rate", "expected_cold_start", "expected_regret")
 
 
@@ -37,7 +36,7 @@ def tradeoff(
     personalised: bool = True,
     n_worlds: int = 1000,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Plans over a grid of epsilon and N.
 
@@ -84,7 +83,7 @@ def tradeoff(
             seed=seed,
         )
         check_plan_size(market, n_per_arm=n, n_worlds=settings.n_worlds)
-        return planned(market, settings, guard=False, spread="posterior", horizon=_HORIZON)
+        return planned(market, settings, guard=False, spread="posterior", horizon=DEFAULT_HORIZON)
 
     free = [plan_for(_unconstrained(market), n, personalised=False) for n in sizes]
     cells = [(epsilon, n) for epsilon in allowed for n in sizes]
@@ -120,7 +119,7 @@ def _theorem(market: Market, epsilons: list[float], plans: list[Plan]) -> dict[s
     """Theorem 1's figures with each plan's own tau and rho; nothing where the theorem does not apply."""
     try:
         found = [
-            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho)
+            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho, seed=plan.seed)
             for epsilon, plan in zip(epsilons, plans[:: len(plans) // len(epsilons)], strict=True)
         ]
     except RcbError:

@@ -26,7 +26,7 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
     --------
     With ``found`` as in ``audit``:
 
-    >>> rcb.plot_margins(found.margins, epsilon=found.epsilon).get_title()
+    >>> rcb.plots.plot_margins(found.margins, epsilon=found.epsilon).get_title()
     'Lowest margin of each stage, with simultaneous bounds'
     """
     axes = own_axes(axes)
@@ -62,7 +62,7 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     --------
     With ``found`` as in ``audit``:
 
-    >>> axes = rcb.plot_margin_matrix(found.margins, epsilon=found.epsilon)
+    >>> axes = rcb.plots.plot_margin_matrix(found.margins, epsilon=found.epsilon)
     >>> [label.get_text() for label in axes.get_yticklabels()], axes.get_xlabel()
     (['old', 'new'], 'rival')
     """
@@ -106,7 +106,7 @@ def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, a
     --------
     With ``found`` as in ``audit``:
 
-    >>> rcb.plot_compliance(found.compliance, epsilon=found.epsilon).get_ylabel()
+    >>> rcb.plots.plot_compliance(found.compliance, epsilon=found.epsilon).get_ylabel()
     'share of users'
     """
     axes = own_axes(axes)

@@ -29,7 +29,7 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``gaps`` as in ``estimate_gaps``:
 
-    >>> rcb.plot_frontier(gaps).get_ylabel()
+    >>> rcb.plots.plot_frontier(gaps).get_ylabel()
     'rho(tau) = Pr(G >= tau)'
     """
     if "user" in gaps.dims:
@@ -66,7 +66,7 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
     --------
     With ``curve`` as in ``gap_curve``:
 
-    >>> rcb.plot_gap_curve(curve).get_xlabel()
+    >>> rcb.plots.plot_gap_curve(curve).get_xlabel()
     'n, samples of each saturated arm'
     """
     axes = own_axes(axes)

@@ -41,7 +41,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     --------
     With ``curve`` as in ``tradeoff``:
 
-    >>> rcb.plot_tradeoff(curve, figure="expected_cold_start").get_ylabel()
+    >>> rcb.plots.plot_tradeoff(curve, figure="expected_cold_start").get_ylabel()
     'expected length of the cold start (rounds)'
     """
     if figure not in _TRADEOFF_LABELS:
@@ -83,7 +83,7 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
     --------
     With ``plan`` as in ``calibrate``:
 
-    >>> rcb.plot_coverage(plan).get_title()
+    >>> rcb.plots.plot_coverage(plan).get_title()
     'Coverage of 10 samples of each arm'
     """
     if not plan.coverage:

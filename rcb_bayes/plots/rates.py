@@ -46,7 +46,7 @@ def plot_rates(
     With ``market`` and ``plan`` as in ``calibrate``:
 
     >>> users = market.covariates.sample(200, seed=1)
-    >>> rcb.plot_rates(plan, users, saturated=["old"]).get_title()
+    >>> rcb.plots.plot_rates(plan, users, saturated=["old"]).get_title()
     'Exploration rate of each user once old is saturated'
     """
     rows = as_users(users, features=plan.features, name="users", ndim=2)

@@ -36,7 +36,7 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> rcb.plot_regret(runs).get_ylabel()
+    >>> rcb.plots.plot_regret(runs).get_ylabel()
     'cumulative regret (in units of the reward)'
     """
     rounds, total = regret_curves(runs, most=_MOST_POINTS)
@@ -80,7 +80,7 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> rcb.plot_gain(runs).get_ylabel()
+    >>> rcb.plots.plot_gain(runs).get_ylabel()
     'gain over the best rival (in units of the reward)'
     """
     _check_worlds(runs)
@@ -115,7 +115,7 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> axes = rcb.plot_samples(runs)
+    >>> axes = rcb.plots.plot_samples(runs)
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['old', 'new']
     """
@@ -150,7 +150,7 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> rcb.plot_propensities(runs).get_title()
+    >>> rcb.plots.plot_propensities(runs).get_title()
     'How likely recommendations were'
     """
     _check_worlds(runs)

@@ -37,7 +37,7 @@ class Statistics:
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
     >>> data.n_sets, data.n, data.xty.shape
     (1, array([[1., 1.]]), (1, 2, 2))
     """
@@ -123,7 +123,7 @@ class Rows:
     --------
     >>> import rcb_bayes as rcb
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]])
-    >>> data = rcb.Rows(x=x, arm=np.array([[0, 1, 1]]), reward=np.array([[1.0, 0.0, 1.0]]), n_arms=2)
+    >>> data = rcb.posterior.Rows(x=x, arm=np.array([[0, 1, 1]]), reward=np.array([[1.0, 0.0, 1.0]]), n_arms=2)
     >>> data.n_sets, data.n
     (1, array([[1., 2.]]))
     """

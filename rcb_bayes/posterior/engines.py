@@ -27,7 +27,7 @@ from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
 
 ENGINES: tuple[str, ...] = ("auto", "exact", "importance", "conditional", "laplace", "nuts")
 
@@ -101,7 +101,7 @@ class ImportanceEngine:
 
     name = "importance"
 
-    def __init__(self, prior: Prior, noise: GaussianNoise, *, seed: int = 0) -> None:
+    def __init__(self, prior: Prior, noise: GaussianNoise, *, seed: int = DEFAULT_SEED) -> None:
         if noise.sigma is None:
             raise BeliefError("The importance engine needs a known sigma. Use engine='conditional' or engine='nuts'.")
         self.prior = prior
@@ -138,7 +138,7 @@ class CheckedEngine:
     A belief with discrete variables has nowhere to send them: they come back as they are, not vouched for.
     """
 
-    def __init__(self, first: Engine, noise: Noise, *, seed: int = 0) -> None:
+    def __init__(self, first: Engine, noise: Noise, *, seed: int = DEFAULT_SEED) -> None:
         self.prior = first.prior
         self.name = first.name
         self.reason = f"{first.reason}; what it does not vouch for goes to nuts"
@@ -165,7 +165,7 @@ class CheckedEngine:
         return draws
 
 
-def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = 0) -> Engine:
+def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = DEFAULT_SEED) -> Engine:
     """The engine for a belief and a reward model; its ``reason`` says which it is and why.
 
     Raises
@@ -177,8 +177,8 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
-    >>> engine = rcb.make_engine(market.prior, market.noise)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> engine = rcb.posterior.make_engine(market.prior, market.noise)
     >>> engine.reason
     'exact: the belief is Gaussian'
     >>> engine.fit(data).mean[0].round(2)
@@ -209,7 +209,7 @@ def posterior_means(
     *,
     engine: str = "auto",
     covariance: bool = False,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> PosteriorBatch:
     """Posterior means of beta for a batch of data sets; warns where some are not vouched for.
 
@@ -219,8 +219,8 @@ def posterior_means(
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
-    >>> batch = rcb.posterior_means(market.prior, market.noise, data)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> batch = rcb.posterior.posterior_means(market.prior, market.noise, data)
     >>> batch.mean[0].round(2), batch.vouched
     (array([[0.87, 0.2 ],
            [0.2 , 0.05]]), array([ True]))

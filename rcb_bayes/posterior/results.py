@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.errors import DiagnosticWarning
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP
 from rcb_bayes.schema import ARM, FEATURE, BoolArray, FloatArray
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 RHAT_LIMIT = 1.01
 MIN_BULK_ESS = 200.0
-
-
-class DiagnosticWarning(UserWarning):
-    """Some posteriors are not vouched for; every result built on them says so too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -23,7 +23,7 @@ from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.telling.progress import say, track
 from rcb_bayes.users import Empirical
 
@@ -185,9 +185,9 @@ def report(
     personalised: bool = True,
     n_per_arm: int = 50,
     guard: bool = True,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     sizes: ReportSizes | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> Report:
     """Check a belief, plan for it, run and audit the plan, and keep it all for one page.
 
@@ -331,7 +331,7 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
     if plan.kind == "theorem":
         return plan
     try:
-        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon)
+        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon, seed=plan.seed)
     except RcbError:
         return None
 

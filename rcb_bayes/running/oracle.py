@@ -25,7 +25,7 @@ from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.stretched import known_sigma, stretched_sums
 from rcb_bayes.posterior.tree import moved, posterior_tree, read_means, tree_of_draws
 from rcb_bayes.running.history import History, Sums
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -142,7 +142,7 @@ class PosteriorOracle:
     noise: Noise
     engine: str = "auto"
     read: Read = "summary"
-    seed: int = 0
+    seed: int = DEFAULT_SEED
 
     def __post_init__(self) -> None:
         if self.read not in ("summary", "engine"):

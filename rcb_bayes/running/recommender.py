@@ -40,7 +40,7 @@ from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, inflate
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.simulation import PAGE, choice_uniforms
 from rcb_bayes.running.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
-from rcb_bayes.schema import FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Recommender:
         options: Exploiting | None = None,
         patience: int | None = None,
         keep_log: int | str | Path | None = None,
-        seed: int | np.random.SeedSequence = 0,
+        seed: int | np.random.SeedSequence = DEFAULT_SEED,
     ) -> None:
         check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:

@@ -24,7 +24,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Policy, Rcb
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def simulate(
     market: Market,
     plan: Plan | PolicyMaker,
     *,
-    horizon: int,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 20,
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     every: int = 1,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Run a plan, or any policy, in worlds drawn from nature.
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.schema import BoolArray, FloatArray, Labels, Seed, as_finite_array, as_rng
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, Labels, Seed, as_finite_array, as_rng
 from rcb_bayes.users import bootstrap
 from rcb_bayes.users.base import Population
 from rcb_bayes.users.moments import weighted_moment
@@ -96,7 +96,9 @@ class Empirical(Population):
         """Number of rows n, those of weight zero included."""
         return len(self.rows)
 
-    def phi0_interval(self, level: float = 0.95, *, n_boot: int = 1000, seed: Seed = 0) -> tuple[float, float]:
+    def phi0_interval(
+        self, level: float = 0.95, *, n_boot: int = 1000, seed: Seed = DEFAULT_SEED
+    ) -> tuple[float, float]:
         """Bootstrap interval (lower, upper) of phi0 when the rows are a sample of a wider population.
 
         Parameters

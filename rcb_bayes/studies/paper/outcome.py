@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.plots.style import forget_figure
-from rcb_bayes.schema import as_count
+from rcb_bayes.schema import DEFAULT_SEED, as_count
 from rcb_bayes.studies.paper.claims import Claim
 from rcb_bayes.studies.paper.store import Store
 
@@ -35,9 +35,9 @@ class Request:
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> rcb.Request(fast=True, n_worlds=5).folder is None  # nothing is kept
+    >>> rcb.studies.Request(fast=True, n_worlds=5).folder is None  # nothing is kept
     True
-    >>> rcb.Request(n_worlds=1)
+    >>> rcb.studies.Request(n_worlds=1)
     Traceback (most recent call last):
         ...
     rcb_bayes.errors.RcbError: n_worlds must be an integer of at least 2, got 1.
@@ -47,7 +47,7 @@ class Request:
     n_worlds: int | None = None
     fast: bool = False
     resume: bool = False
-    seed: int = 1
+    seed: int = DEFAULT_SEED
 
     def __post_init__(self) -> None:
         if self.n_worlds is not None:

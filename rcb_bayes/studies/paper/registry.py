@@ -62,7 +62,7 @@ def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> outcome = rcb.reproduce("setting-1", rcb.Request(fast=True, n_worlds=2, seed=1))[0]
+    >>> outcome = rcb.studies.reproduce("setting-1", rcb.studies.Request(fast=True, n_worlds=2, seed=1))[0]
     >>> outcome.title
     'Setting 1: numbers of arms and features'
     >>> outcome.table["kind"].unique().tolist()

@@ -131,7 +131,7 @@ def load_warfarin(path: str | Path, *, rule: Rule = "below_21", missing_indicato
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> cohort = rcb.load_warfarin("warfarin.csv")
+    >>> cohort = rcb.studies.load_warfarin("warfarin.csv")
     >>> cohort.features.shape[1], cohort.names[:3]
     (70, ('intercept', 'sex=male', 'sex=female'))
     """

@@ -8,7 +8,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
 from rcb_bayes.studies.warfarin.beliefs import PAPER_SIGMA, REWARD_SIGMA, physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.contenders import (
@@ -55,7 +55,7 @@ def run_warfarin(
     audit_worlds: int = 200,
     baselines: bool = True,
     workers: int = 1,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> WarfarinResult:
     """The experiment on a cohort, real or synthetic.
 
@@ -86,8 +86,8 @@ def run_warfarin(
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> cohort = rcb.synthetic_cohort(300, seed=1)
-    >>> result = rcb.run_warfarin(
+    >>> cohort = rcb.studies.synthetic_cohort(300, seed=1)
+    >>> result = rcb.studies.run_warfarin(
     ...     cohort,
     ...     epsilons=[0.1],
     ...     variances=[0.8],

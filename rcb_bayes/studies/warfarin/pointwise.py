@@ -13,7 +13,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.simulation import PAGE, PolicyMaker, World
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.studies.warfarin.heeding import Heeding
 from rcb_bayes.telling.progress import track
 
@@ -39,7 +39,13 @@ class Pointwise:
 
 
 def pointwise_margin(
-    market: Market, maker: PolicyMaker, *, horizon: int, n_worlds: int = 20, n_users: int = 500, seed: int = 0
+    market: Market,
+    maker: PolicyMaker,
+    *,
+    horizon: int,
+    n_worlds: int = 20,
+    n_users: int = 500,
+    seed: int = DEFAULT_SEED,
 ) -> Pointwise:
     """Run a heeding policy in worlds of the users' belief and look up its smallest margin.
 

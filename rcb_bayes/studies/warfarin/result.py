@@ -102,7 +102,7 @@ class WarfarinResult:
         With ``result`` as in ``run_warfarin``:
 
         >>> result.save("warfarin.nc")
-        >>> rcb.WarfarinResult.load("warfarin.nc").figures.equals(result.figures)
+        >>> rcb.studies.WarfarinResult.load("warfarin.nc").figures.equals(result.figures)
         True
         """
         import xarray as xr
