@@ -6,9 +6,10 @@ The dimensions ``chain`` and ``draw`` are ArviZ's; ours are named here once. Arm
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,6 +185,19 @@ def _as_floats(values: ArrayLike, *, name: str) -> FloatArray:
     except (TypeError, ValueError, OverflowError) as error:
         got = f"{type(values).__name__} ({error})"
         raise DataError(f"{name} must be numeric, got {got}. Give numbers, in rows of equal length.") from None
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: records by name, lists, numbers, words, and None for what is endless or unknown."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, dict):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, tuple | list):
+        return [plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _shorten(labels: Sequence[str], most: int = 6) -> str:

@@ -9,7 +9,7 @@ far out in that law, at a level split over all counts, is a deviation.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,10 +22,11 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import FloatArray, is_number, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _SAME = 1e-6  # of probabilities
 _AT_A_TIME = 256
@@ -70,6 +71,37 @@ class LogCheck:
         if self.followed:
             return f"nothing speaks against the plan: {looked}, level {self.level:g}"
         return "\n".join([f"the log did not follow its plan: {looked}, level {self.level:g}", *self.deviations])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by its name, the counts as a list of rows."""
+        from rcb_bayes.auditing.log_files import record_of
+
+        return plain(record_of(self))
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """How often each arm came up over how often the plan expects it; see ``plots.plot_counts``."""
+        from rcb_bayes.plots import plot_counts
+
+        return plot_counts(self.counts, axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the check to a JSON file, with a digest of its content."""
+        from rcb_bayes.auditing.log_files import write_log_check
+
+        write_log_check(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LogCheck":
+        """Read what ``save`` wrote.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no such check; a digit that was changed.
+        """
+        from rcb_bayes.auditing.log_files import read_log_check
+
+        return cls(**read_log_check(path))
 
 
 class _Round(NamedTuple):
@@ -125,7 +157,8 @@ def check_log(
     >>> agent = rcb.Recommender(market, plan, keep_log=1000, seed=1)
     >>> for x in market.covariates.sample(100, seed=2):
     ...     agent.observe(0.4 * x.sum(), ticket=agent.recommend(x).ticket)
-    >>> rcb.check_log(market, agent.log, plan).followed
+    >>> checked = rcb.check_log(market, agent.log, plan)
+    >>> checked.followed
     True
     """
     import pandas as pd

@@ -6,6 +6,7 @@ platform goes on acting on what it believes. What a mixture asks is what share o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,11 +24,12 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.recommender import Recommender
 from rcb_bayes.running.simulation import PolicyMaker
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, is_number, plain
 from rcb_bayes.telling.wording import percent
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,6 +109,53 @@ class MixedAudit:
                 + ("" if name == "all" else f" ({100 * one['weight'].item():g} % of users)")
             )
         return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict, the shares of each type, and what its audit says."""
+        names = [str(name) for name in self.shares["type"].values]
+        shares = {name: {str(key): self.shares[key].sel(type=name).item() for key in self.shares} for name in names}
+        return plain(
+            {
+                "verdict": self.verdict,
+                "least_share": self.least_share,
+                "shares": shares,
+                "audits": {name: found.to_dict() for name, found in self.audits.items()},
+            }
+        )
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """The share of each type that would follow, with its bounds; see ``plots.plot_shares``."""
+        from rcb_bayes.plots import plot_shares
+
+        return plot_shares(self.shares, least_share=self.least_share, axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a netCDF file, a group for each type, with a digest of its content.
+
+        Examples
+        --------
+        With ``mixed`` as in ``audit_types``:
+
+        >>> mixed.save("mixed.nc")
+        >>> rcb.MixedAudit.load("mixed.nc").verdict
+        'fail'
+        """
+        from rcb_bayes.auditing.mixed_files import write_mixed
+
+        write_mixed(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "MixedAudit":
+        """Read what ``save`` wrote.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no such audit; a digit that was changed; parts that disagree.
+        """
+        from rcb_bayes.auditing.mixed_files import read_mixed
+
+        return read_mixed(cls, path)
 
 
 def audit_types(
@@ -203,9 +252,14 @@ def _mixed(types: Sequence[UserType], audits: dict[str, Audit], rows: FloatArray
         {name: ("type", table[:, k]) for k, name in enumerate(names)} | {"weight": ("type", np.append(weights, 1.0))},
         coords={"type": [*(kind.name for kind in types), "all"]},
     )
-    lower, upper = overall[2], overall[3]
-    verdict: Verdict = "pass" if lower >= least_share else "fail" if upper < least_share else "inconclusive"
+    verdict = verdict_of_shares(shares, least_share)
     return MixedAudit(verdict=verdict, least_share=least_share, audits=audits, shares=shares)
+
+
+def verdict_of_shares(shares: "xr.Dataset", least_share: float) -> Verdict:
+    """Whether enough of all users would follow, by the bounds of their share."""
+    lower, upper = (float(shares[name].sel(type="all")) for name in ("share_lower", "share_upper"))
+    return "pass" if lower >= least_share else "fail" if upper < least_share else "inconclusive"
 
 
 def _check(types: Sequence[UserType], least_share: float, notion: str | None) -> None:

@@ -11,9 +11,9 @@ from rcb_bayes.auditing.judging import VERDICTS, compliance_of, margins_under, v
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.deciding import deciding_place
+from rcb_bayes.mechanism.deciding import deciding_place, stage_cells
 from rcb_bayes.mechanism.margins import Notion, Verdict, as_notion
-from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
 from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ class Audit:
         draw = plots.plot_margins if figure == "margins" else plots.plot_margin_matrix
         return draw(self.margins, epsilon=self.epsilon, axes=axes)
 
-    def to_netcdf(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write everything to a netCDF file, a group for each notion; ``Audit.load`` reads it back.
 
         The last line of the file is a digest of the rest, and an interrupted write leaves the old file.
@@ -251,13 +251,55 @@ class Audit:
         --------
         With ``found`` as in ``audit``:
 
-        >>> found.to_netcdf("audit.nc")
+        >>> found.save("audit.nc")
         >>> rcb.Audit.load("audit.nc").verdict
         'pass'
         """
         from rcb_bayes.auditing.audit_files import write_audit
 
         write_audit(self, path)
+
+    to_netcdf = save
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict under each notion, and of every stage the cell that decides and how many cells pass.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> [stage["stage"] for stage in found.to_dict()["stages"]]
+        ['most popular', 'old', 'epoch 0', 'epoch 1']
+        """
+        share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
+        return plain(
+            {
+                "verdict": self.verdict,
+                "verdicts": self.verdicts,
+                "kind": self.kind,
+                **({"realised": self.realised} if self.kind == "realised" else {}),
+                "notion": self.notion,
+                "epsilon": self.epsilon,
+                "n_worlds": self.n_worlds,
+                "n_random_users": self.n_random,
+                "compliance": share["share"].item(),
+                "compliance_lower": share["share_lower"].item(),
+                "stages": self._stage_figures(),
+                "notes": self.notes,
+                "seed": self.seed,
+            }
+        )
+
+    def _stage_figures(self) -> list[dict[str, Any]]:
+        decide = stage_cells(self.margins)
+        rows = []
+        for stage in self.margins["stage"].values:
+            cells, decisive = self.margins.sel(stage=stage), decide[str(stage)]
+            row = {"stage": str(stage), "lowest_margin": float(cells["estimate"].min())}
+            if self.kind != "realised":
+                row["cells"] = {name: int((cells["verdict"] == VERDICTS.index(name)).sum()) for name in VERDICTS}
+            rows.append(row | {"decides": None if decisive is None else decisive._asdict()})
+        return rows
 
     @classmethod
     def load(cls, path: str | Path) -> "Audit":
@@ -272,7 +314,7 @@ class Audit:
         --------
         With ``found`` as in ``audit``:
 
-        >>> found.to_netcdf("audit.nc")
+        >>> found.save("audit.nc")
         >>> rcb.Audit.load("audit.nc").margins.equals(found.margins)
         True
         """

@@ -1,6 +1,5 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,13 +15,11 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     SamplesOption,
     as_choice,
-    plain,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, replaced, write_figure, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.mechanism.deciding import stage_cells
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -115,7 +112,7 @@ def _made(market: "Market", personalised: bool, **options: Any) -> Any:
 
 def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path | None) -> None:
     if json_file is not None:
-        write_json(figures_of(found), json_file)
+        write_json(found.to_dict(), json_file)
     quiet = is_stdout(json_file)
     if not quiet:
         typer.echo(market.describe() + "\n")
@@ -124,36 +121,7 @@ def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path
         for name in _FIGURES:
             write_figure(found.plot(figure=name), out / f"{name}.png")
         with replaced(out / "audit.nc") as path:
-            found.to_netcdf(path)
+            found.save(path)
         if not quiet:
             files = ", ".join(str(out / f"{name}.png") for name in _FIGURES)
             typer.echo(f"Audit: {out / 'audit.nc'}\nFigures: {files}")
-
-
-def figures_of(found: "Audit") -> dict[str, Any]:
-    """The verdict under each notion, and of every stage the cell that decides and how many cells pass."""
-    decide = stage_cells(found.margins)
-    stages = []
-    for stage in found.margins["stage"].values:
-        part = found.margins.sel(stage=stage)
-        counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(("pass", "inconclusive", "fail"))}
-        lowest, cell = float(part["estimate"].min()), decide[str(stage)]
-        row = {"stage": str(stage), "lowest_margin": lowest if math.isfinite(lowest) else None}
-        row |= {} if found.kind == "realised" else {"cells": counts}
-        stages.append(row | {"decides": None if cell is None else plain(cell._asdict())})
-    share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
-    return {
-        "verdict": found.verdict,
-        "verdicts": dict(found.verdicts),
-        "kind": found.kind,
-        **({"realised": found.realised} if found.kind == "realised" else {}),
-        "notion": found.notion,
-        "epsilon": found.epsilon,
-        "n_worlds": found.n_worlds,
-        "n_random_users": found.n_random,
-        "compliance": share["share"].item(),
-        "compliance_lower": share["share_lower"].item(),
-        "stages": stages,
-        "notes": list(found.notes),
-        "seed": found.seed,
-    }

@@ -3,9 +3,8 @@
 import math
 import os
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,7 +15,7 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, plain
 from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 _FEASIBLE, _INFEASIBLE = 0, 1
 _MOST_ROWS = 8
 _FIGURE_USERS = 1000
-_ARRAYS = ("prior_mean", "platform_mean", "stages", "guards", "known")  # of a plan; its file has them
 
 _OF_A_PLAN = {
     "epsilon": "--epsilon",
@@ -114,7 +112,7 @@ def command(
     )
     quiet = is_stdout(json_file)
     if json_file is not None:
-        write_json(plan_figures(plan) | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
+        write_json(plan.to_dict() | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
     if not quiet:
         typer.echo(market.describe() + "\n")
         _print_plan(plan, horizon=horizon)
@@ -132,26 +130,6 @@ def read_plan(path: Path, context: typer.Context) -> "Plan":
         if source is not None and source.name == "COMMANDLINE":
             raise RcbError(f"{option} is settled by the plan of {path}. Leave out --plan, or the option.")
     return Plan.load(os.path.expanduser(path))
-
-
-def plan_figures(plan: "Plan") -> dict[str, Any]:
-    """A plan as JSON has it, without the arrays behind its rates; what is endless or unknown is null."""
-    figures = {item.name: plain(getattr(plan, item.name)) for item in fields(plan) if item.name not in _ARRAYS}
-    stages = [
-        {item.name: plain(getattr(stage, item.name)) for item in fields(stage) if item.name != "rule"}
-        for stage in plan.stages
-    ]
-    guards = [{"kept": rule.kept, "closed": rule.closed} for rule in plan.guards]
-    return figures | {"stages": stages, "guards": guards}
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: null for what is endless or unknown."""
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    if isinstance(value, tuple):
-        return [plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def as_choice(notion: str, personalised: bool | None) -> bool:

@@ -17,7 +17,7 @@ from rcb_bayes.telling.wording import figure, percent
 if TYPE_CHECKING:
     import xarray as xr
 
-    from rcb_bayes.gaps.assumptions import Check
+    from rcb_bayes.gaps.assumptions import Checks
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -44,7 +44,7 @@ def command(
 
     The verdict is that of Assumptions 1 to 3; the fourth is about users' behaviour over time, and declared.
     """
-    from rcb_bayes.gaps.assumptions import check_stages, combine
+    from rcb_bayes.gaps.assumptions import check_stages
     from rcb_bayes.gaps.estimation import gaps_at
     from rcb_bayes.gaps.stages import Stages
     from rcb_bayes.mechanism.saturation import saturated_sets
@@ -55,9 +55,9 @@ def command(
     sets = saturated_sets(market, n_per_arm=n_per_arm, seed=seed)
     first, share = next((arms[0], share) for arms, share in sets.items() if len(arms) == 1)  # the usual first one
     gaps = gaps_at(stages, [market.arms[first]])
-    verdict = combine([check.verdict for check in checks[:3]])
+    verdict = checks.verdict
     if json_file is not None:
-        write_json(_as_json(checks, gaps, verdict=verdict, seed=seed), json_file)
+        write_json(_as_json(checks, gaps, seed=seed), json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         print_checks(checks)
@@ -68,7 +68,7 @@ def command(
     raise typer.Exit(_CODES[verdict])
 
 
-def print_checks(checks: "list[Check]") -> None:
+def print_checks(checks: "Checks") -> None:
     """Every check with its verdict and figure, and below it what that means and what to do."""
     console = Console(highlight=False)
     for check in checks:
@@ -98,11 +98,10 @@ def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int)
         typer.echo(f"{gaps.attrs['n_not_vouched']:,} posteriors are not vouched for: take these figures with care.")
 
 
-def _as_json(checks: "list[Check]", gaps: "xr.Dataset", *, verdict: str, seed: int) -> dict[str, Any]:
+def _as_json(checks: "Checks", gaps: "xr.Dataset", *, seed: int) -> dict[str, Any]:
     names = ("prob_positive", "expected_gain", "best_tau", "best_rho")
     return {
-        "verdict": verdict,
-        "checks": [check.to_dict() for check in checks],
+        **checks.to_dict(),
         "gaps": {
             str(arm): {
                 name + suffix: float(gaps[name + suffix].sel(arm=arm).item())

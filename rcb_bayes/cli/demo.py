@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rcb_bayes.cli.calibrate import figure, plan_figures
+from rcb_bayes.cli.calibrate import figure
 from rcb_bayes.cli.check import print_checks
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
 from rcb_bayes.cli.report import PageOption
@@ -48,7 +48,7 @@ def command(
         "willing": _willing(market, seed=seed),
         "checks": [check.to_dict() for check in checks],
         **_theorem_plan(market, seed=seed),
-        "sampled": plan_figures(plan),
+        "sampled": plan.to_dict(),
         "verdict": page.verdict,
         "page": str(out),
         "seed": seed,

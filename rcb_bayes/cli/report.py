@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rcb_bayes.cli.audit import figures_of
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
     EpsilonOption,
@@ -18,7 +17,6 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     as_choice,
     check_rewards,
-    plan_figures,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
@@ -29,7 +27,6 @@ from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 if TYPE_CHECKING:
     import xarray as xr
 
-    from rcb_bayes.reporting import Report
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _PAGES = (".html", ".htm")
@@ -100,28 +97,12 @@ def command(
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)
     if json_file is not None:
-        write_json(figures(found) | {"page": str(out)}, json_file)
+        write_json(found.to_dict() | {"page": str(out)}, json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *found.answer.sentences]))
         typer.echo(f"\nReport: {out}, to open in a browser")
     raise typer.Exit(_CODES[found.verdict])
-
-
-def figures(found: "Report") -> dict[str, Any]:
-    """What the page says, as JSON has it."""
-    total = None if found.runs is None else found.runs["regret"].sum("t").values
-    return {
-        "verdict": found.verdict,
-        "answer": [found.answer.headline, *found.answer.sentences],
-        "checks": [check.to_dict() for check in found.checks],
-        "plan": plan_figures(found.plan),
-        "epsilons": [plan_figures(plan) for plan in found.sweep],
-        "audit": None if found.audit is None else figures_of(found.audit),
-        "regret": None if total is None else float(total.mean()),
-        "horizon": found.horizon,
-        "seed": found.seed,
-    }
 
 
 def words_of(context: typer.Context) -> str:

@@ -59,7 +59,7 @@ def command(
     request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, seed=seed)
     outcomes = reproduce(setting, request)
     if json_file is not None:
-        write_json([outcome.as_json() for outcome in outcomes], json_file)
+        write_json([outcome.to_dict() for outcome in outcomes], json_file)
     if is_stdout(json_file):
         return
     for outcome in outcomes:

@@ -21,7 +21,6 @@ from rcb_bayes.cli.calibrate import (
     as_choice,
     check_rewards,
     figure,
-    plan_figures,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
@@ -137,7 +136,7 @@ def _carry_out(
     quiet = is_stdout(json_file)
     console = Console(highlight=False, quiet=quiet)
     settings: dict[str, Any] = {"belief": market.prior.name, "horizon": horizon, "n_worlds": n_worlds, "seed": seed}
-    settings |= {"options": asdict(options), "plan": plan_figures(plan)}
+    settings |= {"options": asdict(options), "plan": plan.to_dict()}
     if not quiet:
         typer.echo(market.describe())
         _print_plan(console, plan)

@@ -1,6 +1,5 @@
 """``rcb reproduce warfarin``: the case study, on made-up patients or on the real file."""
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +47,7 @@ def reproduce_warfarin(
         found = run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **sizes)
         _keep(found, asked, out)
     if json_file is not None:
-        write_json(_figures(found), json_file)
+        write_json(found.to_dict(), json_file)
     if not is_stdout(json_file):
         typer.echo(found.summary())
         typer.echo("\n" + found.confusion(_best(found)))
@@ -73,13 +72,10 @@ def _kept(out: Path | None, asked: dict[str, Any], *, resume: bool) -> "Warfarin
 def _keep(found: "WarfarinResult", asked: dict[str, Any], out: Path | None) -> None:
     import json
 
-    from rcb_bayes.studies.warfarin import plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
-
     if out is None:
         return
-    write_figure(plot_fraction_incorrect(found), out / "incorrect.png")
-    write_figure(plot_warfarin_regret(found), out / "regret.png")
-    write_figure(plot_warfarin_gain(found), out / "gain.png")
+    for name in ("incorrect", "regret", "gain"):
+        write_figure(found.plot(figure=name), out / f"{name}.png")
     write_file(found.summary() + "\n", out / "summary.txt")
     with replaced(out / "warfarin.nc") as path:
         found.save(path)
@@ -92,22 +88,3 @@ def _best(found: "WarfarinResult") -> str:
     names = [str(name) for name in own["policy"].values]
     heeding = [name for name in names if "heeding" in name] or names
     return min(heeding, key=lambda name: float(own.sel(policy=name)))
-
-
-def _figures(found: "WarfarinResult") -> dict[str, Any]:
-    names = ("error", "error_mcse", "error_least", "error_most", "n_plans", "score", "macro_recall", "extreme")
-    names += ("explored", "cold_start", "cold_start_mcse", "ended")
-    policies = {
-        str(policy): {name: _finite(float(found.figures[name].sel(policy=policy))) for name in names}
-        for policy in found.figures["policy"].values
-    }
-    plans, audits = (
-        [{str(name): _finite(part[name].values[k].item()) for name in part.data_vars} for k in range(part.sizes[dim])]
-        for part, dim in ((found.plans, "plan"), (found.audits, "audit"))
-    )
-    return {"cohort": found.cohort, "policies": policies, "plans": plans, "audits": audits}
-
-
-def _finite(value: Any) -> Any:
-    """None for what JSON has no number for."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,10 +6,10 @@ user travels with it.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -26,9 +26,12 @@ from rcb_bayes.mechanism.rates import (
     places_of,
     user_rates,
 )
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.schema import FloatArray, plain, suggestion
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.labelled import Users, as_users
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PlanKind = Literal["sampled", "theorem", "fixed"]
 
@@ -360,6 +363,28 @@ class Plan:
         if self.kind == "sampled" and self.feasible:
             lines.append(f"audit                  {self.verdict or 'not made: rcb.audit(market, plan) makes one'}")
         return "\n".join([*lines, *self.notes])
+
+    def plot(self, users: Users | None = None, *, axes: "Axes | None" = None) -> "Axes":
+        """The map of exploration rates over some users; without any, over those the plan knows, else the coverage."""
+        from rcb_bayes.plots.plans import plot_coverage
+        from rcb_bayes.plots.rates import plot_rates
+
+        if users is None and self.known is not None:
+            users = self.known.users
+        return plot_coverage(self, axes=axes) if users is None else plot_rates(self, users, axes=axes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure by its name, as plain data; without the arrays behind rates and guards, which the file has."""
+        apart = ("prior_mean", "platform_mean", "stages", "guards", "known")
+        figures: dict[str, Any] = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name not in apart
+        }
+        figures["stages"] = [
+            {item.name: getattr(stage, item.name) for item in fields(stage) if item.name != "rule"}
+            for stage in self.stages
+        ]
+        figures["guards"] = [{"kept": rule.kept, "closed": rule.closed} for rule in self.guards]
+        return plain(figures)
 
     def to_json(self) -> str:
         """The plan as text, without loss."""

@@ -1,5 +1,6 @@
-"""Plans: what a smaller epsilon costs, and how well each arm's samples cover the users."""
+"""Plans: what a smaller epsilon costs, how well each arm's samples cover the users, and what bounds their regret."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -102,4 +103,37 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
     axes.set_xlabel("arm (bars: ± 2 Monte Carlo errors)")
     axes.set_ylabel("smallest eigenvalue of X'X/N")
     axes.set_title(f"Coverage of {plan.n_per_arm:,} samples of each arm")
+    return axes
+
+
+def plot_regret_bound(parts: Mapping[str, Sequence[float]], *, axes: "Axes | None" = None) -> "Axes":
+    """What Theorem 2's bound is made of: cold start, learning and deviation, a bar for each form of it.
+
+    Parameters
+    ----------
+    parts : mapping of str to sequence of float
+        Of each form the three parts; ``RegretBound.parts`` has them.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    With ``bound`` as in ``regret_bound``:
+
+    >>> rcb.plots.plot_regret_bound(bound.parts).get_ylabel()
+    'bound on regret'
+    """
+    axes = own_axes(axes)
+    values = np.array(list(parts.values())).T  # (parts, forms)
+    below = np.zeros(values.shape[1])
+    for number, (label, heights) in enumerate(zip(("cold start", "learning", "deviation"), values, strict=True)):
+        axes.bar(list(parts), heights, bottom=below, color=PALETTE[number], label=label)
+        below = below + heights
+    axes.set_ylabel("bound on regret")
+    axes.set_title("Theorem 2, form by form")
+    axes.legend(frameon=False)
     return axes

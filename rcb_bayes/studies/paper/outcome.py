@@ -1,18 +1,18 @@
 """What an experiment hands back, and the files it leaves: a table, figures, and a text with the claims."""
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.plots.style import forget_figure
-from rcb_bayes.schema import DEFAULT_SEED, as_count
+from rcb_bayes.schema import DEFAULT_SEED, as_count, plain
 from rcb_bayes.studies.paper.claims import Claim
 from rcb_bayes.studies.paper.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -87,14 +87,14 @@ class Outcome:
     parts: "tuple[xr.Dataset, ...]" = ()
     files: tuple[Path, ...] = ()
 
-    def text(self) -> str:
+    def summary(self) -> str:
         """The claims, one a line, and the notes.
 
         Examples
         --------
         With ``outcome`` as in ``reproduce``:
 
-        >>> print(outcome.text())
+        >>> print(outcome.summary())
         Setting 1: numbers of arms and features
         <BLANKLINE>
         held       gain above -epsilon (realised), theorem plans: ...
@@ -104,13 +104,45 @@ class Outcome:
             lines.append(f"{claim.verdict:<10} {claim.claim}, {claim.kind} plans: {claim.figure}")
         return "\n".join([*lines, *([""] if self.claims and self.notes else []), *self.notes])
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything but the runs, as JSON has it; null for what is no number."""
-        table = [
-            {str(key): _plain(value) for key, value in row.items()} for row in self.table.to_dict(orient="records")
-        ]
-        claims = [{name: _plain(value) for name, value in asdict(claim).items()} for claim in self.claims]
-        return {"name": self.name, "title": self.title, "claims": claims, "notes": list(self.notes), "table": table}
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the runs, as plain values; None for what is no number."""
+        table = self.table.to_dict(orient="records")
+        return plain(
+            {"name": self.name, "title": self.title, "claims": self.claims, "notes": self.notes, "table": table}
+        )
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """The regret of every run at its end, with two standard errors, a colour for each kind of plan or policy.
+
+        Examples
+        --------
+        With ``outcome`` as in ``reproduce``:
+
+        >>> outcome.plot().get_xlabel()
+        'regret at the end, ± 2 standard errors'
+        """
+        from rcb_bayes.studies.paper.figures import plot_regrets
+
+        return plot_regrets(self.table, keys=self.keys, title=self.title, axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but ``files`` to a netCDF file, with a digest of its content."""
+        from rcb_bayes.studies.paper.outcome_files import write_outcome_file
+
+        write_outcome_file(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Outcome":
+        """Read what ``save`` wrote.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no outcome; a digit that was changed.
+        """
+        from rcb_bayes.studies.paper.outcome_files import read_outcome_file
+
+        return cls(**read_outcome_file(path))
 
 
 def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") -> tuple[Path, ...]:
@@ -119,7 +151,7 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
         return ()
     table, text = store.folder / "table.csv", store.folder / "claims.txt"
     outcome.table.to_csv(table, index=False)
-    text.write_text(outcome.text() + "\n", encoding="utf-8")
+    text.write_text(outcome.summary() + "\n", encoding="utf-8")
     written = [table, text]
     for name, figure in figures.items():
         target = store.folder / f"{name}.png"
@@ -127,7 +159,3 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
         forget_figure(figure)
         written.append(target)
     return tuple(written)
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,13 +8,17 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, read_netcdf, refused, write_netcdf
+from rcb_bayes.schema import plain, suggestion
 from rcb_bayes.studies.warfarin.telling import RESTS_ON, audit_lines
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 _FORM = Format(name="warfarin result", version=1, remedy="`rcb reproduce warfarin --out DIR` writes one.")
+_FIGURES = ("error", "error_mcse", "error_least", "error_most", "n_plans", "score", "macro_recall", "extreme")
+_FIGURES += ("explored", "cold_start", "cold_start_mcse", "ended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,6 +97,38 @@ class WarfarinResult:
             for arm in table["right"].values
         ]
         return "\n".join([f"{policy}: assigned", header, *rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The cohort, the figures of every policy, the plans and the audits, as plain values."""
+        figures = self.figures[[name for name in _FIGURES if name in self.figures]]
+        policies = {
+            str(name): {str(key): figures[key].sel(policy=name).item() for key in figures}
+            for name in figures["policy"].values
+        }
+        plans, audits = (
+            [{str(name): table[name].values[k].item() for name in table} for k in range(table.sizes.get(dim, 0))]
+            for table, dim in ((self.plans, "plan"), (self.audits, "audit"))
+        )
+        return plain({"cohort": self.cohort, "policies": policies, "plans": plans, "audits": audits})
+
+    def plot(self, *, figure: str = "incorrect", axes: "Axes | None" = None) -> "Axes":
+        """A figure over patients: share "incorrect" so far, "regret", or "gain".
+
+        Raises
+        ------
+        RcbError
+            Another figure.
+        """
+        from rcb_bayes.studies.warfarin import plots
+
+        drawn = {
+            "incorrect": plots.plot_fraction_incorrect,
+            "regret": plots.plot_warfarin_regret,
+            "gain": plots.plot_warfarin_gain,
+        }
+        if figure not in drawn:
+            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, [*drawn])} Use {', '.join(drawn)}.")
+        return drawn[figure](self, axes=axes)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a netCDF file.
