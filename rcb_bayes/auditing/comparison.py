@@ -46,19 +46,30 @@ def compare_plans(
 
     Parameters
     ----------
-    plans : plans or functions (market, seed) -> policy, by name; a plain sequence is numbered
-    horizon : T, rounds of each run
-    n_worlds, audit_worlds : worlds of the runs, and of each audit; 0 leaves audits out
-    audit_horizon : rounds that are audited; all of them for plans, 64 for policies, which are run world by world
-    epsilon : what users put up with; each plan's own, or .05, unless given
-    options : of the exploitation stage of plans
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plans : mapping of str to Plan or callable or sequence of Plan or callable
+        Plans or functions (market, seed) -> policy, by name; a plain sequence is numbered.
+    horizon : int
+        T, rounds of each run.
+    n_worlds, audit_worlds : int
+        Worlds of the runs, and of each audit; 0 leaves audits out.
+    audit_horizon : int, optional
+        Rounds that are audited; all of them for plans, 64 for policies, which are run world by world.
+    epsilon : float, optional
+        What users put up with; each plan's own, or .05, unless given.
+    options : Exploiting, optional
+        Of the exploitation stage of plans.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dim (plan): ``regret`` and ``extra_regret`` over the first plan, each with its ``_mcse`` over worlds;
-    ``cold_start`` (rounds; NaN where it does not end), ``gain`` (realised, a round); ``seconds`` of the runs; with dim
-    notion, ``verdict`` and ``worst_margin`` with bounds; ``compliance``, the share of users who would follow at every
-    stage; ``n_per_arm`` and ``exploration_rate`` of plans; ``feasible``. A plan that is not feasible has NaN.
+    xarray.Dataset
+        Dim (plan): ``regret`` and ``extra_regret`` over the first plan, each with its ``_mcse`` over worlds;
+        ``cold_start`` (rounds; NaN where it does not end), ``gain`` (realised, a round); ``seconds`` of the runs; with
+        dim notion, ``verdict`` and ``worst_margin`` with bounds; ``compliance``, the share of users who would follow at
+        every stage; ``n_per_arm`` and ``exploration_rate`` of plans; ``feasible``. A plan that is not feasible has NaN.
 
     Raises
     ------

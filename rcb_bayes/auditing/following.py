@@ -37,13 +37,19 @@ _EXACT = 500  # choices whose count is told by its exact law
 class LogCheck:
     r"""Whether a log followed its plan.
 
-    Attributes
+    Parameters
     ----------
-    followed : no deviation was found
-    deviations : what was found, in words
-    counts : a row for each stage and arm, and for the explored rounds of each stage: ``observed``, ``expected`` by the
-        plan, ``p_value`` (two-sided) and whether it ``deviates`` at ``level``, split over all rows
-    n_rounds, n_propensities : rounds, and how many had propensities to compare
+    followed : bool
+        No deviation was found.
+    deviations : tuple of str
+        What was found, in words.
+    counts : pandas.DataFrame
+        A row for each stage and arm, and for the explored rounds of each stage: ``observed``, ``expected`` by the plan,
+        ``p_value`` (two-sided) and whether it ``deviates`` at ``level``, split over all rows.
+    n_rounds, n_propensities : int
+        Rounds, and how many had propensities to compare.
+    level : float
+        The chance that a faithful log is accused by its counts.
 
     Examples
     --------
@@ -79,13 +85,29 @@ class LogCheck:
         return plain(record_of(self))
 
     def plot(self, *, axes: "Axes | None" = None) -> "Axes":
-        """How often each arm came up over how often the plan expects it; see ``plots.plot_counts``."""
+        """How often each arm came up over how often the plan expects it; see ``plots.plot_counts``.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         from rcb_bayes.plots import plot_counts
 
         return plot_counts(self.counts, axes=axes)
 
     def save(self, path: str | Path) -> None:
-        """Write the check to a JSON file, with a digest of its content."""
+        """Write the check to a JSON file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         from rcb_bayes.auditing.log_files import write_log_check
 
         write_log_check(self, path)
@@ -93,6 +115,15 @@ class LogCheck:
     @classmethod
     def load(cls, path: str | Path) -> "LogCheck":
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        LogCheck
 
         Raises
         ------
@@ -138,10 +169,24 @@ def check_log(
 
     Parameters
     ----------
-    log : as for ``audit_log``, from the first round on, with ``stage`` as in ``Recommender.log``, or ``counted``.
-        ``known_from``, if there, says when each reward was known; else at once
-    oracle, options : of exploitation, where they were not the defaults
-    level : the chance that a faithful log is accused by its counts
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    log : pandas.DataFrame, str or path-like
+        As for ``audit_log``, from the first round on, with ``stage`` as in ``Recommender.log``, or ``counted``.
+        ``known_from``, if there, says when each reward was known; else at once.
+    plan : Plan
+        The plan that was to be followed.
+    oracle : Oracle, optional
+        Of exploitation, where they were not the defaults.
+    options : Exploiting, optional
+        Of exploitation, where they were not the defaults.
+    level : float
+        The chance that a faithful log is accused by its counts.
+
+    Returns
+    -------
+    LogCheck
+        Whether the log followed its plan, and where it did not.
 
     Raises
     ------

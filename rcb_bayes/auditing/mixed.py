@@ -36,12 +36,17 @@ if TYPE_CHECKING:
 class UserType:
     """A type of users.
 
-    Attributes
+    Parameters
     ----------
-    share : of all users; the shares of all types sum to 1
-    prior : what they believe; the market's users' belief unless given
-    epsilon : what each of them puts up with: a number, or draws of it (an array, or a SciPy distribution), from which
-        every user gets one of her own
+    name : str
+        What to call them; not "all".
+    share : float
+        Of all users; the shares of all types sum to 1.
+    prior : Prior, optional
+        What they believe; the market's users' belief unless given.
+    epsilon : float, array_like or SciPy distribution, optional
+        What each of them puts up with: a number, or draws of it (an array, or a SciPy distribution), from which every
+        user gets one of her own.
 
     Examples
     --------
@@ -64,13 +69,18 @@ class UserType:
 class MixedAudit:
     """What was found.
 
-    Attributes
+    Parameters
     ----------
-    verdict : on "at least ``least_share`` of all users would follow": "pass" if the lower bound of that share says so,
-        "fail" if the upper bound does not reach it
-    audits : of each type, by its name, judged at the median of its epsilons
-    shares : Dataset, dim (type), with "all" last: ``share`` of users who would follow at every stage, each at her own
-        epsilon, by the estimates; ``share_lower`` and ``share_upper`` hold for all types at once
+    verdict : {"pass", "fail", "inconclusive"}
+        On "at least ``least_share`` of all users would follow": "pass" if the lower bound of that share says so, "fail"
+        if the upper bound does not reach it.
+    least_share : float
+        What the verdict asks of the share of users who follow.
+    audits : dict of str to Audit
+        Of each type, by its name, judged at the median of its epsilons.
+    shares : xarray.Dataset
+        Dim (type), with "all" last: ``share`` of users who would follow at every stage, each at her own
+        epsilon, by the estimates; ``share_lower`` and ``share_upper`` hold for all types at once.
 
     Examples
     --------
@@ -97,8 +107,8 @@ class MixedAudit:
         >>> print(mixed.summary())
         fail: would at least 90 % of users follow?
         as planned: 100.0 % follow, bounds ... % to ... % (70 % of users)
-        doubters: 12.0 % follow, bounds ... % to ... % (30 % of users)
-        all: 73.6 % follow, bounds ... % to ... %
+        doubters: 16.0 % follow, bounds ... % to ... % (30 % of users)
+        all: 74.8 % follow, bounds ... % to ... %
         """
         lines = [f"{self.verdict}: would at least {100 * self.least_share:g} % of users follow?"]
         for name in self.shares["type"].values:
@@ -124,13 +134,28 @@ class MixedAudit:
         )
 
     def plot(self, *, axes: "Axes | None" = None) -> "Axes":
-        """The share of each type that would follow, with its bounds; see ``plots.plot_shares``."""
+        """The share of each type that would follow, with its bounds; see ``plots.plot_shares``.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         from rcb_bayes.plots import plot_shares
 
         return plot_shares(self.shares, least_share=self.least_share, axes=axes)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a netCDF file, a group for each type, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
 
         Examples
         --------
@@ -147,6 +172,15 @@ class MixedAudit:
     @classmethod
     def load(cls, path: str | Path) -> "MixedAudit":
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        MixedAudit
 
         Raises
         ------
@@ -176,9 +210,33 @@ def audit_types(
 
     Parameters
     ----------
-    plan : see ``audit``
-    types : with shares that sum to 1
-    least_share : what the verdict asks of the share of users who follow
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan, Recommender or callable
+        See ``audit``.
+    types : sequence of UserType
+        With shares that sum to 1.
+    least_share : float
+        What the verdict asks of the share of users who follow.
+    horizon : int
+        T, rounds that are looked at.
+    n_worlds : int
+        Worlds of each stage, for every type.
+    notion : str, optional
+        "user" or "proof"; that of the plan unless given.
+    n_users : int
+        Users at random, of every type.
+    level : float
+        One minus the confidence of the bounds, which hold for all cells at once.
+    options : Exploiting, optional
+        How the platform exploits: clock, feed, spread, inflation and guard.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    MixedAudit
+        The verdict, the share of each type that would follow, and an audit of each.
 
     Raises
     ------

@@ -19,7 +19,12 @@ class AlwaysArm:
 
     Parameters
     ----------
-    arm : its label
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    arm : str
+        Its label.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------

@@ -22,11 +22,20 @@ class EpsilonGreedy(Learner):
 
     Parameters
     ----------
-    rate : r, between 0 and 1
-    decay : a, 0 for a constant rate
-    hold : h, rounds before the rate falls
-    oracle : what expects rewards; the posterior mean under the platform's belief unless given
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    rate : float
+        r, between 0 and 1.
+    decay : float
+        a, 0 for a constant rate.
+    hold : float
+        h, rounds before the rate falls.
+    oracle : Oracle, optional
+        What expects rewards; the posterior mean under the platform's belief unless given.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------

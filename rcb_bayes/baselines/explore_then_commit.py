@@ -21,13 +21,21 @@ class ExploreThenCommit:
 
     Parameters
     ----------
-    n_per_arm : N
-    oracle : what expects rewards; the posterior mean under the platform's belief unless given
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        N.
+    oracle : Oracle, optional
+        What expects rewards; the posterior mean under the platform's belief unless given.
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    history : the samples of the first K N rounds, all that it learns from
-    cold_start_length : K N once they are over, -1 before
+    history : History
+        The samples of the first K N rounds, all that it learns from.
+    cold_start_length : int
+        K N once they are over, -1 before.
 
     Raises
     ------

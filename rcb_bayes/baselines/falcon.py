@@ -27,9 +27,16 @@ class Falcon:
 
     Parameters
     ----------
-    n_per_arm : the first epoch has K times as many rounds (relative clock)
-    oracle : the posterior mean under the platform's belief unless given
-    options : clock, feed, spread, its multiple c and inflation, those of the exploitation stage
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        The first epoch has K times as many rounds (relative clock).
+    oracle : Oracle, optional
+        The posterior mean under the platform's belief unless given.
+    options : Exploiting, optional
+        Clock, feed, spread, its multiple c and inflation, those of the exploitation stage.
+    seed : int
+        The same seed gives the same answer.
 
     Applicability
     -------------

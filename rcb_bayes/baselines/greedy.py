@@ -12,8 +12,14 @@ class Greedy(Learner):
 
     Parameters
     ----------
-    oracle : what expects rewards; the posterior mean under the platform's belief unless given
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    oracle : Oracle, optional
+        What expects rewards; the posterior mean under the platform's belief unless given.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Applicability
     -------------

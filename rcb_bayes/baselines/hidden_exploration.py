@@ -33,6 +33,20 @@ _Z = 3.0  # Monte Carlo errors that are left
 def hidden_inverse_rate(spread: float, *, tau: float, rho: float) -> float:
     """L = 1 + (mu_max - mu_min) / (tau rho), infinite where tau rho is 0 and the spread is not.
 
+    Parameters
+    ----------
+    spread : float
+        By how much users expect to lose, at most, by the arm that is explored.
+    tau : float
+        By how much that arm turns out better.
+    rho : float
+        How often it does.
+
+    Returns
+    -------
+    float
+        L.
+
     Raises
     ------
     RcbError
@@ -73,6 +87,22 @@ def estimate_hidden_rate(
     users are alike the stages are those of the arms in order. Else each user has her own order, others may have
     sampled arms that she does not prefer, and an arm is to be hidden when all others are sampled: of those, L is the
     largest over a panel.
+
+    Parameters
+    ----------
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        Samples of every arm that is known.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    HiddenRate
+        L, with what it rests on.
     """
     users = panel_of(market)
     before = expected_rewards(market.prior, market.noise, users)  # (U, K)
@@ -148,13 +178,21 @@ class HiddenExploration(ColdStarted):
 
     Parameters
     ----------
-    n_per_arm : N
-    inverse_rate : L, from the belief unless given (``estimate_hidden_rate``)
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        N.
+    inverse_rate : float, optional
+        L, from the belief unless given (``estimate_hidden_rate``).
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    inverse_rate : L
-    cold_start_length : rounds until every arm has its samples, -1 before
+    inverse_rate : float
+        L.
+    cold_start_length : int
+        Rounds until every arm has its samples, -1 before.
 
     Raises
     ------
@@ -178,7 +216,7 @@ class HiddenExploration(ColdStarted):
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
     >>> round(rcb.baselines.HiddenExploration(market, n_per_arm=10).inverse_rate, 1)
-    3.0
+    2.9
     """
 
     def __init__(

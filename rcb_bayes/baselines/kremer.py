@@ -36,13 +36,16 @@ def kremer_thresholds(first: RewardLaw, second: RewardLaw, *, horizon: int | Non
 
     Parameters
     ----------
-    first, second : laws of the rewards of the arm that users prefer and of the other
-    horizon : T; user t explores only where that is worth it, up to the root of
-        :math:`(T - t) E[(R_2 - r)^+] = r - \mu_2`. None: always
+    first, second : RewardLaw
+        Laws of the rewards of the arm that users prefer and of the other.
+    horizon : int, optional
+        T; user t explores only where that is worth it, up to the root of :math:`(T - t) E[(R_2 - r)^+] = r - \mu_2`.
+        None: always.
 
     Returns
     -------
-    Thresholds in order, infinite where everybody left explores; empty where nobody ever can.
+    ndarray
+        Thresholds in order, infinite where everybody left explores; empty where nobody ever can.
 
     Raises
     ------
@@ -96,15 +99,24 @@ class Kremer:
 
     Parameters
     ----------
-    n_samples : n
-    horizon : rounds, by which exploration has to pay; None for ever
-    learn : whether posterior means go on with later data, once both arms were tried; they are renewed whenever the
-        data have doubled. Users only follow more gladly then
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_samples : int
+        n.
+    horizon : int, optional
+        Rounds, by which exploration has to pay; None for ever.
+    learn : bool
+        Whether posterior means go on with later data, once both arms were tried; they are renewed whenever the data
+        have doubled. Users only follow more gladly then.
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    thresholds : of the phases 2, 3, ...; empty where users would never try the other arm
-    cold_start_length : rounds until both arms were tried, -1 before
+    thresholds : ndarray
+        Of the phases 2, 3, ...; empty where users would never try the other arm.
+    cold_start_length : int
+        Rounds until both arms were tried, -1 before.
 
     Raises
     ------

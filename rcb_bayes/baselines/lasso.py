@@ -39,12 +39,22 @@ class LassoBandit:
 
     Parameters
     ----------
-    n_forced : q, forced samples of each arm in a row
-    localization : h
-    penalty_forced, penalty_all : lambda_1 and lambda_{2,0}
-    batch : rounds after which the estimates of all samples are renewed
-    growth : share of new samples that an arm must have had for its estimate to be renewed; 0 renews after any
-    tolerance : scikit-learn's, of a Lasso
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_forced : int
+        q, forced samples of each arm in a row.
+    localization : float
+        h.
+    penalty_forced, penalty_all : float
+        lambda_1 and lambda_{2,0}.
+    batch : int
+        Rounds after which the estimates of all samples are renewed.
+    growth : float
+        Share of new samples that an arm must have had for its estimate to be renewed; 0 renews after any.
+    tolerance : float
+        Scikit-learn's, of a Lasso.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------

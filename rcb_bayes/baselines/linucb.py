@@ -19,9 +19,16 @@ class LinUcb(Learner):
 
     Parameters
     ----------
-    width : w, posterior standard deviations
-    oracle : what expects rewards, with a posterior variance; the platform's posterior unless given
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    width : float
+        w, posterior standard deviations.
+    oracle : Oracle, optional
+        What expects rewards, with a posterior variance; the platform's posterior unless given.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------

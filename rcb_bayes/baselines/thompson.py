@@ -22,9 +22,15 @@ class LinThompson(Learner):
 
     Parameters
     ----------
-    n_draws : posterior draws for each user; probabilities are shares among them, by which recommendations are made,
-        too, so that more draws make propensities that off-policy estimates can use
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_draws : int
+        Posterior draws for each user; probabilities are shares among them, by which recommendations are made, too, so
+        that more draws make propensities that off-policy estimates can use.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Applicability
     -------------

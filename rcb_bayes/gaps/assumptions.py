@@ -34,9 +34,25 @@ def check_assumptions(
 
     Parameters
     ----------
-    n_per_arm : samples of every saturated arm, N
-    tau, rho : the constants that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho
-    inflation : how users' priors are declared to loosen over time: "none", "log", "sqrt", "linear"; None: not declared
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        Samples of every saturated arm, N.
+    tau, rho : float
+        The constants that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho.
+    inflation : str, optional
+        How users' priors are declared to loosen over time: "none", "log", "sqrt", "linear"; None: not declared.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Checks
+        Four checks, in the paper's order.
 
     Raises
     ------

@@ -115,7 +115,7 @@ class Checks(tuple[Check, ...]):
 
         >>> print(checks.summary())
         pass: the paper's assumptions
-        1 fighting chance: pass  0.42...
+        1 fighting chance: pass  0.33...
         ...
         """
         lines = [f"{self.verdict}: the paper's assumptions"]
@@ -128,18 +128,43 @@ class Checks(tuple[Check, ...]):
         return {"verdict": self.verdict, "checks": [check.to_dict() for check in self]}
 
     def plot(self, *, axes: "Axes | None" = None) -> "Axes":
-        """Estimates, with three Monte Carlo errors, over their thresholds; see ``plots.plot_checks``."""
+        """Estimates, with three Monte Carlo errors, over their thresholds; see ``plots.plot_checks``.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         from rcb_bayes.plots import plot_checks
 
         return plot_checks(self, axes=axes)
 
     def save(self, path: str | Path) -> None:
-        """Write the checks to a JSON file, with a digest of its content."""
+        """Write the checks to a JSON file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         _RECORDS.write(_FORM, _Listed(tuple(self)), path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Checks":
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Checks
 
         Raises
         ------

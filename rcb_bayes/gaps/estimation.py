@@ -50,15 +50,30 @@ def estimate_gaps(
 
     Parameters
     ----------
-    saturated : labels of the arms with ``n_per_arm`` samples each, B; the others have none
-    taus : gaps at which rho is wanted; from the distribution of G unless given
-    users : (U, d), adds a ``user`` dimension; None averages over the population
-    rivals : "saturated" for Assumption 1's G, "all" for the proof's, over every other arm
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    saturated : sequence of str
+        Labels of the arms with ``n_per_arm`` samples each, B; the others have none.
+    n_per_arm : int
+        N, samples of every saturated arm.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    taus : array_like, optional
+        Gaps at which rho is wanted; from the distribution of G unless given.
+    users : array_like, optional
+        (U, d), adds a ``user`` dimension; None averages over the population.
+    rivals : {"saturated", "all"}
+        "saturated" for Assumption 1's G, "all" for the proof's, over every other arm.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dims (arm, tau[, user]), arms the unsaturated ones: ``rho``, ``expected_gain`` (A), ``prob_positive``
-    (rho+), ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``.
+    xarray.Dataset
+        Dims (arm, tau[, user]), arms the unsaturated ones: ``rho``, ``expected_gain`` (A), ``prob_positive`` (rho+),
+        ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``.
 
     Raises
     ------
@@ -136,6 +151,29 @@ def gap_curve(
     With ``saturated`` the gaps of Assumption 1, without it the separation of Assumption 2. The attribute ``n_from`` is
     the smallest n of the grid from which on every arm's rho, less two Monte Carlo errors, stays above ``floor``; -1 if
     there is none.
+
+    Parameters
+    ----------
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_grid : sequence of int
+        Numbers of samples of every saturated arm, increasing.
+    tau : float
+        The gap.
+    floor : float
+        The probability that rho is to reach.
+    saturated : sequence of str, optional
+        Labels of the arms that have their samples; None: how far the best arm leads once all have.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    xarray.Dataset
 
     Raises
     ------

@@ -118,19 +118,44 @@ class RegretBound:
         return plain(self)
 
     def plot(self, *, axes: "Axes | None" = None) -> "Axes":
-        """What the bound is made of, a bar for each form of it; see ``plots.plot_regret_bound``."""
+        """What the bound is made of, a bar for each form of it; see ``plots.plot_regret_bound``.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
         from rcb_bayes.plots import plot_regret_bound
 
         finite = {form: parts for form, parts in self.parts.items() if max(parts) < inf}
         return plot_regret_bound(finite, axes=axes)
 
     def save(self, path: str | Path) -> None:
-        """Write the bound to a JSON file, with a digest of its content."""
+        """Write the bound to a JSON file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         _RECORDS.write(_FORM, self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "RegretBound":
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        RegretBound
 
         Raises
         ------
@@ -155,7 +180,21 @@ def regret_bound(
 
     Parameters
     ----------
-    spreads : gamma and the rounds of each epoch of exploitation, of one run; the rest of the horizon is its cold start
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan
+        The plan.
+    horizon : int
+        T, rounds in all.
+    delta : float
+        The probability with which the bound may fail.
+    spreads : sequence of tuple of float, int, optional
+        gamma and the rounds of each epoch of exploitation, of one run; the rest of the horizon is its cold start.
+
+    Returns
+    -------
+    RegretBound
+        The bound in each form, with its parts.
 
     Raises
     ------

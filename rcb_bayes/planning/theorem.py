@@ -104,20 +104,33 @@ def theorem_plan(
 
     Parameters
     ----------
-    epsilon : incentive budget
-    tau, rho : of Assumption 1, for L: once the other arms are known, how far the last one leads, and how often
-    tau_star, rho_star : of Assumption 2, the former for N: how far the best arm leads the second, and how often
-    prior_gap : Delta, for L: the most that a user expects to lose by an arm before any data
-    phi0 : smallest eigenvalue of E[xx']; that of the market's users unless given
-    plus_one : see ``theorem_constants``
-    horizon : rounds there are, T; the paper's settings have 100,000
-    n_worlds : draws of the belief that constants are measured in and compared with
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    epsilon : float
+        Incentive budget.
+    tau, rho : float, optional
+        Of Assumption 1, for L: once the other arms are known, how far the last one leads, and how often.
+    tau_star, rho_star : float, optional
+        Of Assumption 2, the former for N: how far the best arm leads the second, and how often.
+    prior_gap : float, optional
+        Delta, for L: the most that a user expects to lose by an arm before any data.
+    phi0 : float, optional
+        Smallest eigenvalue of E[xx']; that of the market's users unless given.
+    plus_one : bool
+        See ``theorem_constants``.
+    horizon : int
+        Rounds there are, T; the paper's settings have 100,000.
+    n_worlds : int
+        Draws of the belief that constants are measured in and compared with.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Plan with one rate for all and the proof's notion. Not feasible where its cold start, simulated, outlasts the
-    horizon on average. ``guarantee_probability`` is rho rho_star, with which the theorem speaks at all. Notes tell the
-    constants, and where they contradict the belief.
+    Plan
+        With one rate for all and the proof's notion. Not feasible where its cold start, simulated, outlasts the horizon
+        on average. ``guarantee_probability`` is rho rho_star, with which the theorem speaks at all. Notes tell the
+        constants, and where they contradict the belief.
 
     Raises
     ------

@@ -42,15 +42,30 @@ def tradeoff(
 
     Parameters
     ----------
-    epsilons : what users put up with, 0 or more
-    n_grid : samples per arm
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    epsilons : sequence of float
+        What users put up with, 0 or more.
+    n_grid : sequence of int
+        Samples per arm.
+    notion : str
+        "user", "proof" or "definition".
+    personalised : bool
+        A rate for each user instead of one for all.
+    n_worlds : int
+        Worlds behind each stage of each plan.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dims (epsilon, n): ``exploration_rate``, ``inverse_rate`` (L), ``expected_cold_start``,
-    ``expected_regret`` of the cold start and ``price``, each with its ``_mcse``; ``share_explored`` and ``feasible``;
-    over epsilon, ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies,
-    the theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
+    xarray.Dataset
+        Dims (epsilon, n): ``exploration_rate``, ``inverse_rate`` (L), ``expected_cold_start``, ``expected_regret`` of
+        the cold start and ``price``, each with its ``_mcse``; ``share_explored`` and ``feasible``; over epsilon,
+        ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies, the
+        theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
 
     Raises
     ------

@@ -20,8 +20,16 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
 
     Parameters
     ----------
-    margins : of an ``Audit``
-    axes : where to draw; a figure of its own unless given
+    margins : xarray.Dataset
+        Of an ``Audit``.
+    epsilon : float
+        What users put up with.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -56,8 +64,16 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
 
     Parameters
     ----------
-    margins : of an ``Audit``
-    axes : where to draw; a figure of its own unless given
+    margins : xarray.Dataset
+        Of an ``Audit``.
+    epsilon : float
+        What users put up with.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -99,9 +115,16 @@ def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, a
 
     Parameters
     ----------
-    compliance : of an ``Audit``
-    epsilon : marked, if given
-    axes : where to draw; a figure of its own unless given
+    compliance : xarray.Dataset
+        Of an ``Audit``.
+    epsilon : float, optional
+        Marked, if given.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------

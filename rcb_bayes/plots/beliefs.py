@@ -23,10 +23,20 @@ def plot_prior_posterior(
 
     Parameters
     ----------
-    tree : the result of ``fit_posterior``
-    prior : the belief it started from
-    x : (d,), the user; a unit vector shows a feature's own coefficients
-    axes : where to draw; a figure of its own unless given
+    tree : xarray.DataTree
+        The result of ``fit_posterior``.
+    prior : Prior
+        The belief it started from.
+    x : array_like
+        (d,), the user; a unit vector shows a feature's own coefficients.
+    seed : int
+        Of the draws of the belief.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------

@@ -18,8 +18,14 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    gaps : the result of ``estimate_gaps``, averaged over users
-    axes : where to draw; a figure of its own unless given
+    gaps : xarray.Dataset
+        The result of ``estimate_gaps``, averaged over users.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -60,8 +66,14 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
 
     Parameters
     ----------
-    curve : the result of ``gap_curve``
-    axes : where to draw; a figure of its own unless given
+    curve : xarray.Dataset
+        The result of ``gap_curve``.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------

@@ -29,9 +29,16 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
 
     Parameters
     ----------
-    curve : the result of ``tradeoff``
-    figure : "price", "expected_regret", "expected_cold_start", "exploration_rate" or "inverse_rate"
-    axes : where to draw; a figure of its own unless given
+    curve : xarray.Dataset
+        The result of ``tradeoff``.
+    figure : str
+        "price", "expected_regret", "expected_cold_start", "exploration_rate" or "inverse_rate".
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -72,8 +79,14 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
 
     Parameters
     ----------
-    plan : a sampled plan
-    axes : where to draw; a figure of its own unless given
+    plan : Plan
+        A sampled plan.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------

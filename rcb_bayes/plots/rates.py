@@ -29,10 +29,18 @@ def plot_rates(
 
     Parameters
     ----------
-    plan : its rates are drawn
-    users : (U, d)
-    saturated : the stage at which these arms are; the average over stages unless given
-    axes : where to draw; a figure of its own unless given
+    plan : Plan
+        Its rates are drawn.
+    users : array_like
+        (U, d).
+    saturated : sequence of str, optional
+        The stage at which these arms are; the average over stages unless given.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------

@@ -24,8 +24,14 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    runs : the result of ``simulate``, thinned or not
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``, thinned or not.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -68,8 +74,14 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    runs : the result of ``simulate``, thinned or not
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``, thinned or not.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -108,8 +120,14 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    runs : the result of ``simulate``
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
@@ -143,8 +161,14 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
 
     Parameters
     ----------
-    runs : the result of ``simulate``, thinned or not
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``, thinned or not.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------

@@ -45,11 +45,40 @@ class Engine(Protocol):
         """Posterior means of every data set; covariances, and mean rewards of users, on request.
 
         ``users`` are (U, d), the same for all data sets, or (M, U, d), each data set's own.
+
+        Parameters
+        ----------
+        data : Statistics or Rows
+            One or more data sets, as sums or, for 0/1 rewards, as rows.
+        covariance : bool
+            Whether covariances are wanted too.
+        users : ndarray, optional
+            Users whose mean rewards are wanted: (U, d), the same for all data sets, or (M, U, d), each one's own.
+
+        Returns
+        -------
+        PosteriorBatch
+            Means, and on request covariances and mean rewards.
         """
         ...
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
-        """n posterior draws of beta for every data set, (M, n, K, d)."""
+        """n posterior draws of beta for every data set, (M, n, K, d).
+
+        Parameters
+        ----------
+        data : Statistics or Rows
+            One or more data sets, as sums or, for 0/1 rewards, as rows.
+        n : int
+            Draws of each data set.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+
+        Returns
+        -------
+        ndarray
+            (M, n, K, d).
+        """
         ...
 
 
@@ -168,6 +197,22 @@ class CheckedEngine:
 def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = DEFAULT_SEED) -> Engine:
     """The engine for a belief and a reward model; its ``reason`` says which it is and why.
 
+    Parameters
+    ----------
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    engine : str
+        "auto", or the name of an engine.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Engine
+        With ``fit`` and ``draw``.
+
     Raises
     ------
     RcbError
@@ -214,6 +259,26 @@ def posterior_means(
     """Posterior means of beta for a batch of data sets; warns where some are not vouched for.
 
     Making an engine compiles what it needs, so for more than one batch keep ``make_engine(...)`` and call its ``fit``.
+
+    Parameters
+    ----------
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    data : Statistics or Rows
+        One or more data sets, as sums or, for 0/1 rewards, as rows.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    covariance : bool
+        Whether covariances are wanted too.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    PosteriorBatch
+        Means, and whether they are vouched for.
 
     Examples
     --------

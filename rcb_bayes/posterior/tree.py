@@ -37,6 +37,24 @@ def fit_posterior(
     their Monte Carlo error, so that their mean is the engine's own, which is exact or nearly so: a summary of the tree
     repeats it to the last digit.
 
+    Parameters
+    ----------
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    data : Statistics or Rows
+        One data set.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    xarray.DataTree
+        The posterior, ``sample_stats`` and ``observed_data``.
+
     Examples
     --------
     With ``market`` as in ``calibrate``:
@@ -97,6 +115,16 @@ def moved(tree: "xr.DataTree", *, mean: FloatArray | None = None, stretch: float
 
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
     """Posterior means (arm, feature), read from ``az.summary(kind="stats", round_to="none")``.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        What ``fit_posterior`` returns.
+
+    Returns
+    -------
+    xarray.DataArray
+        Posterior means, dims (arm, feature).
 
     Examples
     --------

@@ -31,16 +31,23 @@ _MOST_MAPPED = 100_000
 class ReportSizes:
     """How much is simulated for a page.
 
-    Attributes
+    Parameters
     ----------
-    check_worlds : behind the assumptions and the gaps
-    plan_worlds : behind each stage of the plan
-    audit_worlds, audit_users : of the audit, and of the audit that the plan is made to pass
-    run_worlds : in which the plan is run
-    sweep_worlds : behind each stage of the plans at other values of epsilon; as many as the plan's unless given, since
-        fewer make for more cautious plans
-    map_users : drawn on the map of rates
-    epsilons : the values the page can be turned to; around the plan's own unless given
+    check_worlds : int
+        Behind the assumptions and the gaps.
+    plan_worlds : int
+        Behind each stage of the plan.
+    audit_worlds, audit_users : int
+        Of the audit, and of the audit that the plan is made to pass.
+    run_worlds : int
+        In which the plan is run.
+    sweep_worlds : int, optional
+        Behind each stage of the plans at other values of epsilon; as many as the plan's unless given, since fewer make
+        for more cautious plans.
+    map_users : int
+        Drawn on the map of rates.
+    epsilons : tuple of float, optional
+        The values the page can be turned to; around the plan's own unless given.
 
     Examples
     --------
@@ -76,18 +83,39 @@ class ReportSizes:
 class Report:
     """What a page shows.
 
-    Attributes
+    Parameters
     ----------
-    checks : the paper's assumptions, judged
-    gaps : of every other arm once the usual first one is saturated
-    plan : the plan that is reported
-    theorem : Theorem 1's plan beside it, with the sampled tau and rho; None where the theorem does not apply
-    sweep : plans at other values of epsilon, in their order; the plan itself among them
-    users : (U, d), those on the map
-    runs : of the plan; None where it is not feasible
-    audit : of the plan (world by world with 0/1 rewards, which takes longer); None where it could not be audited, for
-        the reason ``not_audited``
-    command : the words that make this page again, if it was made on a command line
+    market : Market
+        What the report is about.
+    checks : Checks
+        The paper's assumptions, judged.
+    gaps : xarray.Dataset
+        Of every other arm once the usual first one is saturated.
+    plan : Plan
+        The plan that is reported.
+    theorem : Plan, optional
+        Theorem 1's plan beside it, with the sampled tau and rho; None where the theorem does not apply.
+    sweep : tuple of Plan
+        Plans at other values of epsilon, in their order; the plan itself among them.
+    users : ndarray
+        (U, d), those on the map.
+    runs : xarray.Dataset, optional
+        Of the plan; None where it is not feasible.
+    audit : Audit, optional
+        Of the plan (world by world with 0/1 rewards, which takes longer); None where it could not be audited, for the
+        reason ``not_audited``.
+    not_audited : str
+        Why there is no audit; empty where there is one.
+    horizon : int
+        T, of the runs and of the audit.
+    guard : bool
+        Whether the plan is run with its guard.
+    sizes : ReportSizes
+        How much was simulated.
+    seed : int
+        Of everything that was simulated.
+    command : str
+        The words that make this page again, if it was made on a command line.
 
     Examples
     --------
@@ -181,6 +209,11 @@ class Report:
         market : Market
             The market that the report is about: its belief is code, and not part of the file.
 
+        Returns
+        -------
+        Report
+            As it was.
+
         Raises
         ------
         RcbError
@@ -230,6 +263,10 @@ class Report:
             Which.
         axes : matplotlib.axes.Axes, optional
             Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
 
         Raises
         ------

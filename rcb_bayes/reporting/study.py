@@ -53,15 +53,33 @@ def report(
 
     Parameters
     ----------
-    plan : a plan to report; calibrated with ``epsilon``, ``notion``, ``personalised`` and ``n_per_arm`` unless given
-    runs : of that plan, by ``simulate``; run here unless given
-    guard : whether off-best recommendations of the exploitation stage are cut where users would not follow
-    horizon : T, of the runs and of the audit
-    sizes : how much is simulated
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan, optional
+        A plan to report; calibrated with ``epsilon``, ``notion``, ``personalised`` and ``n_per_arm`` unless given.
+    runs : xarray.Dataset, optional
+        Of that plan, by ``simulate``; run here unless given.
+    epsilon : float
+        What users put up with.
+    notion : str
+        "user", "proof" or "definition".
+    personalised : bool
+        A rate for each user instead of one for all.
+    n_per_arm : int
+        N, samples of every arm.
+    guard : bool
+        Whether off-best recommendations of the exploitation stage are cut where users would not follow.
+    horizon : int
+        T, of the runs and of the audit.
+    sizes : ReportSizes, optional
+        How much is simulated.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Report, with ``save(path)``. A plan that is not feasible is reported as such, without runs and audit.
+    Report
+        With ``save(path)``. A plan that is not feasible is reported as such, without runs and audit.
 
     Raises
     ------

@@ -61,7 +61,18 @@ class Oracle(Protocol):
         ...
 
     def fit(self, history: History) -> Predictor:
-        """What the history says."""
+        """What the history says.
+
+        Parameters
+        ----------
+        history : History
+            What the platform has seen.
+
+        Returns
+        -------
+        Predictor
+            What is expected of every arm, until the next fit.
+        """
         ...
 
 
@@ -119,8 +130,16 @@ class PosteriorOracle:
 
     Parameters
     ----------
-    engine : see ``make_engine``
-    read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    engine : str
+        See ``make_engine``.
+    read : {"summary", "engine"}
+        "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine.
+    seed : int
+        Of engines that draw.
 
     Raises
     ------
@@ -255,6 +274,13 @@ def inflated(oracle: Oracle, factor: float) -> _InflatedOracle:
 class RidgeOracle:
     """Ridge regression of each arm by itself: (X'X + penalty I)^(-1) X'y, zero without data.
 
+    Parameters
+    ----------
+    penalty : float
+        What the squares of coefficients cost, above 0.
+    needs_rows : bool
+        Sums over samples are enough.
+
     Examples
     --------
     With ``market`` and ``plan`` as in ``calibrate``:
@@ -284,6 +310,17 @@ class SklearnOracle:
 
     A classifier with ``predict_proba`` is asked for the probability of the reward 1; one that has seen a single reward
     expects that. An arm without data is expected to give ``default``.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        A regressor, a classifier or a pipeline; clones of it are fitted.
+    joint : bool
+        One for all arms, with the arm as a feature, instead of one for each.
+    default : float
+        What an arm without data is expected to give.
+    needs_rows : bool
+        It is fitted to rows.
 
     Examples
     --------

@@ -27,15 +27,51 @@ class Policy(Protocol):
     """
 
     def recommend_proba(self, x: FloatArray) -> FloatArray:
-        """Probability of recommending each arm to each user now, (n, d) -> (n, K)."""
+        """Probability of recommending each arm to each user now, (n, d) -> (n, K).
+
+        Parameters
+        ----------
+        x : ndarray
+            Users, (n, d).
+
+        Returns
+        -------
+        ndarray
+            (n, K).
+        """
         ...
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations for the first users; x (n, d), features (d, n), uniforms (n, 2)."""
+        """Recommendations for the first users; x (n, d), features (d, n), uniforms (n, 2).
+
+        Parameters
+        ----------
+        x : ndarray
+            Users, (n, d).
+        features : ndarray
+            The same users, (d, n).
+        uniforms : ndarray
+            Random numbers in [0, 1), two for each user, (n, 2).
+
+        Returns
+        -------
+        Decisions
+            For the first users, as many as it could answer for.
+        """
         ...
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn from what was recommended to the users x (n, d) and what they got (n,)."""
+        """Learn from what was recommended to the users x (n, d) and what they got (n,).
+
+        Parameters
+        ----------
+        x : ndarray
+            The users that ``decide`` answered for, (n, d).
+        decisions : Decisions
+            What was recommended to them.
+        reward : ndarray
+            What they got, (n,).
+        """
         ...
 
 

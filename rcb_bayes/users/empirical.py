@@ -25,9 +25,12 @@ class Empirical(Population):
 
     Parameters
     ----------
-    rows : (n, d) array or DataFrame, one user per row, numeric or boolean; a DataFrame's columns are the labels
-    weights : (n,) relative frequencies, equal by default; stored so that they sum to one
-    features : labels, instead of the columns of the DataFrame or ``feature_0, ...``
+    rows : array_like or pandas.DataFrame
+        (n, d) array or DataFrame, one user per row, numeric or boolean; a DataFrame's columns are the labels.
+    weights : array_like, optional
+        (n,) relative frequencies, equal by default; stored so that they sum to one.
+    features : iterable, optional
+        Labels, instead of the columns of the DataFrame or ``feature_0, ...``.
 
     Raises
     ------
@@ -71,8 +74,15 @@ class Empirical(Population):
 
         Parameters
         ----------
-        path : the file, with or without byte order mark
-        columns : the columns to take, in this order; all by default
+        path : str or path-like
+            The file, with or without byte order mark.
+        columns : iterable of str, optional
+            The columns to take, in this order; all by default.
+
+        Returns
+        -------
+        Empirical
+            A population of these users.
 
         Raises
         ------
@@ -103,9 +113,17 @@ class Empirical(Population):
 
         Parameters
         ----------
-        level : nominal coverage, in (0, 1)
-        n_boot : number of resamples, at least 100
-        seed : of the resampling
+        level : float
+            Nominal coverage, in (0, 1).
+        n_boot : int
+            Number of resamples, at least 100.
+        seed : int, SeedSequence, Generator or None
+            Of the resampling.
+
+        Returns
+        -------
+        tuple of float, float
+            The lower and the upper end.
 
         Raises
         ------

@@ -20,12 +20,18 @@ if TYPE_CHECKING:
 class Request:
     """What is asked of an experiment.
 
-    Attributes
+    Parameters
     ----------
-    folder : where results go; nothing is kept without one
-    n_worlds : worlds that plans are run in; the experiment's own number unless given
-    fast : a small grid, shorter horizons, fewer worlds
-    resume : go on with what the folder holds
+    folder : path-like, optional
+        Where results go; nothing is kept without one.
+    n_worlds : int, optional
+        Worlds that plans are run in; the experiment's own number unless given.
+    fast : bool
+        A small grid, shorter horizons, fewer worlds.
+    resume : bool
+        Go on with what the folder holds.
+    seed : int
+        Of every random number.
 
     Raises
     ------
@@ -59,14 +65,24 @@ class Request:
 class Outcome:
     """What an experiment found.
 
-    Attributes
+    Parameters
     ----------
-    table : a row for each run, with errors
-    keys : columns that tell rows apart, beside ``run``
-    claims : the paper's, judged
-    notes : what else is to be said
-    parts : the runs themselves, a Dataset each, dims (run, world, t)
-    files : what was written
+    name : str
+        The experiment, as ``reproduce`` knows it.
+    title : str
+        What it is about.
+    table : pandas.DataFrame
+        A row for each run, with errors.
+    keys : tuple of str
+        Columns that tell rows apart, beside ``run``.
+    claims : tuple of Claim
+        The paper's, judged.
+    notes : tuple of str
+        What else is to be said.
+    parts : tuple of xarray.Dataset
+        The runs themselves, a Dataset each, dims (run, world, t).
+    files : tuple of path-like
+        What was written.
 
     Examples
     --------
@@ -114,6 +130,15 @@ class Outcome:
     def plot(self, *, axes: "Axes | None" = None) -> "Axes":
         """The regret of every run at its end, with two standard errors, a colour for each kind of plan or policy.
 
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
         Examples
         --------
         With ``outcome`` as in ``reproduce``:
@@ -126,7 +151,13 @@ class Outcome:
         return plot_regrets(self.table, keys=self.keys, title=self.title, axes=axes)
 
     def save(self, path: str | Path) -> None:
-        """Write everything but ``files`` to a netCDF file, with a digest of its content."""
+        """Write everything but ``files`` to a netCDF file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
         from rcb_bayes.studies.paper.outcome_files import write_outcome_file
 
         write_outcome_file(self, path)
@@ -134,6 +165,15 @@ class Outcome:
     @classmethod
     def load(cls, path: str | Path) -> "Outcome":
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Outcome
 
         Raises
         ------

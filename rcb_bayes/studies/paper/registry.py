@@ -54,6 +54,18 @@ EXPERIMENTS: dict[str, Experiment] = {
 def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     """Run an experiment of the paper, or all of them, each in a folder of its name.
 
+    Parameters
+    ----------
+    name : str
+        An experiment, such as "setting-1"; "all" for all of them.
+    request : Request, optional
+        How much work, and where results go.
+
+    Returns
+    -------
+    list of Outcome
+        One for each experiment.
+
     Raises
     ------
     RcbError

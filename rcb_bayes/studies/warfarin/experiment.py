@@ -61,22 +61,36 @@ def run_warfarin(
 
     Parameters
     ----------
-    epsilons, variances : the paper's budgets and prior variances; policies other than the grid's are replayed at the
-        first epsilon and the last variance
-    sigma : the noise the physician reckons with
-    n_permutations : orders in which patients arrive
-    n_plans : plans of each sampled kind, seeds ``seed``, ``seed + 1``, ...; plans differ more than orders do, so that
-        figures to be quoted take 8 or more. One plan: errors are over orders alone, and too small
-    n_worlds : simulated worlds behind each plan
-    audit : whether plans are audited, too, all by the same yardstick: the cold start of each, and exploitation by the
-        first of a kind
-    audit_worlds : worlds in which exploitation is audited; the cold start has 500 a stage
-    baselines : whether bandits, formulas and other oracles are replayed beside RCB
-    workers : processes; the answer is the same for any number
+    cohort : Cohort
+        The patients.
+    epsilons, variances : sequence of float
+        The paper's budgets and prior variances; policies other than the grid's are replayed at the first epsilon and
+        the last variance.
+    sigma : float
+        The noise the physician reckons with.
+    n_permutations : int
+        Orders in which patients arrive.
+    n_plans : int
+        Plans of each sampled kind, seeds ``seed``, ``seed + 1``, ...; plans differ more than orders do, so that figures
+        to be quoted take 8 or more. One plan: errors are over orders alone, and too small.
+    n_worlds : int
+        Simulated worlds behind each plan.
+    audit : bool
+        Whether plans are audited, too, all by the same yardstick: the cold start of each, and exploitation by the first
+        of a kind.
+    audit_worlds : int
+        Worlds in which exploitation is audited; the cold start has 500 a stage.
+    baselines : bool
+        Whether bandits, formulas and other oracles are replayed beside RCB.
+    workers : int
+        Processes; the answer is the same for any number.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    WarfarinResult with ``runs``, ``figures``, ``groups``, ``grid``, ``plans``, ``audits``.
+    WarfarinResult
+        With ``runs``, ``figures``, ``groups``, ``grid``, ``plans``, ``audits``.
 
     Raises
     ------

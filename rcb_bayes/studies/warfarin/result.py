@@ -25,20 +25,27 @@ _FIGURES += ("explored", "cold_start", "cold_start_mcse", "ended")
 class WarfarinResult:
     """The experiment.
 
-    Attributes
-    ----------
-    runs : dims (policy, permutation, t): ``regret`` (1 for a wrong bucket), ``gain``; averages over sampled plans
-    figures : over policy: ``error``, ``score``, ``macro_recall``, ``extreme``, ``explored``, ``cold_start``, ``ended``,
-        ``recall`` (arm), ``confusion`` (right, assigned), with ``*_mcse`` over plans and permutations together;
-        ``error_least`` and ``error_most`` over plans; ``kind`` tells RCB from the others. See ``replay_metrics``
-    groups : dims (policy, group): ``error``, ``extreme``, ``burden`` of exploration, ``n``, ``always_medium``
-    grid : dims (oracle, epsilon, variance[, plan, permutation, t]): sampled ``proof`` plans of the physician's belief
-    plans : over plan: what notion and epsilon allow, on average over ``n_plans``, and whether that is feasible
-    audits : over audit: verdicts on a part of the run under a notion, with the worst margin
-    cohort : the cohort in a line
-
     The datasets' attributes are ``seed``, ``version``, ``cohort``, ``rule``, ``synthetic``, ``n_plans`` and
     ``n_permutations``.
+
+    Parameters
+    ----------
+    runs : xarray.Dataset
+        Dims (policy, permutation, t): ``regret`` (1 for a wrong bucket), ``gain``; averages over sampled plans.
+    figures : xarray.Dataset
+        Over policy: ``error``, ``score``, ``macro_recall``, ``extreme``, ``explored``, ``cold_start``, ``ended``,
+        ``recall`` (arm), ``confusion`` (right, assigned), with ``*_mcse`` over plans and permutations together;
+        ``error_least`` and ``error_most`` over plans; ``kind`` tells RCB from the others. See ``replay_metrics``.
+    groups : xarray.Dataset
+        Dims (policy, group): ``error``, ``extreme``, ``burden`` of exploration, ``n``, ``always_medium``.
+    grid : xarray.Dataset
+        Dims (oracle, epsilon, variance[, plan, permutation, t]): sampled ``proof`` plans of the physician's belief.
+    plans : xarray.Dataset
+        Over plan: what notion and epsilon allow, on average over ``n_plans``, and whether that is feasible.
+    audits : xarray.Dataset
+        Over audit: verdicts on a part of the run under a notion, with the worst margin.
+    cohort : str
+        The cohort in a line.
 
     Examples
     --------
@@ -114,6 +121,17 @@ class WarfarinResult:
     def plot(self, *, figure: str = "incorrect", axes: "Axes | None" = None) -> "Axes":
         """A figure over patients: share "incorrect" so far, "regret", or "gain".
 
+        Parameters
+        ----------
+        figure : str
+            Which: "incorrect", "regret" or "gain".
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
         Raises
         ------
         RcbError
@@ -133,6 +151,11 @@ class WarfarinResult:
     def save(self, path: str | Path) -> None:
         """Write everything to a netCDF file.
 
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
         Examples
         --------
         With ``result`` as in ``run_warfarin``:
@@ -151,6 +174,15 @@ class WarfarinResult:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        WarfarinResult
 
         Raises
         ------

@@ -179,8 +179,19 @@ def synthetic_cohort(
 
     Parameters
     ----------
-    n_patients : the real file's 5,700 unless given; 3 % of them come without a dose
-    rule, missing_indicators : as in ``load_warfarin``
+    n_patients : int
+        The real file's 5,700 unless given; 3 % of them come without a dose.
+    rule : {"sharp", "third"}
+        As in ``load_warfarin``.
+    missing_indicators : bool
+        As in ``load_warfarin``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Cohort
+        The patients.
 
     Applicability
     -------------
