@@ -12,6 +12,7 @@ Student-t and Laplace effects are Gaussian given scales, so that a few of them a
 noise, are for `conditional`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -28,8 +29,6 @@ from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
-
-ENGINES: tuple[str, ...] = ("auto", "exact", "importance", "conditional", "laplace", "nuts")
 
 
 class Engine(Protocol):
@@ -230,21 +229,10 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     array([[0.87, 0.2 ],
            [0.2 , 0.05]])
     """
-    if engine not in ENGINES:
-        raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use one of {', '.join(ENGINES)}.")
-    if not isinstance(noise, GaussianNoise):
-        return _for_bernoulli(prior, noise, engine=engine, seed=seed)
-    if engine == "auto":
-        engine = _choose(prior, noise)
-    if engine == "laplace":
-        raise RcbError("The laplace engine is for Bernoulli rewards. Use engine='auto'.")
-    if engine == "exact":
-        return ExactEngine(prior, noise)
-    if engine == "importance":
-        return CheckedEngine(ImportanceEngine(prior, noise, seed=seed), noise, seed=seed)
-    if engine == "conditional":
-        return CheckedEngine(ConditionalEngine(prior, noise), noise, seed=seed)
-    return NutsEngine(prior, noise, seed=seed)
+    known = ("auto", *ENGINES)
+    if engine not in known:
+        raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, known)} Use one of {', '.join(known)}.")
+    return ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, seed)
 
 
 def posterior_means(
@@ -294,7 +282,10 @@ def posterior_means(
     return warn_if_not_vouched(make_engine(prior, noise, engine=engine, seed=seed).fit(data, covariance=covariance))
 
 
-def _choose(prior: Prior, noise: GaussianNoise) -> str:
+def _choose(prior: Prior, noise: Noise) -> str:
+    """The name of the engine for a belief and a reward model."""
+    if not isinstance(noise, GaussianNoise):
+        return "laplace" if prior.has_density else "nuts"
     if noise.sigma is not None and prior.law is not None:
         return "exact"
     if noise.sigma is not None and prior.has_density:
@@ -302,12 +293,36 @@ def _choose(prior: Prior, noise: GaussianNoise) -> str:
     return "conditional" if prior.is_conditionally_gaussian else "nuts"
 
 
-def _for_bernoulli(prior: Prior, noise: Noise, *, engine: str, seed: int) -> Engine:
-    if engine in ("exact", "importance", "conditional"):
+def _gaussian(noise: Noise, engine: str) -> GaussianNoise:
+    """The noise, if rewards are Gaussian."""
+    if not isinstance(noise, GaussianNoise):
         raise RcbError(f"The {engine} engine is for Gaussian rewards. Use engine='laplace', 'nuts' or 'auto'.")
-    if engine == "nuts" or (engine == "auto" and not prior.has_density):
-        return NutsEngine(prior, noise, seed=seed)
+    return noise
+
+
+def _importance(prior: Prior, noise: Noise, seed: int) -> Engine:
+    return CheckedEngine(ImportanceEngine(prior, _gaussian(noise, "importance"), seed=seed), noise, seed=seed)
+
+
+def _conditional(prior: Prior, noise: Noise, seed: int) -> Engine:
+    return CheckedEngine(ConditionalEngine(prior, _gaussian(noise, "conditional")), noise, seed=seed)
+
+
+def _laplace(prior: Prior, noise: Noise, seed: int) -> Engine:
+    if isinstance(noise, GaussianNoise):
+        raise RcbError("The laplace engine is for Bernoulli rewards. Use engine='auto'.")
     return CheckedEngine(LaplaceEngine(prior, seed=seed), noise, seed=seed)
+
+
+EngineMaker = Callable[[Prior, Noise, int], Engine]
+ENGINES: dict[str, EngineMaker] = {
+    "exact": lambda prior, noise, seed: ExactEngine(prior, _gaussian(noise, "exact")),
+    "importance": _importance,
+    "conditional": _conditional,
+    "laplace": _laplace,
+    "nuts": lambda prior, noise, seed: NutsEngine(prior, noise, seed=seed),
+}
+"""What makes an engine of each name from a belief, a reward model and a seed; enter one of your own under its name."""
 
 
 def check_data(prior: Prior, noise: Noise, data: Statistics | Rows, *, n_sets: int | None = None) -> None:
