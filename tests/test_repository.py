@@ -107,6 +107,17 @@ def test_module_map_lists_every_module_and_no_other() -> None:
     assert set(listed) - modules == set(), "modules in the map of CONTRIBUTING.md that do not exist"
 
 
+def test_the_way_of_a_belief_is_that_of_the_code() -> None:
+    table = section(read_text(ROOT / "CONTRIBUTING.md"), "The way of a belief")
+    rows = re.findall(r"^\| (\d+) \| `(\w+)`: .+ \| `(\S+\.py)` \|$", table, flags=re.MULTILINE)
+    assert [int(step) for step, _, _ in rows] == list(range(1, len(rows) + 1))
+    assert (rows[0][1], "report" in [name for _, name, _ in rows]) == ("load_prior", True)
+    for _, name, module in rows:
+        tree = ast.parse(read_text(ROOT / "rcb_bayes" / module))
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert name in defined, f"{name} is not in {module}"
+
+
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "notebooks/README.md"])
 def test_make_targets_in_documents_exist(document: str) -> None:
     used = set(re.findall(r"\bmake ([a-z][a-z-]*)", code_in(read_text(ROOT / document))))
