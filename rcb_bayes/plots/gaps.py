@@ -1,7 +1,7 @@
 """Gaps: the chance that an arm beats the saturated ones, over tau and over the number of samples; the assumptions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -104,36 +104,7 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
     return axes
 
 
-class DrawableCheck(Protocol):
-    """A judged assumption, as far as figures go; ``rcb_bayes.Check`` is one."""
-
-    @property
-    def name(self) -> str:
-        """The assumption."""
-        ...
-
-    @property
-    def verdict(self) -> str:
-        """Whether it holds."""
-        ...
-
-    @property
-    def estimate(self) -> float:
-        """The figure that decides."""
-        ...
-
-    @property
-    def mcse(self) -> float:
-        """Its Monte Carlo error."""
-        ...
-
-    @property
-    def threshold(self) -> float:
-        """What it stands against."""
-        ...
-
-
-def plot_checks(checks: Sequence[DrawableCheck], *, axes: "Axes | None" = None) -> "Axes":
+def plot_checks(checks: Sequence[Any], *, axes: "Axes | None" = None) -> "Axes":
     """The figure of every assumption, with three Monte Carlo errors, and what it stands against.
 
     Parameters
