@@ -66,7 +66,7 @@ constraints:  ## refresh constraints.txt with the newest versions that resolve t
 	@python=$$(tools/find_python) && build=$$(mktemp -d) && trap 'rm -rf "$$build"' EXIT && \
 	"$$python" -m venv "$$build/venv" && \
 	echo "resolving (a few minutes) ..." && \
-	"$$build/venv/bin/python" -m pip install -q -q -e '.[dask,dev,notebooks]' 'hatchling' && \
+	"$$build/venv/bin/python" -m pip install -q -q -e '.[dev,notebooks]' 'hatchling' && \
 	{ sed -n '/^#/p' constraints.txt; \
 	  "$$build/venv/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^rcb.bayes=='; \
 	} > "$$build/constraints.txt" && cp "$$build/constraints.txt" constraints.txt

@@ -4,6 +4,17 @@ Every message says what was expected, what came and what to do, in one or two li
 an infeasible plan) are results, never exceptions.
 """
 
+__all__ = [
+    "BeliefError",
+    "BeliefWarning",
+    "DataError",
+    "DiagnosticWarning",
+    "GuardWarning",
+    "MarketError",
+    "ModelFileError",
+    "RcbError",
+]
+
 
 class RcbError(ValueError):
     """An input that cannot be used; raised before any sampling starts.
@@ -39,13 +50,17 @@ class BeliefWarning(UserWarning):
     """A belief that can be used, but is not quite what it says."""
 
 
+class DiagnosticWarning(UserWarning):
+    """Some posteriors are not vouched for; every result built on them says so too."""
+
+
 class GuardWarning(UserWarning):
     """A plan is run in another way than its guard was computed for.
 
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> issubclass(rcb.GuardWarning, UserWarning)
+    >>> issubclass(rcb.errors.GuardWarning, UserWarning)
     True
     """
 

@@ -19,6 +19,11 @@ from rcb_bayes.errors import DataError, RcbError
 ARM = "arm"
 FEATURE = "feature"
 
+DEFAULT_SEED = 1
+"""Of every function that draws, and of the command line; a plan and its audit may share it, since streams are named."""
+DEFAULT_HORIZON = 10_000
+"""T, rounds in all, of every function that needs them."""
+
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 Labels = Iterable[object] | None

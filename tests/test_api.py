@@ -1,13 +1,22 @@
 """The public names: all there, imported on first use, and nothing heavy before that."""
 
 import ast
+import inspect
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.core
+import typer.main
 
 import rcb_bayes
+from rcb_bayes.cli.app import app
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "rcb_bayes"
@@ -26,24 +35,57 @@ def heavy_after(statements: str) -> list[str]:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", rcb_bayes.__all__)
-def test_every_public_name_resolves(name: str) -> None:
-    assert getattr(rcb_bayes, name) is not None
+# As the design has it: code outside calls these by name.
+DESIGNED = """
+    Ball BernoulliLogit Check Empirical Gaussian GaussianNoise Market Plan Prior Recommender Sphere Uniform Audit audit
+    calibrate check_assumptions estimate_gaps gallery load_prior posterior_model simulate theorem_plan RcbError
+"""
+FOR_EXTENDERS = "Covariates Engine Oracle Policy"
+ROOMS = ["baselines", "errors", "plots", "posterior", "studies", "users"]
+
+
+def test_every_public_name_resolves_without_a_warning() -> None:
+    for name in [*rcb_bayes.__all__, *ROOMS]:
+        assert getattr(rcb_bayes, name) is not None, name
+
+
+def test_every_room_has_the_names_it_lists() -> None:
+    for room in ROOMS:
+        module = getattr(rcb_bayes, room)
+        assert module.__all__ == sorted(
+            set(module.__all__), key=lambda name: (not name.isupper(), name[0].islower(), name)
+        )
+        for name in module.__all__:
+            assert getattr(module, name) is not None, f"{room}.{name}"
 
 
 def test_the_names_of_the_interface_are_public() -> None:
-    names = (
-        "Ball BernoulliLogit Empirical Gaussian GaussianNoise Market Prior RcbError Sphere Uniform gallery load_prior"
-    )
-    assert set(names.split()) <= set(rcb_bayes.__all__)
+    assert set(DESIGNED.split()) | set(FOR_EXTENDERS.split()) <= set(rcb_bayes.__all__)
+    for name in ("Ball", "Covariates", "Empirical", "Gaussian", "Sphere", "Uniform"):
+        assert getattr(rcb_bayes, name) is getattr(rcb_bayes.users, name)
 
 
-def test_dir_lists_the_public_names() -> None:
-    assert set(rcb_bayes.__all__) <= set(dir(rcb_bayes))
-
-
-def test_public_names_are_listed_once() -> None:
+def test_public_names_are_few_and_listed_once() -> None:
+    assert 40 <= len(rcb_bayes.__all__) - 1 <= 48  # but for the version
     assert len(set(rcb_bayes.__all__)) == len(rcb_bayes.__all__)
+    assert {*rcb_bayes.__all__, *ROOMS} <= set(dir(rcb_bayes))
+
+
+def test_a_name_that_has_moved_says_where_it_is() -> None:
+    for name, home in rcb_bayes._MOVED.items():
+        assert getattr(import_module(f"rcb_bayes.{home}"), name) is not None
+        assert name not in dir(rcb_bayes)
+        if name not in rcb_bayes._DEPRECATED:
+            with pytest.raises(AttributeError, match=rf"no attribute '{name}': rcb\.{name} is rcb\w*\.{home}\.{name}$"):
+                getattr(rcb_bayes, name)
+    with pytest.raises(AttributeError, match=r"rcb.LinUcb is rcb.baselines.LinUcb$"):
+        _ = rcb_bayes.LinUcb  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_moved_names_of_the_readme_go_on_working_with_a_warning() -> None:
+    for name in rcb_bayes._DEPRECATED:
+        with pytest.warns(DeprecationWarning, match=rf"rcb.{name} is rcb.{rcb_bayes._MOVED[name]}.{name} now"):
+            assert getattr(rcb_bayes, name) is getattr(import_module(f"rcb_bayes.{rcb_bayes._MOVED[name]}"), name)
 
 
 def test_names_for_type_checkers_are_the_lazy_ones() -> None:
@@ -56,7 +98,9 @@ def test_names_for_type_checkers_are_the_lazy_ones() -> None:
         for alias in node.names
         if alias.asname == alias.name  # "as" makes it a re-export
     }
-    assert declared == {name: f"rcb_bayes.{home}" for name, home in rcb_bayes._HOMES.items()}
+    homes = {name: f"rcb_bayes.{home}" for name, home in rcb_bayes._HOMES.items()}
+    assert declared == homes | dict.fromkeys(ROOMS, "rcb_bayes")
+    assert sorted(rcb_bayes._ROOMS) == ROOMS
 
 
 def test_no_public_name_is_a_module_of_the_package() -> None:
@@ -90,6 +134,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     [
         "import rcb_bayes",
         "import rcb_bayes; dir(rcb_bayes); rcb_bayes.Sphere(3); rcb_bayes.GaussianNoise(0.1); rcb_bayes.RcbError",
+        "import rcb_bayes; rcb_bayes.users.Sphere(3); rcb_bayes.errors.GuardWarning; hasattr(rcb_bayes, 'LinUcb')",
         "from rcb_bayes import *",
         "from rcb_bayes.cli.app import run; assert run(['--help']) == 0",
         "from rcb_bayes.cli.app import run; assert run(['--version']) == 0",
@@ -105,3 +150,58 @@ def test_nothing_heavy_is_imported_before_it_is_needed(statements: str) -> None:
 
 def test_a_heavy_import_is_noticed() -> None:
     assert "xarray" in heavy_after("import rcb_bayes as rcb; rcb.Prior.gaussian([[0.0], [0.0]], 1.0).mean")
+
+
+# --- defaults --------------------------------------------------------------------------------------------------------
+
+
+def public_callables() -> Iterator[tuple[str, Any]]:
+    """Functions and classes at the top and in the rooms, and the classes' public methods."""
+    for place in [rcb_bayes, *(getattr(rcb_bayes, room) for room in ROOMS)]:
+        for name in place.__all__:
+            thing = getattr(place, name)
+            if callable(thing):
+                yield name, thing
+            if isinstance(thing, type):
+                methods = [(key, getattr(thing, key)) for key in vars(thing) if not key.startswith("_")]
+                yield from ((f"{name}.{key}", value) for key, value in methods if callable(value))
+
+
+def defaults_of(argument: str) -> dict[str, Any]:
+    found = {}
+    for name, thing in public_callables():
+        with suppress(ValueError):  # of exceptions
+            given = inspect.signature(thing).parameters.get(argument)
+            if given is not None and given.default is not inspect.Parameter.empty:
+                found[name] = given.default
+    return found
+
+
+def test_one_default_seed() -> None:
+    """None is for draws that are to differ (``sample``, ``draw``), and for a plan guarded anew: its own."""
+    odd = {name: value for name, value in defaults_of("seed").items() if value != DEFAULT_SEED}
+    drawn = {name for name in odd if name.endswith((".sample", ".draw"))}
+    assert {name: odd[name] for name in odd if name not in drawn} == {"guard_anew": None, "Plan": 0}
+    assert all(odd[name] is None for name in drawn)
+    assert len(defaults_of("seed")) > 40
+
+
+def test_one_default_horizon() -> None:
+    """None of ``Kremer`` is no horizon at all."""
+    odd = {name: value for name, value in defaults_of("horizon").items() if value != DEFAULT_HORIZON}
+    assert odd == {"Kremer": None, "kremer_thresholds": None}
+
+
+def test_the_command_line_has_the_same_defaults() -> None:
+    program = typer.main.get_command(app)
+    assert isinstance(program, typer.core.TyperGroup)
+    seeds, horizons = {}, {}
+    for name, command in program.commands.items():
+        for option in command.params:
+            if option.name in ("seed", "horizon"):
+                (seeds if option.name == "seed" else horizons)[name] = option.default
+    assert set(seeds.values()) == {DEFAULT_SEED}
+    assert horizons == {
+        "calibrate": None,  # the same: it is then not told beside the plan
+        **dict.fromkeys(["simulate", "audit", "report"], DEFAULT_HORIZON),
+    }

@@ -1,9 +1,13 @@
 """The repository keeps its promises: documents, pins and configuration agree with the tree."""
 
+import ast
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
+from collections.abc import Iterable
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -103,6 +107,17 @@ def test_module_map_lists_every_module_and_no_other() -> None:
     assert set(listed) - modules == set(), "modules in the map of CONTRIBUTING.md that do not exist"
 
 
+def test_the_way_of_a_belief_is_that_of_the_code() -> None:
+    table = section(read_text(ROOT / "CONTRIBUTING.md"), "The way of a belief")
+    rows = re.findall(r"^\| (\d+) \| `(\w+)`: .+ \| `(\S+\.py)` \|$", table, flags=re.MULTILINE)
+    assert [int(step) for step, _, _ in rows] == list(range(1, len(rows) + 1))
+    assert (rows[0][1], "report" in [name for _, name, _ in rows]) == ("load_prior", True)
+    for _, name, module in rows:
+        tree = ast.parse(read_text(ROOT / "rcb_bayes" / module))
+        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert name in defined, f"{name} is not in {module}"
+
+
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "notebooks/README.md"])
 def test_make_targets_in_documents_exist(document: str) -> None:
     used = set(re.findall(r"\bmake ([a-z][a-z-]*)", code_in(read_text(ROOT / document))))
@@ -129,3 +144,51 @@ def test_every_dependency_has_a_pin_that_satisfies_it() -> None:
         pin = pins.get(canonicalize_name(requirement.name))
         assert pin is not None, f"{requirement.name} has no pin: run make constraints"
         assert pin in requirement.specifier, f"{requirement} does not allow the pinned {pin}: run make constraints"
+
+
+# h5netcdf is xarray's engine, ipykernel papermill's, build and the like are commands: used by name, never imported.
+NOT_IMPORTED = {
+    *("h5netcdf", "ipykernel", "jupyterlab", "build", "import-linter", "pre-commit", "pyright", "pytest-xdist", "ruff"),
+}
+
+
+def imported_by(sources: Iterable[str]) -> set[str]:
+    """Distributions whose modules sources import, functions' own imports included; not the standard library's."""
+    modules: set[str] = set()
+    for node in (node for source in sources for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            modules.add(node.module.partition(".")[0])
+    homes = packages_distributions()
+    outside = modules - sys.stdlib_module_names - {"rcb_bayes", "tests"}
+    return {canonicalize_name(name) for module in outside for name in homes.get(module, [module])}
+
+
+def declared() -> dict[str, set[str]]:
+    """Requirements, by extra; those of the package itself under "runtime"."""
+    project = tomllib.loads(read_text(ROOT / "pyproject.toml"))["project"]
+    groups = {"runtime": project["dependencies"], **project["optional-dependencies"]}
+    return {name: {canonicalize_name(Requirement(line).name) for line in lines} for name, lines in groups.items()}
+
+
+def sources_in(*folders: str) -> list[str]:
+    return [read_text(path) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+
+
+def test_declared_dependencies_are_the_ones_imported() -> None:
+    wanted = declared()
+    package = imported_by(sources_in("rcb_bayes", "models"))
+    assert package - wanted["runtime"] == set(), "imported by the package and not declared"
+    assert wanted["runtime"] - package - NOT_IMPORTED == set(), "declared for the package and not imported"
+    around = imported_by(sources_in("tests", "tools"))
+    assert around - wanted["runtime"] - wanted["dev"] == set(), "imported by tests or tools and not declared"
+    extras = set().union(*(names for extra, names in wanted.items() if extra != "runtime"))
+    assert extras - around - package - NOT_IMPORTED == set(), "declared as an extra and not imported"
+
+
+def test_an_import_that_is_not_declared_is_noticed() -> None:
+    planted = (
+        "def late():\n    from sklearn.linear_model import Ridge\n    import nothing_like_it.part\n    import json\n"
+    )
+    assert imported_by([planted]) == {"scikit-learn", "nothing-like-it"}

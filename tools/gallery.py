@@ -18,34 +18,34 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     rng = np.random.default_rng(seed)
 
     gaps = rcb.estimate_gaps(market, saturated=["arm_0"], n_per_arm=50, n_worlds=1000, seed=seed)
-    yield "plot_frontier", rcb.plot_frontier(gaps)
+    yield "plot_frontier", rcb.plots.plot_frontier(gaps)
     grid = [1, 2, 5, 10, 30, 100]
     curve = rcb.gap_curve(market, n_grid=grid, tau=0.05, floor=0.45, saturated=["arm_0"], n_worlds=1000, seed=seed)
-    yield "plot_gap_curve", rcb.plot_gap_curve(curve)
+    yield "plot_gap_curve", rcb.plots.plot_gap_curve(curve)
 
     truth = prior.draw(1, seed=seed)["beta"].values[0]
     x, arm = market.covariates.sample(30, seed=seed), rng.integers(0, 3, 30)
     reward = (x * truth[arm]).sum(axis=1) + 0.3 * rng.standard_normal(30)
-    data = rcb.Statistics.from_rows(x, arm=arm, reward=reward, n_arms=3)
-    tree = rcb.fit_posterior(prior, rcb.GaussianNoise(0.3), data, seed=seed)
-    yield "plot_prior_posterior", rcb.plot_prior_posterior(tree, prior, x=[0.2, 0.5, -0.1, 0.6, -0.3])
+    data = rcb.posterior.Statistics.from_rows(x, arm=arm, reward=reward, n_arms=3)
+    tree = rcb.posterior.fit_posterior(prior, rcb.GaussianNoise(0.3), data, seed=seed)
+    yield "plot_prior_posterior", rcb.plots.plot_prior_posterior(tree, prior, x=[0.2, 0.5, -0.1, 0.6, -0.3])
 
     plan = rcb.calibrate(market, n_per_arm=50, n_worlds=500, seed=seed)
-    yield "plot_rates", rcb.plot_rates(plan, market.covariates.sample(1000, seed=seed))
-    yield "plot_coverage", rcb.plot_coverage(plan)
+    yield "plot_rates", rcb.plots.plot_rates(plan, market.covariates.sample(1000, seed=seed))
+    yield "plot_coverage", rcb.plots.plot_coverage(plan)
     prices = rcb.tradeoff(market, epsilons=[0.0, 0.05, 0.1, 0.2], n_grid=[10, 50], n_worlds=200, seed=seed)
-    yield "plot_tradeoff", rcb.plot_tradeoff(prices, figure="expected_cold_start")
+    yield "plot_tradeoff", rcb.plots.plot_tradeoff(prices, figure="expected_cold_start")
 
     runs = rcb.simulate(market, plan, horizon=3000, n_worlds=12, seed=seed)
-    yield "plot_regret", rcb.plot_regret(runs)
-    yield "plot_gain", rcb.plot_gain(runs)
-    yield "plot_samples", rcb.plot_samples(runs)
-    yield "plot_propensities", rcb.plot_propensities(runs)
+    yield "plot_regret", rcb.plots.plot_regret(runs)
+    yield "plot_gain", rcb.plots.plot_gain(runs)
+    yield "plot_samples", rcb.plots.plot_samples(runs)
+    yield "plot_propensities", rcb.plots.plot_propensities(runs)
 
     audit = rcb.audit(market, plan, horizon=2000, n_worlds=500, seed=seed + 1)
-    yield "plot_margins", rcb.plot_margins(audit.margins, epsilon=audit.epsilon)
-    yield "plot_margin_matrix", rcb.plot_margin_matrix(audit.margins, epsilon=audit.epsilon)
-    yield "plot_compliance", rcb.plot_compliance(audit.compliance, epsilon=audit.epsilon)
+    yield "plot_margins", rcb.plots.plot_margins(audit.margins, epsilon=audit.epsilon)
+    yield "plot_margin_matrix", rcb.plots.plot_margin_matrix(audit.margins, epsilon=audit.epsilon)
+    yield "plot_compliance", rcb.plots.plot_compliance(audit.compliance, epsilon=audit.epsilon)
 
 
 def main(folder: Path) -> None:

@@ -17,7 +17,7 @@ SEED = 1
 
 def explored(axes: Axes, plan: rcb.Plan, market: rcb.Market) -> None:
     """Whom a plan explores."""
-    rcb.plot_rates(plan, market.covariates.sample(1200, seed=SEED), axes=axes)
+    rcb.plots.plot_rates(plan, market.covariates.sample(1200, seed=SEED), axes=axes)
     axes.set_title("")
     axes.set_title("1. Who can be explored", loc="left", fontweight="bold")
     axes.set(xlabel="direction in which the rate changes most", ylabel="a direction across it")
@@ -46,9 +46,9 @@ def bought(axes: Axes, *, horizon: int, n_runs: int) -> None:
     alike = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]], features=["base"]), noise=noise)
     plan = rcb.calibrate(alike, n_per_arm=10, n_worlds=20_000, audit_worlds=20_000, seed=SEED)
     makers: dict[str, Any] = {
-        "greedy: followed, learns by luck": lambda market, seed: rcb.Greedy(market, batch=20, seed=seed),
+        "greedy: followed, learns by luck": lambda market, seed: rcb.baselines.Greedy(market, batch=20, seed=seed),
         "RCB: followed": plan,
-        "Thompson sampling: not followed": lambda market, seed: rcb.LinThompson(market, batch=20, seed=seed),
+        "Thompson sampling: not followed": lambda market, seed: rcb.baselines.LinThompson(market, batch=20, seed=seed),
     }
     for (label, maker), colour, dash in zip(
         makers.items(), PALETTE[1::-1] + PALETTE[3:4], ("--", "-", ":"), strict=True

@@ -94,7 +94,7 @@ def greedy_rows() -> Iterator[tuple[str, ...]]:
     for belief in ("setting_1", "setting_4"):
         setting = market(belief, 5)
         shared: dict[str, Any] = {"horizon": GREEDY_ROUNDS, "n_worlds": GREEDY_WORLDS, "seed": SEED}
-        greedy = rcb.simulate(setting, lambda own, seed: rcb.Greedy(own, seed=seed), **shared)
+        greedy = rcb.simulate(setting, lambda own, seed: rcb.baselines.Greedy(own, seed=seed), **shared)
         plan = rcb.calibrate(setting, epsilon=EPSILON, n_per_arm=D, n_worlds=N_WORLDS, seed=SEED)
         ours = rcb.simulate(setting, plan, **shared)
         tried = greedy["n_samples"].values

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rcb_bayes.auditing.result import Audit
 
-FORM = Format(name="audit", version=2, remedy="Restore the file, or audit again: `audit.to_netcdf(path)` writes one.")
+FORM = Format(name="audit", version=2, remedy="Restore the file, or audit again: `audit.save(path)` writes one.")
 CELLS = ("estimate", "mcse", "lower", "upper", "mass", "verdict")
 SHARES = ("share", "share_mcse", "share_lower", "share_upper")
 _APART = ("by_notion", "compliance", "users")  # data, not attributes
@@ -46,12 +46,16 @@ _ROUNDING = 1e-9
 
 def write_audit(audit: "Audit", path: str | Path) -> None:
     """Write an audit to a file, at once or not at all."""
+    write_netcdf(FORM, tree_of(audit), path)
+
+
+def tree_of(audit: "Audit") -> "xr.DataTree":
+    """An audit as a tree: users and attributes at the root, groups for compliance and the margins of each notion."""
     import xarray as xr
 
     root = xr.Dataset({"users": (("member", "feature_position"), audit.users)}, attrs=_attributes(audit))
     groups = {f"margins/{notion}": part for notion, part in audit.by_notion.items()}
-    tree = xr.DataTree.from_dict({"/": root, "compliance": audit.compliance, **groups})
-    write_netcdf(FORM, tree, path)
+    return xr.DataTree.from_dict({"/": root, "compliance": audit.compliance, **groups})
 
 
 def read_audit(cls: "type[Audit]", path: str | Path) -> "Audit":
@@ -62,13 +66,17 @@ def read_audit(cls: "type[Audit]", path: str | Path) -> "Audit":
     RcbError
         A file that is not there, is no audit, of another version; a digit that was changed; parts that disagree.
     """
-    tree = read_netcdf(FORM, path)
+    return audit_of(cls, read_netcdf(FORM, path), form=FORM, where=path)
+
+
+def audit_of(cls: "type[Audit]", tree: "xr.DataTree", *, form: Format, where: str | Path) -> "Audit":
+    """The audit that a tree holds, if all of it agrees; ``form`` and ``where`` are for the message if it does not."""
     try:
         audit = _audit_of(cls, tree)
         for fault in _faults(audit):
             raise RcbError(fault)
     except (msgspec.ValidationError, RcbError) as error:
-        raise refused(FORM, path, error) from None
+        raise refused(form, where, error) from None
     return audit
 
 

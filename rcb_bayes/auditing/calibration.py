@@ -7,7 +7,7 @@ from rcb_bayes.market.sizes import check_plan_size
 from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.goal import as_request
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import as_count, suggestion
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
 def calibrate(
@@ -21,28 +21,44 @@ def calibrate(
     audit_worlds: int = 1000,
     guard: bool = True,
     spread: str = "posterior",
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
 
     Parameters
     ----------
-    epsilon : what users put up with
-    notion : "user" (each user by herself, the strongest), "proof" or "definition"
-    personalised : a rate for each user rather than one for all; for "user" and "proof"
-    n_per_arm : N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected
-        regret over ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them)
-    n_worlds : simulated worlds behind the rates of each stage
-    audit_worlds : worlds of the audit that the plan is to pass; more of them allow higher rates
-    guard : whether off-best recommendations of the exploitation stage are cut where users would not follow them
-    spread : "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``
-    horizon : T, rounds over which regret is counted
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    epsilon : float
+        What users put up with.
+    notion : str
+        "user" (each user by herself, the strongest), "proof" or "definition".
+    personalised : bool
+        A rate for each user rather than one for all; for "user" and "proof".
+    n_per_arm : int, optional
+        N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected regret over
+        ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them).
+    n_worlds : int
+        Simulated worlds behind the rates of each stage.
+    audit_worlds : int
+        Worlds of the audit that the plan is to pass; more of them allow higher rates.
+    guard : bool
+        Whether off-best recommendations of the exploitation stage are cut where users would not follow them.
+    spread : str
+        "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``.
+    horizon : int
+        T, rounds over which regret is counted.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same plan.
 
     Returns
     -------
-    Plan, marked infeasible with the reason where nobody, or too few users, can be explored.
+    Plan
+        Marked infeasible with the reason where nobody, or too few users, can be explored.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.simulation import simulate
-from rcb_bayes.schema import as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
@@ -35,31 +35,42 @@ def compare_plans(
     market: Market,
     plans: Mapping[str, Contender] | Sequence[Contender],
     *,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 20,
     audit_worlds: int = 500,
     audit_horizon: int | None = None,
     epsilon: float | None = None,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Run and audit plans, or policies, in the same worlds.
 
     Parameters
     ----------
-    plans : plans or functions (market, seed) -> policy, by name; a plain sequence is numbered
-    horizon : T, rounds of each run
-    n_worlds, audit_worlds : worlds of the runs, and of each audit; 0 leaves audits out
-    audit_horizon : rounds that are audited; all of them for plans, 64 for policies, which are run world by world
-    epsilon : what users put up with; each plan's own, or .05, unless given
-    options : of the exploitation stage of plans
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plans : mapping of str to Plan or callable or sequence of Plan or callable
+        Plans or functions (market, seed) -> policy, by name; a plain sequence is numbered.
+    horizon : int
+        T, rounds of each run.
+    n_worlds, audit_worlds : int
+        Worlds of the runs, and of each audit; 0 leaves audits out.
+    audit_horizon : int, optional
+        Rounds that are audited; all of them for plans, 64 for policies, which are run world by world.
+    epsilon : float, optional
+        What users put up with; each plan's own, or .05, unless given.
+    options : Exploiting, optional
+        Of the exploitation stage of plans.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dim (plan): ``regret`` and ``extra_regret`` over the first plan, each with its ``_mcse`` over worlds;
-    ``cold_start`` (rounds; NaN where it does not end), ``gain`` (realised, a round); ``seconds`` of the runs; with dim
-    notion, ``verdict`` and ``worst_margin`` with bounds; ``compliance``, the share of users who would follow at every
-    stage; ``n_per_arm`` and ``exploration_rate`` of plans; ``feasible``. A plan that is not feasible has NaN.
+    xarray.Dataset
+        Dim (plan): ``regret`` and ``extra_regret`` over the first plan, each with its ``_mcse`` over worlds;
+        ``cold_start`` (rounds; NaN where it does not end), ``gain`` (realised, a round); ``seconds`` of the runs; with
+        dim notion, ``verdict`` and ``worst_margin`` with bounds; ``compliance``, the share of users who would follow at
+        every stage; ``n_per_arm`` and ``exploration_rate`` of plans; ``feasible``. A plan that is not feasible has NaN.
 
     Raises
     ------
@@ -70,7 +81,7 @@ def compare_plans(
     --------
     With ``market`` and ``plan`` as in ``calibrate``:
 
-    >>> plans = {"sampled": plan, "new only": lambda market, seed: rcb.AlwaysArm(market, "new")}
+    >>> plans = {"sampled": plan, "new only": lambda market, seed: rcb.baselines.AlwaysArm(market, "new")}
     >>> table = rcb.compare_plans(market, plans, horizon=200, n_worlds=4, audit_worlds=300, audit_horizon=2)
     >>> table["verdict"].sel(notion="user").values.tolist()
     ['pass', 'fail']

@@ -9,7 +9,7 @@ far out in that law, at a level split over all counts, is a deviation.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import FloatArray, is_number, plain
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 _SAME = 1e-6  # of probabilities
 _AT_A_TIME = 256
@@ -37,13 +38,19 @@ _EXACT = 500  # choices whose count is told by its exact law
 class LogCheck:
     r"""Whether a log followed its plan.
 
-    Attributes
+    Parameters
     ----------
-    followed : no deviation was found
-    deviations : what was found, in words
-    counts : a row for each stage and arm, and for the explored rounds of each stage: ``observed``, ``expected`` by the
-        plan, ``p_value`` (two-sided) and whether it ``deviates`` at ``level``, split over all rows
-    n_rounds, n_propensities : rounds, and how many had propensities to compare
+    followed : bool
+        No deviation was found.
+    deviations : tuple of str
+        What was found, in words.
+    counts : pandas.DataFrame
+        A row for each stage and arm, and for the explored rounds of each stage: ``observed``, ``expected`` by the plan,
+        ``p_value`` (two-sided) and whether it ``deviates`` at ``level``, split over all rows.
+    n_rounds, n_propensities : int
+        Rounds, and how many had propensities to compare.
+    level : float
+        The chance that a faithful log is accused by its counts.
 
     Examples
     --------
@@ -71,6 +78,62 @@ class LogCheck:
         if self.followed:
             return f"nothing speaks against the plan: {looked}, level {self.level:g}"
         return "\n".join([f"the log did not follow its plan: {looked}, level {self.level:g}", *self.deviations])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything by its name, the counts as a list of rows."""
+        from rcb_bayes.auditing.log_files import record_of
+
+        return plain(record_of(self))
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """How often each arm came up over how often the plan expects it; see ``plots.plot_counts``.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from rcb_bayes.plots import plot_counts
+
+        return plot_counts(self.counts, axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the check to a JSON file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
+        from rcb_bayes.auditing.log_files import write_log_check
+
+        write_log_check(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LogCheck":
+        """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        LogCheck
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no such check; a digit that was changed.
+        """
+        from rcb_bayes.auditing.log_files import read_log_check
+
+        return cls(**read_log_check(path))
 
 
 class _Round(NamedTuple):
@@ -107,10 +170,24 @@ def check_log(
 
     Parameters
     ----------
-    log : as for ``audit_log``, from the first round on, with ``stage`` as in ``Recommender.log``, or ``counted``.
-        ``known_from``, if there, says when each reward was known; else at once
-    oracle, options : of exploitation, where they were not the defaults
-    level : the chance that a faithful log is accused by its counts
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    log : pandas.DataFrame, str or path-like
+        As for ``audit_log``, from the first round on, with ``stage`` as in ``Recommender.log``, or ``counted``.
+        ``known_from``, if there, says when each reward was known; else at once.
+    plan : Plan
+        The plan that was to be followed.
+    oracle : Oracle, optional
+        Of exploitation, where they were not the defaults.
+    options : Exploiting, optional
+        Of exploitation, where they were not the defaults.
+    level : float
+        The chance that a faithful log is accused by its counts.
+
+    Returns
+    -------
+    LogCheck
+        Whether the log followed its plan, and where it did not.
 
     Raises
     ------
@@ -126,7 +203,8 @@ def check_log(
     >>> agent = rcb.Recommender(market, plan, keep_log=1000, seed=1)
     >>> for x in market.covariates.sample(100, seed=2):
     ...     agent.observe(0.4 * x.sum(), ticket=agent.recommend(x).ticket)
-    >>> rcb.check_log(market, agent.log, plan).followed
+    >>> checked = rcb.check_log(market, agent.log, plan)
+    >>> checked.followed
     True
     """
     import pandas as pd

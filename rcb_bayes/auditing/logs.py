@@ -35,7 +35,7 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import ARM, FloatArray, as_count, is_number
+from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_count, is_number
 from rcb_bayes.users.tables import read_log as read_log_file
 
 if TYPE_CHECKING:
@@ -79,27 +79,43 @@ def audit_log(
     level: float = 0.05,
     n_runs: int = 200,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Realised margins of a logged run: what it came to, and how many faithful runs come to as little.
 
     Parameters
     ----------
-    log : a table, or a comma-separated file, a row a round in their order: a column for each feature of the market;
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    log : pandas.DataFrame, str or path-like
+        A table, or a comma-separated file, a row a round in their order: a column for each feature of the market;
         ``arm``, a label; ``reward``; and, if known, propensities: ``p_<arm>`` for every arm (sharper), or
-        ``propensity`` of the arm recommended (checked only). ``counted`` (0 or 1), if there, says which samples
-        entered the platform's data; those that did not may lack their reward. ``taken``, if there, is the arm that the
-        user took. With ``ticket``, as in ``Recommender.log``, rows may be in any order
-    plan : what the platform says it follows. With it ``n_runs`` faithful runs are simulated, in worlds of the users'
-        belief, with the users of the log and rewards at once; ``options`` are those of exploitation
-    notion : "definition" (conditional on the recommendation) or "proof" (joint with it), averaged over users
-    epsilon : the plan's, or .05, unless given
-    first_window : rounds of the first window; later ones double. Expectations are those of a window's beginning
+        ``propensity`` of the arm recommended (checked only). ``counted`` (0 or 1), if there, says which samples entered
+        the platform's data; those that did not may lack their reward. ``taken``, if there, is the arm that the user
+        took. With ``ticket``, as in ``Recommender.log``, rows may be in any order.
+    plan : Plan, optional
+        What the platform says it follows. With it ``n_runs`` faithful runs are simulated, in worlds of the users'
+        belief, with the users of the log and rewards at once; ``options`` are those of exploitation.
+    notion : str
+        "definition" (conditional on the recommendation) or "proof" (joint with it), averaged over users.
+    epsilon : float, optional
+        The plan's, or .05, unless given.
+    first_window : int
+        Rounds of the first window; later ones double. Expectations are those of a window's beginning.
+    level : float
+        One minus the confidence of the bounds, which hold for all cells at once.
+    n_runs : int
+        Faithful runs of the plan that the log is compared with.
+    options : Exploiting, optional
+        How the platform exploited, where that was not the default.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Audit whose ``verdict`` is "realised": one run is no verdict on a mechanism. ``realised`` has the lowest margin, its
-    bounds, and the share of faithful runs with as low a one.
+    Audit
+        Audit whose ``verdict`` is "realised": one run is no verdict on a mechanism. ``realised`` has the lowest margin,
+        its bounds, and the share of faithful runs with as low a one.
 
     Raises
     ------

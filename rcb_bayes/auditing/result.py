@@ -11,10 +11,10 @@ from rcb_bayes.auditing.judging import compliance_of, margins_under
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, verdict_of
+from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, lowest_margin, stage_cells, verdict_of
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import NotionName, as_notion
-from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
 from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
@@ -31,26 +31,50 @@ _MOST_NOT_VOUCHED = 0.01  # of the posteriors that a verdict rests on
 class Audit:
     """What was found.
 
-    Attributes
-    ----------
-    verdict : "pass" only if every cell's lower bound holds, "fail" if some upper bound does not; "realised" of a log,
-        which is no verdict
-    margins : Dataset, dims (stage, user, arm, rival): ``estimate``, the conditional margin E[m_i - m_j | i recommended]
-        (under ``proof`` that times its probability), with ``mcse``, ``lower``, ``upper``; ``mass``, how often the arm
-        is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell; of every stage
-        ``share``, how many runs get there before the horizon. Under ``definition`` there is no dim ``user``
-    by_notion : the same under each of the three notions
-    compliance : Dataset over epsilon: ``share`` of users all of whose margins are at or above -epsilon, at every stage,
-        with its error over users, and bounds: ``share_lower`` counts users whose lower bounds are that high
-    users : (user, feature), the users of the crowd; the worst users of each stage, added to it, are not among them
-    kind : "ex ante", what users expect before the mechanism runs; "realised" for a log, what one run came to
-    n_worlds : a stage; ``n_random`` : users drawn at random
-    n_posteriors, n_not_vouched : behind the margins, and those of them that no engine vouches for: with more than 1 %
-        of them no verdict stands, and ``verdict`` is "inconclusive"
-    notes : what was left out, and why
-
     A statement about the users of the panel: the first ``n_random`` are drawn at random, the others are the worst of
     many, looked for in worlds of their own.
+
+    Parameters
+    ----------
+    verdict : {"pass", "fail", "inconclusive", "realised"}
+        "pass" only if every cell's lower bound holds, "fail" if some upper bound does not; "realised" of a log, which
+        is no verdict.
+    notion : {"user", "proof", "definition"}
+        In which sense users are incentivized.
+    epsilon : float
+        What users put up with.
+    by_notion : dict of str to xarray.Dataset
+        The margins under each of the three notions; see ``margins``.
+    compliance : xarray.Dataset
+        Over epsilon: ``share`` of users all of whose margins are at or above -epsilon, at every stage, with its
+        error over users, and bounds: ``share_lower`` counts users whose lower bounds are that high.
+    users : ndarray
+        (user, feature), the users of the crowd; the worst users of each stage, added to it, are not among them.
+    n_worlds : int
+        Worlds of each stage.
+    n_random : int
+        Users drawn at random; 0 where users were given.
+    level : float
+        One minus the confidence of the bounds, which hold for all cells at once.
+    seed : int
+        Of the worlds and of the users.
+    belief : str
+        The name of the users' belief.
+    kind : {"ex ante", "realised"}
+        "ex ante", what users expect before the mechanism runs; "realised" for a log, what one run came to.
+    n_posteriors, n_not_vouched : int
+        Behind the margins, and those of them that no engine vouches for: with more than 1 % of them no verdict stands,
+        and ``verdict`` is "inconclusive".
+    notes : tuple of str
+        What was left out, and why.
+
+    Attributes
+    ----------
+    margins : xarray.Dataset
+        Dims (stage, user, arm, rival): ``estimate``, the conditional margin E[m_i - m_j | i recommended]
+        (under ``proof`` that times its probability), with ``mcse``, ``lower``, ``upper``; ``mass``, how often the arm
+        is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell; of every stage
+        ``share``, how many runs get there before the horizon. Under ``definition`` there is no dim ``user``.
 
     Examples
     --------
@@ -114,6 +138,16 @@ class Audit:
     def worst(self, notion: str | None = None) -> "xr.Dataset":
         """Of every stage the cell that decides: the lowest among those with the worst verdict; dim (stage).
 
+        Parameters
+        ----------
+        notion : str, optional
+            Under which notion; that of the audit unless given.
+
+        Returns
+        -------
+        xarray.Dataset
+            Dim (stage).
+
         Examples
         --------
         With ``found`` as in ``audit``:
@@ -138,6 +172,16 @@ class Audit:
         """Worlds at which a margin ``resolution`` off -epsilon would be decided, 19 times out of 20.
 
         From the widest band among the cells that decide. Errors fall like the square root of the number of worlds.
+
+        Parameters
+        ----------
+        resolution : float
+            How far off -epsilon a margin is, in units of the reward.
+
+        Returns
+        -------
+        int
+            Worlds of each stage.
         """
         if not (is_number(resolution) and resolution > 0):
             raise RcbError(f"resolution must be a positive number, got {resolution!r}.")
@@ -222,6 +266,17 @@ class Audit:
     def plot(self, *, figure: str = "margins", axes: "Axes | None" = None) -> "Axes":
         """A figure: "margins" (the worst of every stage), "matrix" (arm by rival), or "compliance" over epsilon.
 
+        Parameters
+        ----------
+        figure : str
+            Which: "margins", "matrix" or "compliance".
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
         Raises
         ------
         RcbError
@@ -243,16 +298,21 @@ class Audit:
         draw = plots.plot_margins if figure == "margins" else plots.plot_margin_matrix
         return draw(self.margins, epsilon=self.epsilon, axes=axes)
 
-    def to_netcdf(self, path: str | Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write everything to a netCDF file, a group for each notion; ``Audit.load`` reads it back.
 
         The last line of the file is a digest of the rest, and an interrupted write leaves the old file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
 
         Examples
         --------
         With ``found`` as in ``audit``:
 
-        >>> found.to_netcdf("audit.nc")
+        >>> found.save("audit.nc")
         >>> rcb.Audit.load("audit.nc").verdict
         'pass'
         """
@@ -260,9 +320,61 @@ class Audit:
 
         write_audit(self, path)
 
+    to_netcdf = save
+
+    def to_dict(self) -> dict[str, Any]:
+        """The verdict under each notion, and of every stage the cell that decides and how many cells pass.
+
+        Examples
+        --------
+        With ``found`` as in ``audit``:
+
+        >>> [stage["stage"] for stage in found.to_dict()["stages"]]
+        ['most popular', 'old', 'epoch 0', 'epoch 1']
+        """
+        share = self.compliance.sel(epsilon=self.epsilon, method="nearest")
+        return plain(
+            {
+                "verdict": self.verdict,
+                "verdicts": self.verdicts,
+                "kind": self.kind,
+                **({"realised": self.realised} if self.kind == "realised" else {}),
+                "notion": self.notion,
+                "epsilon": self.epsilon,
+                "n_worlds": self.n_worlds,
+                "n_random_users": self.n_random,
+                "compliance": share["share"].item(),
+                "compliance_lower": share["share_lower"].item(),
+                "stages": self._stage_figures(),
+                "notes": self.notes,
+                "seed": self.seed,
+            }
+        )
+
+    def _stage_figures(self) -> list[dict[str, Any]]:
+        decide = stage_cells(self.margins)
+        rows = []
+        for stage in self.margins["stage"].values:
+            cells, decisive = self.margins.sel(stage=stage), decide[str(stage)]
+            row = {"stage": str(stage), "lowest_margin": lowest_margin(cells)}
+            if self.kind != "realised":
+                row["cells"] = {name: int((cells["verdict"] == VERDICTS.index(name)).sum()) for name in VERDICTS}
+            rows.append(row | {"decides": None if decisive is None else decisive._asdict()})
+        return rows
+
     @classmethod
     def load(cls, path: str | Path) -> "Audit":
         """Read an audit from its file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Audit
+            The audit.
 
         Raises
         ------
@@ -273,7 +385,7 @@ class Audit:
         --------
         With ``found`` as in ``audit``:
 
-        >>> found.to_netcdf("audit.nc")
+        >>> found.save("audit.nc")
         >>> rcb.Audit.load("audit.nc").margins.equals(found.margins)
         True
         """

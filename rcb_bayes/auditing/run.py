@@ -30,7 +30,7 @@ from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
 
@@ -41,7 +41,7 @@ def audit(
     market: Market,
     plan: Plan | Recommender | PolicyMaker,
     *,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 1000,
     notion: str | None = None,
     epsilon: float | None = None,
@@ -52,22 +52,47 @@ def audit(
     max_worlds: int | None = None,
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
 
     Parameters
     ----------
-    plan : a plan; a recommender, whose plan, oracle and options are audited from the start; or a function
-        (market, seed) -> policy, which is run world by world
-    horizon : rounds; exploitation is audited as each of its epochs begins, other policies at rounds 1, 2, 4, ...
-    notion, epsilon : the plan's own unless given; "user" and .05 for a policy
-    n_users : users drawn at random; the worst of many are added for plans
-    users : (U, d), to be judged in their place
-    level : of the bands, over all cells of all stages together
-    until : "decided" doubles the worlds until the verdict is pass or fail, or ``max_worlds`` (16 times ``n_worlds``
-        unless given) is met; the level is split over the looks, so that the error is the same
-    oracle, options : of the exploitation stage of a plan
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan, Recommender or callable
+        A plan; a recommender, whose plan, oracle and options are audited from the start; or a function (market, seed)
+        -> policy, which is run world by world.
+    horizon : int
+        Rounds; exploitation is audited as each of its epochs begins, other policies at rounds 1, 2, 4, ...
+    n_worlds : int
+        Worlds of each stage, or of the policy.
+    notion : str, optional
+        The plan's own unless given; "user" and .05 for a policy.
+    epsilon : float, optional
+        The plan's own unless given; "user" and .05 for a policy.
+    n_users : int
+        Users drawn at random; the worst of many are added for plans.
+    users : array_like, optional
+        (U, d), to be judged in their place.
+    level : float
+        Of the bands, over all cells of all stages together.
+    until : {"decided"}, optional
+        "decided" doubles the worlds until the verdict is pass or fail, or ``max_worlds`` (16 times ``n_worlds`` unless
+        given) is met; the level is split over the looks, so that the error is the same.
+    max_worlds : int, optional
+        The most that ``until="decided"`` goes to.
+    oracle : Oracle, optional
+        Of the exploitation stage of a plan.
+    options : Exploiting, optional
+        Of the exploitation stage of a plan.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Audit
+        Verdict, margins under every notion, compliance.
 
     Raises
     ------

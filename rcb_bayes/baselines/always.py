@@ -9,7 +9,7 @@ from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.protocol import PolicyBase
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 
 
 class AlwaysArm(PolicyBase):
@@ -20,7 +20,12 @@ class AlwaysArm(PolicyBase):
 
     Parameters
     ----------
-    arm : its label
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    arm : str
+        Its label.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------
@@ -35,13 +40,13 @@ class AlwaysArm(PolicyBase):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> rcb.AlwaysArm(market, "new").recommend_proba(np.array([[0.2, 0.5]]))
+    >>> rcb.baselines.AlwaysArm(market, "new").recommend_proba(np.array([[0.2, 0.5]]))
     array([[0., 1.]])
-    >>> rcb.audit(market, lambda market, seed: rcb.AlwaysArm(market, "new"), horizon=1, n_worlds=50).verdict
+    >>> rcb.audit(market, lambda market, seed: rcb.baselines.AlwaysArm(market, "new"), horizon=1, n_worlds=50).verdict
     'fail'
     """
 
-    def __init__(self, market: Market, arm: str, *, seed: int = 0) -> None:
+    def __init__(self, market: Market, arm: str, *, seed: int = DEFAULT_SEED) -> None:
         self.market = market
         self.arm = as_arm(market, arm)
         self.history = History(market.n_arms, market.n_features)

@@ -7,7 +7,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
 
 
 class EpsilonGreedy(Learner):
@@ -22,11 +22,20 @@ class EpsilonGreedy(Learner):
 
     Parameters
     ----------
-    rate : r, between 0 and 1
-    decay : a, 0 for a constant rate
-    hold : h, rounds before the rate falls
-    oracle : what expects rewards; the posterior mean under the platform's belief unless given
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    rate : float
+        r, between 0 and 1.
+    decay : float
+        a, 0 for a constant rate.
+    hold : float
+        h, rounds before the rate falls.
+    oracle : Oracle, optional
+        What expects rewards; the posterior mean under the platform's belief unless given.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------
@@ -42,7 +51,7 @@ class EpsilonGreedy(Learner):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> policy = rcb.EpsilonGreedy(market, rate=1.0, decay=1.0, hold=50)
+    >>> policy = rcb.baselines.EpsilonGreedy(market, rate=1.0, decay=1.0, hold=50)
     >>> policy.exploration_rate(np.array([1.0, 50.0, 500.0]))
     array([1. , 1. , 0.1])
     """
@@ -56,7 +65,7 @@ class EpsilonGreedy(Learner):
         hold: float = 1.0,
         oracle: Oracle | None = None,
         batch: int = 1,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.rate = as_rate(rate, name="rate")
         if not (is_number(decay) and decay >= 0.0):

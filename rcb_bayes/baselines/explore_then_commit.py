@@ -9,7 +9,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, Predictor
 from rcb_bayes.running.protocol import PolicyBase
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 
 class ExploreThenCommit(PolicyBase):
@@ -22,12 +22,19 @@ class ExploreThenCommit(PolicyBase):
 
     Parameters
     ----------
-    n_per_arm : N
-    oracle : what expects rewards; the posterior mean under the platform's belief unless given
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        N.
+    oracle : Oracle, optional
+        What expects rewards; the posterior mean under the platform's belief unless given.
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    history : the samples of the first K N rounds, all that it learns from
+    history : History
+        The samples of the first K N rounds, all that it learns from.
 
     Raises
     ------
@@ -43,13 +50,15 @@ class ExploreThenCommit(PolicyBase):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> policy = lambda market, seed: rcb.ExploreThenCommit(market, n_per_arm=10)
+    >>> policy = lambda market, seed: rcb.baselines.ExploreThenCommit(market, n_per_arm=10)
     >>> runs = rcb.simulate(market, policy, horizon=50, n_worlds=3)
     >>> runs["cold_start_length"].values
     array([20, 20, 20])
     """
 
-    def __init__(self, market: Market, *, n_per_arm: int = 50, oracle: Oracle | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, market: Market, *, n_per_arm: int = 50, oracle: Oracle | None = None, seed: int = DEFAULT_SEED
+    ) -> None:
         self.market = market
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.oracle: Oracle = oracle or shared_oracle(market)

@@ -12,7 +12,7 @@ from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.protocol import PolicyBase
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 
 class Falcon(PolicyBase):
@@ -29,9 +29,16 @@ class Falcon(PolicyBase):
 
     Parameters
     ----------
-    n_per_arm : the first epoch has K times as many rounds (relative clock)
-    oracle : the posterior mean under the platform's belief unless given
-    options : clock, feed, spread, its multiple c and inflation, those of the exploitation stage
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        The first epoch has K times as many rounds (relative clock).
+    oracle : Oracle, optional
+        The posterior mean under the platform's belief unless given.
+    options : Exploiting, optional
+        Clock, feed, spread, its multiple c and inflation, those of the exploitation stage.
+    seed : int
+        The same seed gives the same answer.
 
     Applicability
     -------------
@@ -42,7 +49,7 @@ class Falcon(PolicyBase):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> policy = rcb.Falcon(market, options=rcb.Exploiting(spread_multiple=10))
+    >>> policy = rcb.baselines.Falcon(market, options=rcb.Exploiting(spread_multiple=10))
     >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]])).round(2)
     array([[0.9 , 0.1 ],
            [0.97, 0.03]])
@@ -55,7 +62,7 @@ class Falcon(PolicyBase):
         n_per_arm: int = 1,
         oracle: Oracle | None = None,
         options: Exploiting | None = None,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         used: Oracle = oracle or shared_oracle(market)

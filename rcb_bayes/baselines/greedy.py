@@ -12,8 +12,14 @@ class Greedy(Learner):
 
     Parameters
     ----------
-    oracle : what expects rewards; the posterior mean under the platform's belief unless given
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    oracle : Oracle, optional
+        What expects rewards; the posterior mean under the platform's belief unless given.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Applicability
     -------------
@@ -24,10 +30,10 @@ class Greedy(Learner):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> rcb.Greedy(market).recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
+    >>> rcb.baselines.Greedy(market).recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
     array([[1., 0.],
            [1., 0.]])
-    >>> rcb.audit(market, lambda market, seed: rcb.Greedy(market, seed=seed), horizon=4, n_worlds=100).verdict
+    >>> rcb.audit(market, lambda market, seed: rcb.baselines.Greedy(market, seed=seed), horizon=4, n_worlds=100).verdict
     'pass'
     """
 

@@ -25,13 +25,27 @@ from rcb_bayes.mechanism.choice import TIE, best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.oracle import Predictor
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _Z = 3.0  # Monte Carlo errors that are left
 
 
 def hidden_inverse_rate(spread: float, *, tau: float, rho: float) -> float:
     """L = 1 + (mu_max - mu_min) / (tau rho), infinite where tau rho is 0 and the spread is not.
+
+    Parameters
+    ----------
+    spread : float
+        By how much users expect to lose, at most, by the arm that is explored.
+    tau : float
+        By how much that arm turns out better.
+    rho : float
+        How often it does.
+
+    Returns
+    -------
+    float
+        L.
 
     Raises
     ------
@@ -64,13 +78,31 @@ class HiddenRate:
 
 
 @lru_cache(maxsize=16)
-def estimate_hidden_rate(market: Market, *, n_per_arm: int, n_worlds: int = 4000, seed: int = 0) -> HiddenRate:
+def estimate_hidden_rate(
+    market: Market, *, n_per_arm: int, n_worlds: int = 4000, seed: int = DEFAULT_SEED
+) -> HiddenRate:
     """L by simulation under the users' belief.
 
     tau maximises tau rho in one half of the worlds; rho is taken from the other, less three Monte Carlo errors. Where
     users are alike the stages are those of the arms in order. Else each user has her own order, others may have
     sampled arms that she does not prefer, and an arm is to be hidden when all others are sampled: of those, L is the
     largest over a panel.
+
+    Parameters
+    ----------
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        Samples of every arm that is known.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    HiddenRate
+        L, with what it rests on.
     """
     users = panel_of(market)
     before = expected_rewards(market.prior, market.noise, users)  # (U, K)
@@ -143,12 +175,19 @@ class HiddenExploration(ColdStarted):
 
     Parameters
     ----------
-    n_per_arm : N
-    inverse_rate : L, from the belief unless given (``estimate_hidden_rate``)
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        N.
+    inverse_rate : float, optional
+        L, from the belief unless given (``estimate_hidden_rate``).
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    inverse_rate : L
+    inverse_rate : float
+        L.
 
     Raises
     ------
@@ -171,12 +210,12 @@ class HiddenExploration(ColdStarted):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> round(rcb.HiddenExploration(market, n_per_arm=10).inverse_rate, 1)
-    3.0
+    >>> round(rcb.baselines.HiddenExploration(market, n_per_arm=10).inverse_rate, 1)
+    2.9
     """
 
     def __init__(
-        self, market: Market, *, n_per_arm: int = 10, inverse_rate: float | None = None, seed: int = 0
+        self, market: Market, *, n_per_arm: int = 10, inverse_rate: float | None = None, seed: int = DEFAULT_SEED
     ) -> None:
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.inverse_rate = settled_rate(market, inverse_rate, n_per_arm=self.n_per_arm, what="Hidden exploration")

@@ -26,7 +26,7 @@ from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.running.protocol import PolicyBase
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 _N_WORLDS = 4000
 _MOST_THRESHOLDS = 100_000
@@ -37,13 +37,16 @@ def kremer_thresholds(first: RewardLaw, second: RewardLaw, *, horizon: int | Non
 
     Parameters
     ----------
-    first, second : laws of the rewards of the arm that users prefer and of the other
-    horizon : T; user t explores only where that is worth it, up to the root of
-        :math:`(T - t) E[(R_2 - r)^+] = r - \mu_2`. None: always
+    first, second : RewardLaw
+        Laws of the rewards of the arm that users prefer and of the other.
+    horizon : int, optional
+        T; user t explores only where that is worth it, up to the root of :math:`(T - t) E[(R_2 - r)^+] = r - \mu_2`.
+        None: always.
 
     Returns
     -------
-    Thresholds in order, infinite where everybody left explores; empty where nobody ever can.
+    ndarray
+        Thresholds in order, infinite where everybody left explores; empty where nobody ever can.
 
     Raises
     ------
@@ -97,14 +100,22 @@ class Kremer(PolicyBase):
 
     Parameters
     ----------
-    n_samples : n
-    horizon : rounds, by which exploration has to pay; None for ever
-    learn : whether posterior means go on with later data, once both arms were tried; they are renewed whenever the
-        data have doubled. Users only follow more gladly then
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_samples : int
+        n.
+    horizon : int, optional
+        Rounds, by which exploration has to pay; None for ever.
+    learn : bool
+        Whether posterior means go on with later data, once both arms were tried; they are renewed whenever the data
+        have doubled. Users only follow more gladly then.
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    thresholds : of the phases 2, 3, ...; empty where users would never try the other arm
+    thresholds : ndarray
+        Of the phases 2, 3, ...; empty where users would never try the other arm.
 
     Raises
     ------
@@ -126,12 +137,18 @@ class Kremer(PolicyBase):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> rcb.Kremer(market, horizon=1000).thresholds.round(2)
+    >>> rcb.baselines.Kremer(market, horizon=1000).thresholds.round(2)
     array([1.  , 1.44])
     """
 
     def __init__(
-        self, market: Market, *, n_samples: int = 1, horizon: int | None = None, learn: bool = True, seed: int = 0
+        self,
+        market: Market,
+        *,
+        n_samples: int = 1,
+        horizon: int | None = None,
+        learn: bool = True,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         self.n_samples = as_count(n_samples, name="n_samples", least=1)

@@ -22,7 +22,7 @@ from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.running.history import History
 from rcb_bayes.running.protocol import PolicyBase
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 
@@ -41,12 +41,22 @@ class LassoBandit(PolicyBase):
 
     Parameters
     ----------
-    n_forced : q, forced samples of each arm in a row
-    localization : h
-    penalty_forced, penalty_all : lambda_1 and lambda_{2,0}
-    batch : rounds after which the estimates of all samples are renewed
-    growth : share of new samples that an arm must have had for its estimate to be renewed; 0 renews after any
-    tolerance : scikit-learn's, of a Lasso
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_forced : int
+        q, forced samples of each arm in a row.
+    localization : float
+        h.
+    penalty_forced, penalty_all : float
+        lambda_1 and lambda_{2,0}.
+    batch : int
+        Rounds after which the estimates of all samples are renewed.
+    growth : float
+        Share of new samples that an arm must have had for its estimate to be renewed; 0 renews after any.
+    tolerance : float
+        Scikit-learn's, of a Lasso.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------
@@ -63,7 +73,7 @@ class LassoBandit(PolicyBase):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> rcb.LassoBandit(market).forced_arms(8)
+    >>> rcb.baselines.LassoBandit(market).forced_arms(8)
     array([ 0,  1,  0,  1, -1, -1,  0,  1])
     """
 
@@ -78,7 +88,7 @@ class LassoBandit(PolicyBase):
         batch: int = 1,
         growth: float = 0.0,
         tolerance: float = 1e-6,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         self.n_forced = as_count(n_forced, name="n_forced", least=1)

@@ -14,7 +14,7 @@ from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.running.protocol import PolicyBase
-from rcb_bayes.schema import FloatArray, as_count, as_rng, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_rng, is_number, suggestion
 
 
 @lru_cache(maxsize=8)
@@ -32,7 +32,9 @@ class Learner(PolicyBase):
     predictor : expectations, frozen until it learns again
     """
 
-    def __init__(self, market: Market, *, oracle: Oracle | None = None, batch: int = 1, seed: int = 0) -> None:
+    def __init__(
+        self, market: Market, *, oracle: Oracle | None = None, batch: int = 1, seed: int = DEFAULT_SEED
+    ) -> None:
         self.market = market
         self.batch = as_count(batch, name="batch", least=1)
         self.oracle: Oracle = oracle or shared_oracle(market)

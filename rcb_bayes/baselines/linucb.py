@@ -7,7 +7,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
 
 
 class LinUcb(Learner):
@@ -19,9 +19,16 @@ class LinUcb(Learner):
 
     Parameters
     ----------
-    width : w, posterior standard deviations
-    oracle : what expects rewards, with a posterior variance; the platform's posterior unless given
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    width : float
+        w, posterior standard deviations.
+    oracle : Oracle, optional
+        What expects rewards, with a posterior variance; the platform's posterior unless given.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Raises
     ------
@@ -40,14 +47,20 @@ class LinUcb(Learner):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], [0.01, 0.25], arms=["known", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
-    >>> rcb.LinUcb(market, width=2.0).recommend_proba(np.array([[0.9, 0.5]]))
+    >>> rcb.baselines.LinUcb(market, width=2.0).recommend_proba(np.array([[0.9, 0.5]]))
     array([[0., 1.]])
-    >>> rcb.LinUcb(market, width=0.0).recommend_proba(np.array([[0.9, 0.5]]))
+    >>> rcb.baselines.LinUcb(market, width=0.0).recommend_proba(np.array([[0.9, 0.5]]))
     array([[1., 0.]])
     """
 
     def __init__(
-        self, market: Market, *, width: float = 1.0, oracle: Oracle | None = None, batch: int = 1, seed: int = 0
+        self,
+        market: Market,
+        *,
+        width: float = 1.0,
+        oracle: Oracle | None = None,
+        batch: int = 1,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         if not (is_number(width) and width >= 0.0):
             raise RcbError(f"width must be a number of at least 0, got {width!r}.")

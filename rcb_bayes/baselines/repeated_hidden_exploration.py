@@ -30,7 +30,7 @@ from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.running.protocol import PolicyMaker
-from rcb_bayes.schema import FloatArray, as_count, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, suggestion
 
 Rule = Literal["sharp", "third"]
 WarmUp = Literal["preferred", "all"]
@@ -45,10 +45,19 @@ def repeated_rate(gain: float, loss: float | None = None, *, prior_gap: float = 
 
     Parameters
     ----------
-    gain : F
-    loss : H, what an explored user loses at most; F + E[mu_1 - mu_2] unless given
-    prior_gap : E[mu_1 - mu_2]
-    rule : "sharp" for F / (F + H), "third" for F / 3
+    gain : float
+        F.
+    loss : float, optional
+        H, what an explored user loses at most; F + E[mu_1 - mu_2] unless given.
+    prior_gap : float
+        E[mu_1 - mu_2].
+    rule : str
+        "sharp" for F / (F + H), "third" for F / 3.
+
+    Returns
+    -------
+    float
+        e.
 
     Raises
     ------
@@ -68,9 +77,30 @@ def repeated_rate(gain: float, loss: float | None = None, *, prior_gap: float = 
 
 @lru_cache(maxsize=16)
 def estimate_repeated_rate(
-    market: Market, *, n_per_arm: int, warm_up: str, rule: str, n_worlds: int = _N_WORLDS, seed: int = 0
+    market: Market, *, n_per_arm: int, warm_up: str, rule: str, n_worlds: int = _N_WORLDS, seed: int = DEFAULT_SEED
 ) -> float:
-    """The rate that the warm-up allows, of the user who allows the least; F and H three errors on the safe side."""
+    """The rate that the warm-up allows, of the user who allows the least; F and H three errors on the safe side.
+
+    Parameters
+    ----------
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        Samples of every arm that is known.
+    warm_up : str
+        Which arms are sampled before: see ``RepeatedHiddenExploration``.
+    rule : str
+        How the rate is bounded: see ``RepeatedHiddenExploration``.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    float
+        The rate, with what it rests on.
+    """
     users = panel_of(market)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, seed=seed)
     every = range(market.n_arms)
@@ -157,16 +187,27 @@ class RepeatedHiddenExploration(ColdStarted):
 
     Parameters
     ----------
-    inner : a function (market, seed) -> policy, such as ``lambda market, seed: LinUcb(market)``
-    n_per_arm : samples of the warm-up
-    rate : e, what the belief allows unless given
-    rule : by which it is computed, "sharp" or "third"
-    warm_up : "preferred": only of the arm that users prefer; "all": of every arm, by hidden exploration
-    inverse_rate : of that hidden exploration, from the belief unless given
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    inner : callable
+        A function (market, seed) -> policy, such as ``lambda market, seed: LinUcb(market)``.
+    n_per_arm : int
+        Samples of the warm-up.
+    rate : float, optional
+        e, what the belief allows unless given.
+    rule : {"sharp", "third"}
+        By which it is computed, "sharp" or "third".
+    warm_up : {"preferred", "all"}
+        "preferred": only of the arm that users prefer; "all": of every arm, by hidden exploration.
+    inverse_rate : float, optional
+        Of that hidden exploration, from the belief unless given.
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    exploration_rate : e
+    exploration_rate : float
+        e.
 
     Raises
     ------
@@ -187,7 +228,7 @@ class RepeatedHiddenExploration(ColdStarted):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> policy = rcb.RepeatedHiddenExploration(market, lambda market, seed: rcb.LinUcb(market))
+    >>> policy = rcb.baselines.RepeatedHiddenExploration(market, lambda market, seed: rcb.baselines.LinUcb(market))
     >>> round(policy.exploration_rate, 2)
     0.34
     """
@@ -202,7 +243,7 @@ class RepeatedHiddenExploration(ColdStarted):
         rule: Rule = "sharp",
         warm_up: WarmUp = "preferred",
         inverse_rate: float | None = None,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         n = as_count(n_per_arm, name="n_per_arm", least=1)
         _check_word("rule", rule)

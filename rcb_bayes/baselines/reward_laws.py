@@ -41,7 +41,13 @@ class RewardLaw(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ContinuousLaw:
-    """A continuous law of SciPy, frozen: ``ContinuousLaw(scipy.stats.beta(2, 3))``."""
+    """A continuous law of SciPy, frozen: ``ContinuousLaw(scipy.stats.beta(2, 3))``.
+
+    Parameters
+    ----------
+    law : object
+        A frozen distribution of SciPy.
+    """
 
     law: Any
 
@@ -94,7 +100,15 @@ class ContinuousLaw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalLaw:
-    """A normal law, with sd above 0."""
+    """A normal law, with sd above 0.
+
+    Parameters
+    ----------
+    mean : float
+        E[R].
+    sd : float
+        Its standard deviation, above 0.
+    """
 
     mean: float
     sd: float
@@ -131,7 +145,13 @@ class NormalLaw:
 
 
 class SampledLaw:
-    """The law of draws (n,), each as likely as another; atoms are taken whole or not at all."""
+    """The law of draws (n,), each as likely as another; atoms are taken whole or not at all.
+
+    Parameters
+    ----------
+    draws : ndarray
+        Draws of R, (n,).
+    """
 
     def __init__(self, draws: FloatArray) -> None:
         self._values, counts = np.unique(np.asarray(draws, dtype=float), return_counts=True)

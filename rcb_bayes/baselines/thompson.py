@@ -7,7 +7,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.running.oracle import PosteriorOracle
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 _MOST_DRAWS = 4096  # of all coefficients at a time
 
@@ -22,9 +22,15 @@ class LinThompson(Learner):
 
     Parameters
     ----------
-    n_draws : posterior draws for each user; probabilities are shares among them, by which recommendations are made,
-        too, so that more draws make propensities that off-policy estimates can use
-    batch : rounds after which it learns
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_draws : int
+        Posterior draws for each user; probabilities are shares among them, by which recommendations are made, too, so
+        that more draws make propensities that off-policy estimates can use.
+    batch : int
+        Rounds after which it learns.
+    seed : int
+        The same seed gives the same answer.
 
     Applicability
     -------------
@@ -35,13 +41,13 @@ class LinThompson(Learner):
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> policy = rcb.LinThompson(market, n_draws=1000, seed=1)
+    >>> policy = rcb.baselines.LinThompson(market, n_draws=1000, seed=1)
     >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]])).round(1)
     array([[0.6, 0.4],
            [0.7, 0.3]])
     """
 
-    def __init__(self, market: Market, *, n_draws: int = 1, batch: int = 1, seed: int = 0) -> None:
+    def __init__(self, market: Market, *, n_draws: int = 1, batch: int = 1, seed: int = DEFAULT_SEED) -> None:
         super().__init__(market, batch=batch, seed=seed)
         self.n_draws = as_count(n_draws, name="n_draws", least=1)
         prior = market.platform_prior

@@ -19,7 +19,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.worlds import draw_worlds
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 _N_WORLDS = 10_000
 _BOUNDED_SIGMA = 0.5  # of rewards in [0, 1], by Hoeffding's lemma
@@ -30,10 +30,19 @@ def warm_start_samples(gain: float, chance: float, *, sigma: float = 1.0, consta
 
     Parameters
     ----------
-    gain : epsilon, the least E[(mu_i - mu_j)+] over pairs of arms
-    chance : delta, the least probability of an arm to be the best
-    sigma : standard deviation of the rewards, 1/2 for any in [0, 1]
-    constant : C; the source has some absolute constant
+    gain : float
+        epsilon, the least E[(mu_i - mu_j)+] over pairs of arms.
+    chance : float
+        delta, the least probability of an arm to be the best.
+    sigma : float
+        Standard deviation of the rewards, 1/2 for any in [0, 1].
+    constant : float
+        C; the source has some absolute constant.
+
+    Returns
+    -------
+    int
+        N.
 
     Raises
     ------
@@ -48,8 +57,23 @@ def warm_start_samples(gain: float, chance: float, *, sigma: float = 1.0, consta
 
 
 @lru_cache(maxsize=16)
-def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int = 0) -> tuple[float, float]:
-    """epsilon and delta under the users' belief, the least over a panel of users."""
+def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int = DEFAULT_SEED) -> tuple[float, float]:
+    """epsilon and delta under the users' belief, the least over a panel of users.
+
+    Parameters
+    ----------
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    tuple of float, float
+        epsilon and delta.
+    """
     users = panel_of(market)
     beta = draw_worlds(market.prior, n_worlds, rng=np.random.default_rng(seed)).beta
     rewards = market.noise.mean_reward(np.einsum("ud,wkd->wuk", users, beta, optimize=True))
@@ -74,16 +98,27 @@ class WarmThompson(ColdStarted):
 
     Parameters
     ----------
-    n_per_arm : N, from the belief unless given
-    constant : C
-    collect : how the samples come in: "hidden", by hidden exploration, or "in turn", without asking users
-    inverse_rate : L of the hidden exploration, from the belief unless given
-    n_draws, batch : of the Thompson sampling
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int, optional
+        N, from the belief unless given.
+    constant : float
+        C.
+    collect : {"hidden", "in turn"}
+        How the samples come in: "hidden", by hidden exploration, or "in turn", without asking users.
+    inverse_rate : float, optional
+        L of the hidden exploration, from the belief unless given.
+    n_draws, batch : int
+        Of the Thompson sampling.
+    seed : int
+        The same seed gives the same answer.
 
     Attributes
     ----------
-    n_per_arm : N
-    thompson : the Thompson sampling, which knows the warm start's samples
+    n_per_arm : int
+        N.
+    thompson : LinThompson
+        The Thompson sampling, which knows the warm start's samples.
 
     Raises
     ------
@@ -105,7 +140,7 @@ class WarmThompson(ColdStarted):
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5], [0.4]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
-    >>> rcb.WarmThompson(market).n_per_arm
+    >>> rcb.baselines.WarmThompson(market).n_per_arm
     2
     """
 
@@ -119,7 +154,7 @@ class WarmThompson(ColdStarted):
         inverse_rate: float | None = None,
         n_draws: int = 1,
         batch: int = 1,
-        seed: int = 0,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         as_collect(collect)
         c = as_positive(constant, name="constant")

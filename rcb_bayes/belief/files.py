@@ -31,6 +31,11 @@ class GalleryEntry:
 def gallery() -> dict[str, GalleryEntry]:
     """The beliefs that ship with the package, by name.
 
+    Returns
+    -------
+    dict of str to GalleryEntry
+        One for each belief of the gallery.
+
     Examples
     --------
     >>> import rcb_bayes as rcb
@@ -50,8 +55,15 @@ def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
 
     Parameters
     ----------
-    path_or_name : a name that ``rcb models`` lists, such as "student_t", or the path of a file
-    **params : passed to ``build_model``; names it does not take are refused
+    path_or_name : str or path-like
+        A name that ``rcb models`` lists, such as "student_t", or the path of a file.
+    **params : object
+        Passed to ``build_model``; names it does not take are refused.
+
+    Returns
+    -------
+    Prior
+        The belief.
 
     Raises
     ------

@@ -32,12 +32,18 @@ class Prior:
     Make one with ``Prior.from_pymc(model)``, ``Prior.gaussian(mean, cov)`` or ``load_prior(name)``; treat it as
     immutable.
 
-    Attributes
+    Parameters
     ----------
-    arms, features : labels, in the order of beta's dims
-    name : what to call the belief in tables
-    law : the closed form where the belief is a finite mixture of Gaussians, else None
-    groups : independent groups of arms, as tuples of positions
+    arms, features : tuple of str
+        Labels, in the order of beta's dims.
+    groups : tuple of tuple of int
+        Independent groups of arms, as tuples of positions.
+    law : GaussianLaw, optional
+        The closed form where the belief is a finite mixture of Gaussians, else None.
+    source : ModelBelief, optional
+        The PyMC model as it was read; None for a belief in closed form.
+    name : str
+        What to call the belief in tables.
 
     Applicability
     -------------
@@ -77,6 +83,18 @@ class Prior:
 
         ``beta`` may be random or deterministic, hierarchical, or stacked from one family per arm. A scalar variable
         ``sigma``, where there is one, is the belief about the noise's standard deviation.
+
+        Parameters
+        ----------
+        model : pymc.Model
+            The model.
+        name : str
+            What to call the belief in tables.
+
+        Returns
+        -------
+        Prior
+            The belief.
 
         Raises
         ------
@@ -120,9 +138,22 @@ class Prior:
 
         Parameters
         ----------
-        mean : (K, d)
-        cov : the joint (K d, K d), arm-major; (K, d, d) per arm; (d, d) shared by all arms; (K,) variances; or one
+        mean : array_like
+            (K, d).
+        cov : array_like
+            The joint (K d, K d), arm-major; (K, d, d) per arm; (d, d) shared by all arms; (K,) variances; or one
             variance. Singular covariances (a known coefficient) are fine.
+        arms : iterable, optional
+            Labels of the arms; ``arm_0``, ``arm_1``, ... unless given.
+        features : iterable, optional
+            Labels of the features; ``feature_0``, ``feature_1``, ... unless given.
+        name : str
+            What to call the belief in tables.
+
+        Returns
+        -------
+        Prior
+            The belief.
 
         Raises
         ------
@@ -273,6 +304,18 @@ class Prior:
     def draw(self, n: int, *, seed: Seed = None) -> "xr.Dataset":
         """Independent draws: ``beta`` (draw, arm, feature) and, where the belief has one, ``sigma`` (draw).
 
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        seed : int, SeedSequence, Generator or None
+            None draws anew every time.
+
+        Returns
+        -------
+        xarray.Dataset
+            ``beta`` (draw, arm, feature) and, where the belief has one, ``sigma`` (draw).
+
         Raises
         ------
         RcbError
@@ -303,6 +346,16 @@ class Prior:
 
     def log_density(self, beta: ArrayLike) -> FloatArray:
         """Log density of beta at each of the given values, (..., K, d) -> (...).
+
+        Parameters
+        ----------
+        beta : array_like
+            Values of beta, (..., K, d).
+
+        Returns
+        -------
+        ndarray
+            (...).
 
         Raises
         ------

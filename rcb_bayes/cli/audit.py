@@ -20,8 +20,7 @@ from rcb_bayes.cli.calibrate import (
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
 from rcb_bayes.errors import RcbError
-from rcb_bayes.mechanism.deciding import VERDICTS, lowest_margin, stage_cells
-from rcb_bayes.schema import plain
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing import Audit
@@ -47,13 +46,13 @@ def command(
     n_per_arm: SamplesOption = None,
     guard: GuardOption = True,
     inflation: InflationOption = "none",
-    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = 5000,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
     ] = False,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:
@@ -113,7 +112,7 @@ def _made(market: "Market", personalised: bool, **options: Any) -> Any:
 
 def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path | None) -> None:
     if json_file is not None:
-        write_json(figures_of(found), json_file)
+        write_json(found.to_dict(), json_file)
     quiet = is_stdout(json_file)
     if not quiet:
         typer.echo(market.describe() + "\n")
@@ -121,36 +120,7 @@ def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path
     if out is not None:
         for name in _FIGURES:
             write_figure(found.plot(figure=name), out / f"{name}.png")
-        write_result(out / "audit.nc", found.to_netcdf)
+        write_result(out / "audit.nc", found.save)
         if not quiet:
             files = ", ".join(str(out / f"{name}.png") for name in _FIGURES)
             typer.echo(f"Audit: {out / 'audit.nc'}\nFigures: {files}")
-
-
-def figures_of(found: "Audit") -> dict[str, Any]:
-    """The verdict under each notion, and of every stage the cell that decides and how many cells pass."""
-    decide = stage_cells(found.margins)
-    stages = []
-    for stage in found.margins["stage"].values:
-        part = found.margins.sel(stage=stage)
-        counts = {name: int((part["verdict"] == k).sum()) for k, name in enumerate(VERDICTS)}
-        cell = decide[str(stage)]
-        row = {"stage": str(stage), "lowest_margin": lowest_margin(part)}
-        row |= {} if found.kind == "realised" else {"cells": counts}
-        stages.append(row | {"decides": None if cell is None else plain(cell._asdict())})
-    share = found.compliance.sel(epsilon=found.epsilon, method="nearest")
-    return {
-        "verdict": found.verdict,
-        "verdicts": dict(found.verdicts),
-        "kind": found.kind,
-        **({"realised": found.realised} if found.kind == "realised" else {}),
-        "notion": found.notion,
-        "epsilon": found.epsilon,
-        "n_worlds": found.n_worlds,
-        "n_random_users": found.n_random,
-        "compliance": share["share"].item(),
-        "compliance_lower": share["share_lower"].item(),
-        "stages": stages,
-        "notes": list(found.notes),
-        "seed": found.seed,
-    }

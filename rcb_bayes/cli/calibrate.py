@@ -16,7 +16,7 @@ from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, S
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.schema import plain
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, plain
 from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rcb_bayes.schema import FloatArray
 
 _FEASIBLE, _INFEASIBLE = 0, 1
-_HORIZON = 10_000
 _MOST_ROWS = 8
 _FIGURE_USERS = 1000
 
@@ -82,9 +81,11 @@ def command(
     guard: GuardOption = True,
     horizon: Annotated[
         int | None,
-        typer.Option("--horizon", min=1, help="Rounds in all: N is chosen for them (10,000 unless given)."),
+        typer.Option(
+            "--horizon", min=1, help=f"Rounds in all, that N is chosen for ({DEFAULT_HORIZON:,} unless given)."
+        ),
     ] = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:
@@ -107,7 +108,7 @@ def command(
         n_worlds=worlds,
         audit_worlds=audit_worlds,
         guard=guard,
-        horizon=horizon or _HORIZON,
+        horizon=horizon or DEFAULT_HORIZON,
         seed=seed,
     )
     quiet = is_stdout(json_file)

@@ -13,6 +13,7 @@ from rcb_bayes.cli.calibrate import figure
 from rcb_bayes.cli.check import print_checks
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
 from rcb_bayes.cli.report import PageOption
+from rcb_bayes.schema import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
@@ -28,7 +29,9 @@ _EPSILONS = (0.0, 0.02, _EPSILON, 0.1, 0.2, 0.3)  # what the page can be turned 
 _SIZES = {"check_worlds": 1000, "audit_worlds": 1000, "audit_users": 60, "run_worlds": 8}
 
 
-def command(seed: SeedOption = 1, json_file: JsonOption = None, out: PageOption = Path("rcb_out/demo")) -> None:
+def command(
+    seed: SeedOption = DEFAULT_SEED, json_file: JsonOption = None, out: PageOption = Path("rcb_out/demo")
+) -> None:
     """Check a strong belief against its users, see the paper's plan for it beside a sampled one, and get the report."""
     from rcb_bayes.belief import load_prior
     from rcb_bayes.gaps.assumptions import check_assumptions

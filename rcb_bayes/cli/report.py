@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rcb_bayes.cli.audit import figures_of
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
     EpsilonOption,
@@ -23,11 +22,11 @@ from rcb_bayes.cli.calibrate import (
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_file, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from rcb_bayes.reporting import Report
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _PAGES = (".html", ".htm")
@@ -66,14 +65,16 @@ def command(
     ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
-    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")] = 10_000,
+    horizon: Annotated[
+        int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
+    ] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random that the audit looks at.")] = 100,
     runs_file: Annotated[
         Path | None,
         typer.Option("--runs", metavar="FILE", help="Runs that `rcb simulate --out` wrote; run here unless given."),
     ] = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: PageOption = Path("rcb_out"),
 ) -> None:
@@ -96,28 +97,12 @@ def command(
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)
     if json_file is not None:
-        write_json(figures(found) | {"page": str(out)}, json_file)
+        write_json(found.to_dict() | {"page": str(out)}, json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *found.answer.sentences]))
         typer.echo(f"\nReport: {out}, to open in a browser")
     raise typer.Exit(_CODES[found.verdict])
-
-
-def figures(found: "Report") -> dict[str, Any]:
-    """What the page says, as JSON has it."""
-    total = None if found.runs is None else found.runs["regret"].sum("t").values
-    return {
-        "verdict": found.verdict,
-        "answer": [found.answer.headline, *found.answer.sentences],
-        "checks": [check.to_dict() for check in found.checks],
-        "plan": found.plan.to_dict(),
-        "epsilons": [plan.to_dict() for plan in found.sweep],
-        "audit": None if found.audit is None else figures_of(found.audit),
-        "regret": None if total is None else float(total.mean()),
-        "horizon": found.horizon,
-        "seed": found.seed,
-    }
 
 
 def words_of(context: typer.Context) -> str:

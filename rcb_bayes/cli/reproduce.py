@@ -11,6 +11,7 @@ from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, 
 from rcb_bayes.cli.stopping import keep_parts
 from rcb_bayes.cli.warfarin import reproduce_warfarin
 from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from rcb_bayes.studies.paper import Outcome
@@ -36,7 +37,7 @@ def command(
         Path | None,
         typer.Option("--data", metavar="FILE", help="The IWPC file, for warfarin; made-up patients unless given."),
     ] = None,
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:
@@ -58,7 +59,7 @@ def command(
     request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, seed=seed)
     outcomes = reproduce(setting, request)
     if json_file is not None:
-        write_json([outcome.as_json() for outcome in outcomes], json_file)
+        write_json([outcome.to_dict() for outcome in outcomes], json_file)
     if is_stdout(json_file):
         return
     for outcome in outcomes:

@@ -28,6 +28,7 @@ from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, S
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, write_netcdf
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def command(
     ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
-    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds of each world.")] = 10_000,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds of each world.")] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     clock: Annotated[
         str,
@@ -77,7 +78,7 @@ def command(
         typer.Option("--spread-multiple", help="gamma is multiplied by this; the plan's own multiple unless given."),
     ] = None,
     inflation: InflationOption = "none",
-    seed: SeedOption = 1,
+    seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
 ) -> None:

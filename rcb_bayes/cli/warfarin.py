@@ -1,6 +1,5 @@
 """``rcb reproduce warfarin``: the case study, on made-up patients or on the real file."""
 
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,7 @@ def reproduce_warfarin(
     from rcb_bayes.files.store import open_store
     from rcb_bayes.studies.warfarin import WarfarinResult, load_warfarin, run_warfarin, synthetic_cohort
 
-    cohort = synthetic_cohort(seed=0) if data is None else load_warfarin(os.path.expanduser(data))
+    cohort = synthetic_cohort() if data is None else load_warfarin(os.path.expanduser(data))
     n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
     sizes: dict[str, Any] = _FAST if fast else {"n_plans": _PLANS}
     workers = min(os.cpu_count() or 1, _MOST_WORKERS)
@@ -53,7 +52,7 @@ def reproduce_warfarin(
     if out is not None:
         _write_figures(found, out)
     if json_file is not None:
-        write_json(_figures(found), json_file)
+        write_json(found.to_dict(), json_file)
     if not is_stdout(json_file):
         typer.echo(found.summary())
         typer.echo("\n" + found.confusion(_best(found)))
@@ -62,11 +61,8 @@ def reproduce_warfarin(
 
 
 def _write_figures(found: "WarfarinResult", out: Path) -> None:
-    from rcb_bayes.studies.warfarin import plot_fraction_incorrect, plot_warfarin_gain, plot_warfarin_regret
-
-    write_figure(plot_fraction_incorrect(found), out / "incorrect.png")
-    write_figure(plot_warfarin_regret(found), out / "regret.png")
-    write_figure(plot_warfarin_gain(found), out / "gain.png")
+    for name in ("incorrect", "regret", "gain"):
+        write_figure(found.plot(figure=name), out / f"{name}.png")
     write_file(found.summary() + "\n", out / "summary.txt")
 
 
@@ -76,22 +72,3 @@ def _best(found: "WarfarinResult") -> str:
     names = [str(name) for name in own["policy"].values]
     heeding = [name for name in names if "heeding" in name] or names
     return min(heeding, key=lambda name: float(own.sel(policy=name)))
-
-
-def _figures(found: "WarfarinResult") -> dict[str, Any]:
-    names = ("error", "error_mcse", "error_least", "error_most", "n_plans", "score", "macro_recall", "extreme")
-    names += ("explored", "cold_start", "cold_start_mcse", "ended")
-    policies = {
-        str(policy): {name: _finite(float(found.figures[name].sel(policy=policy))) for name in names}
-        for policy in found.figures["policy"].values
-    }
-    plans, audits = (
-        [{str(name): _finite(part[name].values[k].item()) for name in part.data_vars} for k in range(part.sizes[dim])]
-        for part, dim in ((found.plans, "plan"), (found.audits, "audit"))
-    )
-    return {"cohort": found.cohort, "policies": policies, "plans": plans, "audits": audits}
-
-
-def _finite(value: Any) -> Any:
-    """None for what JSON has no number for."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

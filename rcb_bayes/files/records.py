@@ -9,13 +9,16 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cached_property, reduce
 from operator import or_
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
+from rcb_bayes.errors import RcbError
 from rcb_bayes.files.encoding import Number, Packed, number, packed, unpacked
+from rcb_bayes.files.envelope import Format, as_text, content_of, read_text, refused, write_atomically
 
 Text = Annotated[str, Meta(max_length=1_000_000)]
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -94,6 +97,25 @@ class Records:
     def from_wire(self, struct: msgspec.Struct, hooks: Hooks | None = None) -> Any:
         """The dataclass again; ``hooks`` read the custom classes."""
         return self._built(struct, self._classes[type(struct)], hooks or {})
+
+    def write(self, form: Format, value: Any, path: str | Path) -> None:
+        """Write the root to a JSON file of its own, at once or not at all."""
+        write_atomically(path, (as_text(form, self.to_wire(value)) + "\n").encode("utf-8"))
+
+    def read(self, form: Format, path: str | Path) -> Any:
+        """What ``write`` wrote.
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, of another format or version; a digit that was changed; types or ranges that are
+            not right.
+        """
+        content = content_of(form, read_text(form, path), where=path)
+        try:
+            return self.from_wire(self.checked(content))
+        except (msgspec.ValidationError, RcbError) as error:
+            raise refused(form, path, error) from None
 
     # --- types ---
 

@@ -1,58 +1,22 @@
 """The paper's four assumptions, checked on a belief and its users: pass, fail or inconclusive, with the figure."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.gaps.checks import Check, Checks, Verdict, combine, judge
 from rcb_bayes.gaps.estimation import gap_values, probability_error, separation_values
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.length import saturated_sets
-from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
-from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number, suggestion
 from rcb_bayes.telling.wording import brief, percent
 from rcb_bayes.users import Empirical
 
 SCHEDULES = ("none", "log", "sqrt", "linear")
-_Z = 3.0
 _MAX_SETS = 12
 _PANEL = 200
 _DOUBT_WORLDS = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One assumption, judged.
-
-    ``estimate`` with its Monte Carlo error ``mcse`` stands against ``threshold``; ``meaning`` says what that amounts
-    to, ``remedy`` what to do about it, ``belief`` whose belief it was computed under.
-
-    Examples
-    --------
-    With ``market`` as in ``calibrate``:
-
-    >>> first = rcb.check_assumptions(market, n_per_arm=10, tau=0.05, rho=0.9, seed=1)[0]
-    >>> first.name, first.verdict, first.threshold, round(first.estimate, 2)
-    ('1 fighting chance', 'fail', 0.9, 0.28)
-    >>> print(first.remedy)
-    Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.
-    """
-
-    name: str
-    verdict: Verdict
-    estimate: float
-    mcse: float
-    threshold: float
-    meaning: str
-    remedy: str
-    belief: str = "users"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The check as plain values."""
-        return asdict(self)
 
 
 def check_assumptions(
@@ -64,15 +28,31 @@ def check_assumptions(
     inflation: str | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
-    seed: int = 0,
-) -> list[Check]:
+    seed: int = DEFAULT_SEED,
+) -> Checks:
     """Judge the four assumptions on a market.
 
     Parameters
     ----------
-    n_per_arm : samples of every saturated arm, N
-    tau, rho : the constants that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho
-    inflation : how users' priors are declared to loosen over time: "none", "log", "sqrt", "linear"; None: not declared
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        Samples of every saturated arm, N.
+    tau, rho : float
+        The constants that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho.
+    inflation : str, optional
+        How users' priors are declared to loosen over time: "none", "log", "sqrt", "linear"; None: not declared.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Checks
+        Four checks, in the paper's order.
 
     Raises
     ------
@@ -84,7 +64,8 @@ def check_assumptions(
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
-    >>> for check in rcb.check_assumptions(market, n_per_arm=10, seed=1):
+    >>> checks = rcb.check_assumptions(market, n_per_arm=10, seed=1)
+    >>> for check in checks:
     ...     print(check.verdict, check.name)
     pass 1 fighting chance
     pass 2 posterior separation
@@ -96,16 +77,18 @@ def check_assumptions(
     return check_stages(stages, tau=tau, rho=rho, inflation=inflation)
 
 
-def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | None = None) -> list[Check]:
+def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | None = None) -> Checks:
     """``check_assumptions`` on simulations that other figures are read from too."""
     _check_constants(tau=tau, rho=rho, inflation=inflation)
     separation = _separation(stages, tau=tau, rho=rho)  # first: it fits all arms, and the stages before it need some
-    return [
-        _fighting_chance(stages, tau=tau, rho=rho),
-        separation,
-        _covariates(stages.market, seed=stages.seed),
-        _trust(stages, inflation=inflation),
-    ]
+    return Checks(
+        [
+            _fighting_chance(stages, tau=tau, rho=rho),
+            separation,
+            _covariates(stages.market, seed=stages.seed),
+            _trust(stages, inflation=inflation),
+        ]
+    )
 
 
 def _check_constants(*, tau: float, rho: float, inflation: str | None) -> None:
@@ -292,19 +275,3 @@ def _remedy(verdict: Verdict, if_failed: str) -> str:
     """What to do: about a figure that is too small, or about one that is not known well enough."""
     undecided = "Too close to tell: take more worlds (n_worlds, or --worlds on the command line)."
     return {"pass": "", "inconclusive": undecided, "fail": if_failed}[verdict]
-
-
-def judge(estimate: float, mcse: float, threshold: float) -> Verdict:
-    """Pass or fail only when three Monte Carlo errors lie between the estimate and the threshold."""
-    if estimate - _Z * mcse >= threshold:
-        return "pass"
-    if estimate + _Z * mcse < threshold:
-        return "fail"
-    return "inconclusive"
-
-
-def combine(verdicts: list[Verdict]) -> Verdict:
-    """All must pass; one failure fails."""
-    if "fail" in verdicts:
-        return "fail"
-    return "inconclusive" if "inconclusive" in verdicts else "pass"

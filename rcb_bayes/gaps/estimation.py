@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.schema import ARM, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.telling.progress import track
 from rcb_bayes.users.labelled import Users, as_users
 
@@ -44,21 +44,36 @@ def estimate_gaps(
     users: Users | None = None,
     rivals: Rivals = "saturated",
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Gap probabilities and expected gains of every unsaturated arm.
 
     Parameters
     ----------
-    saturated : labels of the arms with ``n_per_arm`` samples each, B; the others have none
-    taus : gaps at which rho is wanted; from the distribution of G unless given
-    users : (U, d), adds a ``user`` dimension; None averages over the population
-    rivals : "saturated" for Assumption 1's G, "all" for the proof's, over every other arm
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    saturated : sequence of str
+        Labels of the arms with ``n_per_arm`` samples each, B; the others have none.
+    n_per_arm : int
+        N, samples of every saturated arm.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    taus : array_like, optional
+        Gaps at which rho is wanted; from the distribution of G unless given.
+    users : array_like, optional
+        (U, d), adds a ``user`` dimension; None averages over the population.
+    rivals : {"saturated", "all"}
+        "saturated" for Assumption 1's G, "all" for the proof's, over every other arm.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dims (arm, tau[, user]), arms the unsaturated ones: ``rho``, ``expected_gain`` (A), ``prob_positive``
-    (rho+), ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``.
+    xarray.Dataset
+        Dims (arm, tau[, user]), arms the unsaturated ones: ``rho``, ``expected_gain`` (A), ``prob_positive`` (rho+),
+        ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``.
 
     Raises
     ------
@@ -96,7 +111,7 @@ def estimate_separation(
     taus: ArrayLike | None = None,
     users: Users | None = None,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """The posterior analogue (Assumption 2): the gap of the best posterior mean over the second, n samples of each arm.
 
@@ -106,7 +121,8 @@ def estimate_separation(
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> separation = rcb.estimate_separation(market, n_per_arm=10, taus=[0.05], seed=1)
+    >>> from rcb_bayes.gaps.estimation import estimate_separation
+    >>> separation = estimate_separation(market, n_per_arm=10, taus=[0.05], seed=1)
     >>> separation["rho"].sel(arm="best").values.round(2)
     array([0.9])
     """
@@ -128,13 +144,36 @@ def gap_curve(
     saturated: Sequence[str] | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """rho(tau) over the number of samples, and from which n on it stays above a floor (N_P0, or n_P*).
 
     With ``saturated`` the gaps of Assumption 1, without it the separation of Assumption 2. The attribute ``n_from`` is
     the smallest n of the grid from which on every arm's rho, less two Monte Carlo errors, stays above ``floor``; -1 if
     there is none.
+
+    Parameters
+    ----------
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_grid : sequence of int
+        Numbers of samples of every saturated arm, increasing.
+    tau : float
+        The gap.
+    floor : float
+        The probability that rho is to reach.
+    saturated : sequence of str, optional
+        Labels of the arms that have their samples; None: how far the best arm leads once all have.
+    n_worlds : int
+        Worlds drawn from the users' belief.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    xarray.Dataset
 
     Raises
     ------

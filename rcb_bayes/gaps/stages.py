@@ -16,7 +16,7 @@ from rcb_bayes.market.sizes import check_stage_size
 from rcb_bayes.mechanism.outlook import arms_first
 from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
 from rcb_bayes.posterior import make_engine
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.telling.progress import track
 
 USERS_PER_WORLD = 16
@@ -37,7 +37,9 @@ class Stages:
         Counts below 1 (samples) or 2 (worlds), an engine that is unknown or cannot serve the market.
     """
 
-    def __init__(self, market: Market, *, n_per_arm: int, n_worlds: int, engine: str = "auto", seed: int = 0) -> None:
+    def __init__(
+        self, market: Market, *, n_per_arm: int, n_worlds: int, engine: str = "auto", seed: int = DEFAULT_SEED
+    ) -> None:
         self.market = market
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.n_worlds = as_count(n_worlds, name="n_worlds", least=2)

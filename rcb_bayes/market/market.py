@@ -22,11 +22,16 @@ class Market:
 
     Parameters
     ----------
-    prior : the users' common belief about beta (arm, feature)
-    covariates : the users, x ~ P_X
-    noise : the reward model; may be left out when the belief carries its own ``sigma``
-    platform_prior : what the platform estimates with; the users' belief unless given
-    nature : where the true coefficients come from; the users' belief unless given
+    prior : Prior
+        The users' common belief about beta (arm, feature).
+    covariates : Covariates
+        The users, x ~ P_X.
+    noise : Noise
+        The reward model; may be left out when the belief carries its own ``sigma``.
+    platform_prior : Prior
+        What the platform estimates with; the users' belief unless given.
+    nature : Prior
+        Where the true coefficients come from; the users' belief unless given.
 
     Raises
     ------

@@ -137,9 +137,14 @@ class GaussianNoise:
         eta : array
             Linear predictors x'b, any shape.
         rng : numpy.random.Generator
-            Source of the noise.
+            Numpy.random.Generator Source of the noise.
         sigma : array, optional
             Standard deviations, such as one draw per world; needed if, and only if, the model's own is unknown.
+
+        Returns
+        -------
+        ndarray
+            The shape of eta.
 
         Raises
         ------

@@ -82,12 +82,19 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
 
     Parameters
     ----------
-    options : of the exploitation stage as it will be run
-    seed : of the worlds that guards are computed in; the plan's own unless given
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan
+        A sampled plan.
+    options : Exploiting
+        Of the exploitation stage as it will be run.
+    seed : int, optional
+        Of the worlds that guards are computed in; the plan's own unless given.
 
     Returns
     -------
-    Plan with the same cold start. Its ``spread_multiple`` is that of the options, where they have one.
+    Plan
+        With the same cold start. Its ``spread_multiple`` is that of the options, where they have one.
 
     Raises
     ------

@@ -13,7 +13,7 @@ from rcb_bayes.planning.goal import Goal, as_epsilon
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import PlannedColdStart
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
 
 
 def fixed_plan(
@@ -23,16 +23,29 @@ def fixed_plan(
     exploration_rate: float = 0.5,
     epsilon: float = 0.05,
     notion: str = "user",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan with this many samples of every arm and this rate for all users.
 
     Parameters
     ----------
-    n_per_arm : N, samples of each arm in the cold start
-    exploration_rate : q, how often users are explored once an arm is saturated; above 0, at most 1
-    epsilon, notion : what an audit of the plan is to judge by, unless it is told otherwise
-    seed : of the simulated cold starts, whose length is all that is computed
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    n_per_arm : int
+        N, samples of each arm in the cold start.
+    exploration_rate : float
+        q, how often users are explored once an arm is saturated; above 0, at most 1.
+    epsilon : float
+        What an audit of the plan is to judge by, unless it is told otherwise.
+    notion : str
+        What an audit of the plan is to judge by, unless it is told otherwise.
+    seed : int
+        Of the simulated cold starts, whose length is all that is computed.
+
+    Returns
+    -------
+    Plan
+        The plan, feasible as it stands: whether users would follow is for ``audit`` to say.
 
     Raises
     ------
@@ -49,7 +62,7 @@ def fixed_plan(
 
     >>> plan = rcb.fixed_plan(market, n_per_arm=10, exploration_rate=0.5)
     >>> plan.exploration_rate, round(plan.expected_cold_start)
-    (0.5, 29)
+    (0.5, 30)
     >>> rcb.audit(market, plan, horizon=50, n_worlds=200, n_users=20).verdict
     'fail'
     """

@@ -16,13 +16,20 @@ of :math:`2^{x/2}`, :math:`2 \sqrt T/\ln 2`, for the sum, which is :math:`\sqrt 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isnan, log, nan, sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import Format, Records
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import noise_sd
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, as_count, is_number, plain
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FORM = Format(name="regret bound", version=1, remedy="Compute it again: `regret_bound(...).save(path)` writes a file.")
 _STATED = 151.0
 _SUMMED = 52.0 / (1.0 - sqrt(0.5))  # over all epochs up to T, the last one whole or not
 _PER_SPREAD = 206.0
@@ -32,16 +39,26 @@ _PER_SPREAD = 206.0
 class RegretBound:
     """Theorem 2's bound with its parts.
 
-    Attributes
+    Parameters
     ----------
-    cold_start : rounds of the cold start, each of which may cost 1
-    learning : 151 sigma sqrt(K d T), as stated
-    learning_argued : 177.5 sigma sqrt(K d T/phi0), as the argument gives it
-    learning_corrected : 177.5 sigma K sqrt(d T/phi0), the same with K regressions of their own
-    learning_of_run : 206 K times the sum of rounds over gamma, of a run's own spreads; NaN unless they were given
-    deviation : sqrt(8 (T - T_0) log(2/delta))
-    total, total_argued, total_corrected, total_of_run : the bound in each form, never above the horizon, which bounds
-        regret by itself
+    horizon : int
+        T, rounds in all.
+    delta : float
+        The probability with which the bound may fail.
+    cold_start : float
+        Rounds of the cold start, each of which may cost 1.
+    learning : float
+        151 sigma sqrt(K d T), as stated.
+    learning_argued : float
+        177.5 sigma sqrt(K d T/phi0), as the argument gives it.
+    learning_corrected : float
+        177.5 sigma K sqrt(d T/phi0), the same with K regressions of their own.
+    learning_of_run : float
+        206 K times the sum of rounds over gamma, of a run's own spreads; NaN unless they were given.
+    deviation : float
+        sqrt(8 (T - T_0) log(2/delta)).
+    total, total_argued, total_corrected, total_of_run : float
+        The bound in each form, never above the horizon, which bounds regret by itself.
 
     Examples
     --------
@@ -64,12 +81,98 @@ class RegretBound:
     total_corrected: float
     total_of_run: float
 
+    @property
+    def parts(self) -> dict[str, tuple[float, float, float]]:
+        """Of each form, but that of a run: rounds of cold start, what learning costs, the deviation."""
+        learning = {"stated": self.learning, "argued": self.learning_argued, "corrected": self.learning_corrected}
+        return {form: (self.cold_start, value, self.deviation) for form, value in learning.items()}
+
+    def summary(self) -> str:
+        """The bound in each form, and whether it says anything.
+
+        Examples
+        --------
+        With ``bound`` as in ``regret_bound``:
+
+        >>> print(bound.summary())
+        Theorem 2 over 10,000,000 rounds, delta 0.05: cold start 26, deviation 17,179
+        stated: at most 303,707
+        argued: at most 1,184,111
+        corrected: at most 1,667,459
+        """
+        totals = {"stated": self.total, "argued": self.total_argued, "corrected": self.total_corrected}
+        totals |= {} if isnan(self.total_of_run) else {"of run": self.total_of_run}
+        head = f"Theorem 2 over {self.horizon:,} rounds, delta {self.delta:g}: cold start {self.cold_start:,.0f}"
+        return "\n".join(
+            [
+                f"{head}, deviation {self.deviation:,.0f}",
+                *(
+                    f"{form}: at most {total:,.0f}" + (", the horizon: it says nothing" * (total >= self.horizon))
+                    for form, total in totals.items()
+                ),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure by its name; None for what is endless or was not asked for."""
+        return plain(self)
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """What the bound is made of, a bar for each form of it; see ``plots.plot_regret_bound``.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from rcb_bayes.plots import plot_regret_bound
+
+        finite = {form: parts for form, parts in self.parts.items() if max(parts) < inf}
+        return plot_regret_bound(finite, axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the bound to a JSON file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
+        _RECORDS.write(_FORM, self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "RegretBound":
+        """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        RegretBound
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or has no bound; a digit that was changed.
+        """
+        return _RECORDS.read(_FORM, path)
+
+
+_RECORDS = Records(RegretBound)
+
 
 def regret_bound(
     market: Market,
     plan: Plan,
     *,
-    horizon: int,
+    horizon: int = DEFAULT_HORIZON,
     delta: float = 0.05,
     spreads: Sequence[tuple[float, int]] | None = None,
 ) -> RegretBound:
@@ -77,7 +180,21 @@ def regret_bound(
 
     Parameters
     ----------
-    spreads : gamma and the rounds of each epoch of exploitation, of one run; the rest of the horizon is its cold start
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan
+        The plan.
+    horizon : int
+        T, rounds in all.
+    delta : float
+        The probability with which the bound may fail.
+    spreads : sequence of tuple of float, int, optional
+        gamma and the rounds of each epoch of exploitation, of one run; the rest of the horizon is its cold start.
+
+    Returns
+    -------
+    RegretBound
+        The bound in each form, with its parts.
 
     Raises
     ------

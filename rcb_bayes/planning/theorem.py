@@ -23,7 +23,7 @@ from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import PlannedColdStart
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.wording import figure, percent
 
 _BOUNDED_SIGMA = 0.5  # a reward in [0, 1] is sub-Gaussian with this constant
@@ -43,49 +43,64 @@ class TheoremConstants:
     first_epoch: int
 
 
-def theorem_constants(
-    *,
-    n_arms: int,
-    n_features: int,
-    sigma: float,
-    phi0: float,
-    epsilon: float,
-    tau: float,
-    rho: float,
-    tau_star: float,
-    prior_gap: float = 1.0,
-    plus_one: bool = True,
-) -> TheoremConstants:
-    """The constants of Theorem 1.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheoremInputs:
+    """What the constants of Theorem 1 are made of.
 
     Parameters
     ----------
-    n_arms, n_features, sigma : K, d and the noise's sd
-    phi0 : smallest eigenvalue of E[xx']
-    epsilon : incentive budget
-    tau, rho : the gap of Assumption 1 and its probability (tau_P0, rho_P0), which L depends on
-    tau_star : the gap of Assumption 2 (tau_P*), which N depends on
-    prior_gap : Delta, 1 in the theorem
-    plus_one : whether N has the theorem's "+ 1", which is not scaled by the noise and dominates where noise is small
+    n_arms, n_features : int
+        K and d.
+    sigma : float
+        The noise's standard deviation.
+    phi0 : float
+        Smallest eigenvalue of E[xx'].
+    epsilon : float
+        Incentive budget.
+    tau, rho : float
+        The gap of Assumption 1 and its probability (tau_P0, rho_P0), which L depends on.
+    tau_star : float
+        The gap of Assumption 2 (tau_P*), which N depends on.
+    prior_gap : float
+        Delta, 1 in the theorem.
+    plus_one : bool
+        Whether N has the theorem's "+ 1", which is not scaled by the noise and dominates where noise is small.
 
     Raises
     ------
     RcbError
         When phi0 is zero (the theorem does not apply), or another constant is out of range.
+    """
+
+    n_arms: int
+    n_features: int
+    sigma: float
+    phi0: float
+    epsilon: float
+    tau: float
+    rho: float
+    tau_star: float
+    prior_gap: float = 1.0
+    plus_one: bool = True
+
+    def __post_init__(self) -> None:
+        as_count(self.n_arms, name="n_arms", least=2)
+        as_count(self.n_features, name="n_features", least=1)
+        names = ("sigma", "phi0", "epsilon", "tau", "rho", "tau_star", "prior_gap")
+        _check_numbers(**{name: getattr(self, name) for name in names})
+        _check_denominators(phi0=self.phi0, epsilon=self.epsilon, tau=self.tau, rho=self.rho)
+
+
+def theorem_constants(given: TheoremInputs) -> TheoremConstants:
+    """The constants of Theorem 1.
 
     Applicability
     -------------
     Gaussian priors and bounded users.
     """
-    n_arms = as_count(n_arms, name="n_arms", least=2)
-    n_features = as_count(n_features, name="n_features", least=1)
-    numbers = {"sigma": sigma, "phi0": phi0, "epsilon": epsilon, "tau": tau, "rho": rho}
-    _check_numbers(**numbers, tau_star=tau_star, prior_gap=prior_gap)
-    _check_denominators(phi0=phi0, epsilon=epsilon, tau=tau, rho=rho)
-    samples = _samples(
-        sigma, n_features=n_features, n_arms=n_arms, phi0=phi0, slack=tau_star + epsilon, plus_one=plus_one
-    )
-    inverse_rate = max(1.0, 1.0 + (float(prior_gap) - epsilon) / (tau * rho + epsilon))
+    samples = _samples(given)
+    slack = given.tau * given.rho + given.epsilon
+    inverse_rate = max(1.0, 1.0 + (float(given.prior_gap) - given.epsilon) / slack)
     return TheoremConstants(n_per_arm=samples, inverse_rate=inverse_rate, first_epoch=ceil(2.0 + log2(samples)))
 
 
@@ -100,28 +115,41 @@ def theorem_plan(
     prior_gap: float | None = None,
     phi0: float | None = None,
     plus_one: bool = True,
-    horizon: int = 100_000,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 4000,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> Plan:
     """The plan of Theorem 1, with the constants given or measured, and with what the belief says about them.
 
     Parameters
     ----------
-    epsilon : incentive budget
-    tau, rho : of Assumption 1, for L: once the other arms are known, how far the last one leads, and how often
-    tau_star, rho_star : of Assumption 2, the former for N: how far the best arm leads the second, and how often
-    prior_gap : Delta, for L: the most that a user expects to lose by an arm before any data
-    phi0 : smallest eigenvalue of E[xx']; that of the market's users unless given
-    plus_one : see ``theorem_constants``
-    horizon : rounds there are, T; the paper's unless given
-    n_worlds : draws of the belief that constants are measured in and compared with
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    epsilon : float
+        Incentive budget.
+    tau, rho : float, optional
+        Of Assumption 1, for L: once the other arms are known, how far the last one leads, and how often.
+    tau_star, rho_star : float, optional
+        Of Assumption 2, the former for N: how far the best arm leads the second, and how often.
+    prior_gap : float, optional
+        Delta, for L: the most that a user expects to lose by an arm before any data.
+    phi0 : float, optional
+        Smallest eigenvalue of E[xx']; that of the market's users unless given.
+    plus_one : bool
+        See ``TheoremInputs``.
+    horizon : int
+        Rounds there are, T; the paper's settings have 100,000.
+    n_worlds : int
+        Draws of the belief that constants are measured in and compared with.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Plan with one rate for all and the proof's notion. Not feasible where its cold start, simulated, outlasts the
-    horizon on average. ``guarantee_probability`` is rho rho_star, with which the theorem speaks at all. Notes tell the
-    constants, and where they contradict the belief.
+    Plan
+        With one rate for all and the proof's notion. Not feasible where its cold start, simulated, outlasts the horizon
+        on average. ``guarantee_probability`` is rho rho_star, with which the theorem speaks at all. Notes tell the
+        constants, and where they contradict the belief.
 
     Raises
     ------
@@ -156,7 +184,7 @@ def theorem_plan(
     first = _first_assumption(gaps, tau=tau, rho=rho)
     star = measured(gaps.lead, tau=tau_star, rho=rho_star)
     gap = largest_prior_gap(market, seed=seed) if prior_gap is None else float(prior_gap)
-    constants = theorem_constants(
+    inputs = TheoremInputs(
         n_arms=market.n_arms,
         n_features=market.n_features,
         sigma=sigma,
@@ -168,6 +196,7 @@ def theorem_plan(
         prior_gap=gap,
         plus_one=plus_one,
     )
+    constants = theorem_constants(inputs)
     rate = 1.0 / constants.inverse_rate
     length = cold_start_rounds(market, n_per_arm=constants.n_per_arm, exploration_rate=rate, seed=seed)
     notes = (
@@ -275,15 +304,16 @@ def _contradictions(gaps: LimitingGaps, first: TauRho, star: TauRho, *, n_arms: 
     return tuple(notes)
 
 
-def _samples(sigma: float, *, n_features: int, n_arms: int, phi0: float, slack: float, plus_one: bool) -> int:
-    """N = ceil((sigma^2 d + 1) K^3 / (phi0 slack^2)), at least 1."""
+def _samples(given: TheoremInputs) -> int:
+    """N = ceil((sigma^2 d + 1) K^3 / (phi0 (tau_star + epsilon)^2)), at least 1."""
+    slack = given.tau_star + given.epsilon
     try:
-        exact = (float(sigma) ** 2 * n_features + float(plus_one)) * n_arms**3 / (float(phi0) * float(slack) ** 2)
+        numerator = (float(given.sigma) ** 2 * given.n_features + float(given.plus_one)) * int(given.n_arms) ** 3
         # Round inputs give 14000.000000000002 for 14000: a rounding error must not cost a sample.
-        return max(1, ceil(exact * (1.0 - 1e-14)))
+        return max(1, ceil(numerator / (float(given.phi0) * float(slack) ** 2) * (1.0 - 1e-14)))
     except (OverflowError, ZeroDivisionError):
         raise RcbError(
-            f"Theorem 1's N exceeds every number for sigma = {sigma:g}, phi0 = {phi0:g}, "
+            f"Theorem 1's N exceeds every number for sigma = {given.sigma:g}, phi0 = {given.phi0:g}, "
             f"tau_star + epsilon = {slack:g}. Rescale rewards and features, or plan by sampling instead."
         ) from None
 

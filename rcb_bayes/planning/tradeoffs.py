@@ -18,14 +18,13 @@ from rcb_bayes.planning.calibration import planned
 from rcb_bayes.planning.goal import as_request
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
     import xarray as xr
 
 _AUDIT_WORLDS = 1000
-_HORIZON = 10_000
 _FIGURES = ("exploration_rate", "inverse_rate", "expected_cold_start", "expected_regret")
 
 
@@ -38,21 +37,36 @@ def tradeoff(
     personalised: bool = True,
     n_worlds: int = 1000,
     engine: str = "auto",
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Plans over a grid of epsilon and N.
 
     Parameters
     ----------
-    epsilons : what users put up with, 0 or more
-    n_grid : samples per arm
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    epsilons : sequence of float
+        What users put up with, 0 or more.
+    n_grid : sequence of int
+        Samples per arm.
+    notion : str
+        "user", "proof" or "definition".
+    personalised : bool
+        A rate for each user instead of one for all.
+    n_worlds : int
+        Worlds behind each stage of each plan.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dims (epsilon, n): ``exploration_rate``, ``inverse_rate`` (L), ``expected_cold_start``,
-    ``expected_regret`` of the cold start and ``price``, each with its ``_mcse``; ``share_explored`` and ``feasible``;
-    over epsilon, ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies,
-    the theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
+    xarray.Dataset
+        Dims (epsilon, n): ``exploration_rate``, ``inverse_rate`` (L), ``expected_cold_start``, ``expected_regret`` of
+        the cold start and ``price``, each with its ``_mcse``; ``share_explored`` and ``feasible``; over epsilon,
+        ``best_n``, the N of the grid with the least regret (-1 if none is feasible) and, where it applies, the
+        theorem's ``theorem_n``, ``theorem_inverse_rate`` and ``theorem_cold_start``.
 
     Raises
     ------
@@ -85,7 +99,7 @@ def tradeoff(
             seed=seed,
         )
         check_plan_size(market, n_per_arm=n, n_worlds=request.n_worlds)
-        return planned(market, request, guard=False, spread="posterior", horizon=_HORIZON)
+        return planned(market, request, guard=False, spread="posterior", horizon=DEFAULT_HORIZON)
 
     free = [plan_for(_unconstrained(market), n, personalised=False) for n in sizes]
     cells = [(epsilon, n) for epsilon in allowed for n in sizes]
@@ -121,7 +135,7 @@ def _theorem(market: Market, epsilons: list[float], plans: list[Plan]) -> dict[s
     """Theorem 1's figures with each plan's own tau and rho; nothing where the theorem does not apply."""
     try:
         found = [
-            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho)
+            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho, seed=plan.seed)
             for epsilon, plan in zip(epsilons, plans[:: len(plans) // len(epsilons)], strict=True)
         ]
     except RcbError:

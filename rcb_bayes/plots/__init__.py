@@ -1,16 +1,18 @@
 """One function per figure: takes a result, returns Matplotlib axes."""
 
-from rcb_bayes.plots.audits import plot_compliance, plot_margin_matrix, plot_margins
+from rcb_bayes.plots.audits import plot_compliance, plot_counts, plot_margin_matrix, plot_margins, plot_shares
 from rcb_bayes.plots.beliefs import plot_prior_posterior
-from rcb_bayes.plots.gaps import plot_frontier, plot_gap_curve
-from rcb_bayes.plots.plans import plot_coverage, plot_tradeoff
+from rcb_bayes.plots.gaps import plot_checks, plot_frontier, plot_gap_curve
+from rcb_bayes.plots.plans import plot_coverage, plot_regret_bound, plot_tradeoff
 from rcb_bayes.plots.rates import plot_rates
 from rcb_bayes.plots.runs import plot_gain, plot_propensities, plot_regret, plot_samples
 from rcb_bayes.plots.style import PALETTE
 
 __all__ = [
     "PALETTE",
+    "plot_checks",
     "plot_compliance",
+    "plot_counts",
     "plot_coverage",
     "plot_frontier",
     "plot_gain",
@@ -21,6 +23,8 @@ __all__ = [
     "plot_propensities",
     "plot_rates",
     "plot_regret",
+    "plot_regret_bound",
     "plot_samples",
+    "plot_shares",
     "plot_tradeoff",
 ]

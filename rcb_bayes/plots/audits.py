@@ -1,4 +1,4 @@
-"""Audits: the lowest margin of each stage, of each pair of arms, and the share of users who would follow."""
+"""Audits: the lowest margin of each stage and pair of arms, who would follow, and whether a log followed its plan."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,7 @@ from rcb_bayes.mechanism.deciding import pair_cells, stage_cells
 from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, draw_band, own_axes
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
 
@@ -19,14 +20,22 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
 
     Parameters
     ----------
-    margins : of an ``Audit``
-    axes : where to draw; a figure of its own unless given
+    margins : xarray.Dataset
+        Of an ``Audit``.
+    epsilon : float
+        What users put up with.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
     With ``found`` as in ``audit``:
 
-    >>> rcb.plot_margins(found.margins, epsilon=found.epsilon).get_title()
+    >>> rcb.plots.plot_margins(found.margins, epsilon=found.epsilon).get_title()
     'Lowest margin of each stage, with simultaneous bounds'
     """
     axes = own_axes(axes)
@@ -55,14 +64,22 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
 
     Parameters
     ----------
-    margins : of an ``Audit``
-    axes : where to draw; a figure of its own unless given
+    margins : xarray.Dataset
+        Of an ``Audit``.
+    epsilon : float
+        What users put up with.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
     With ``found`` as in ``audit``:
 
-    >>> axes = rcb.plot_margin_matrix(found.margins, epsilon=found.epsilon)
+    >>> axes = rcb.plots.plot_margin_matrix(found.margins, epsilon=found.epsilon)
     >>> [label.get_text() for label in axes.get_yticklabels()], axes.get_xlabel()
     (['old', 'new'], 'rival')
     """
@@ -98,15 +115,22 @@ def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, a
 
     Parameters
     ----------
-    compliance : of an ``Audit``
-    epsilon : marked, if given
-    axes : where to draw; a figure of its own unless given
+    compliance : xarray.Dataset
+        Of an ``Audit``.
+    epsilon : float, optional
+        Marked, if given.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
     With ``found`` as in ``audit``:
 
-    >>> rcb.plot_compliance(found.compliance, epsilon=found.epsilon).get_ylabel()
+    >>> rcb.plots.plot_compliance(found.compliance, epsilon=found.epsilon).get_ylabel()
     'share of users'
     """
     axes = own_axes(axes)
@@ -124,5 +148,79 @@ def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, a
     axes.set_xlabel("epsilon, what users put up with (in units of the reward)")
     axes.set_ylabel("share of users")
     axes.set_title("Who would follow, by what users put up with")
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_shares(shares: "xr.Dataset", *, least_share: float | None = None, axes: "Axes | None" = None) -> "Axes":
+    """The share of each type of users who would follow, with its bounds.
+
+    Parameters
+    ----------
+    shares : xarray.Dataset
+        Those of a ``MixedAudit``, dim (type).
+    least_share : float, optional
+        The share that the verdict asks for; marked, if given.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    With ``mixed`` as in ``audit_types``:
+
+    >>> axes = rcb.plots.plot_shares(mixed.shares, least_share=0.9)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['as planned', 'doubters', 'all']
+    """
+    axes = own_axes(axes)
+    names = [str(name) for name in shares["type"].values]
+    share, lower, upper = (shares[name].values for name in ("share", "share_lower", "share_upper"))
+    reach = [np.maximum(share - lower, 0.0), np.maximum(upper - share, 0.0)]
+    axes.errorbar(share, range(len(names)), xerr=reach, fmt="o", color=PALETTE[0], capsize=3, label="with bounds")
+    if least_share is not None:
+        axes.axvline(least_share, color="black", linestyle="--", linewidth=1, label=f"asked for: {least_share:g}")
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("share of users who would follow")
+    axes.set_title("Who would follow, by type")
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_counts(counts: "pd.DataFrame", *, axes: "Axes | None" = None) -> "Axes":
+    """How often each arm came up at every stage of a log, over how often the plan expects it.
+
+    Parameters
+    ----------
+    counts : pandas.DataFrame
+        Those of a ``LogCheck``.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    With ``checked`` as in ``check_log``:
+
+    >>> rcb.plots.plot_counts(checked.counts).get_xlabel()
+    'rounds that the plan expects'
+    """
+    axes = own_axes(axes)
+    for deviates, colour, label in ((False, PALETTE[0], "as planned"), (True, VERDICT_COLOURS["fail"], "deviates")):
+        rows = counts[counts["deviates"] == deviates]
+        axes.plot(rows["expected"], rows["observed"], "o", color=colour, label=label)
+    most = float(np.max(counts[["expected", "observed"]].to_numpy(), initial=1.0))
+    axes.plot([0.0, most], [0.0, most], color="black", linestyle="--", linewidth=1)
+    axes.set_xlabel("rounds that the plan expects")
+    axes.set_ylabel("rounds in the log")
+    axes.set_title("How often each arm came up")
     axes.legend(frameon=False)
     return axes

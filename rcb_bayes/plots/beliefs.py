@@ -6,7 +6,7 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.plots.style import arm_styles, own_axes
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
@@ -17,16 +17,26 @@ _N_DRAWS = 4000
 
 
 def plot_prior_posterior(
-    tree: "xr.DataTree", prior: Prior, *, x: Users, seed: int = 0, axes: "Axes | None" = None
+    tree: "xr.DataTree", prior: Prior, *, x: Users, seed: int = DEFAULT_SEED, axes: "Axes | None" = None
 ) -> "Axes":
     """Densities of mu(x, arm) = x'beta for a user x, dashed before the data and filled after them.
 
     Parameters
     ----------
-    tree : the result of ``fit_posterior``
-    prior : the belief it started from
-    x : (d,), the user; a unit vector shows a feature's own coefficients
-    axes : where to draw; a figure of its own unless given
+    tree : xarray.DataTree
+        The result of ``fit_posterior``.
+    prior : Prior
+        The belief it started from.
+    x : array_like
+        (d,), the user; a unit vector shows a feature's own coefficients.
+    seed : int
+        Of the draws of the belief.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -37,7 +47,7 @@ def plot_prior_posterior(
     --------
     With ``tree`` and ``market`` as in ``fit_posterior``:
 
-    >>> rcb.plot_prior_posterior(tree, market.prior, x=[1.0, 0.0]).get_title()
+    >>> rcb.plots.plot_prior_posterior(tree, market.prior, x=[1.0, 0.0]).get_title()
     'What a user expects, before and after the data'
     """
     user = as_users(x, features=prior.features, name="x", ndim=1)

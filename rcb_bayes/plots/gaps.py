@@ -1,11 +1,12 @@
-"""Gaps: the chance that an arm beats the saturated ones, over tau and over the number of samples."""
+"""Gaps: the chance that an arm beats the saturated ones, over tau and over the number of samples; the assumptions."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, draw_band, own_axes
+from rcb_bayes.plots.style import NOBODY, PALETTE, VERDICT_COLOURS, arm_styles, arms_of, draw_band, own_axes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -17,8 +18,14 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    gaps : the result of ``estimate_gaps``, averaged over users
-    axes : where to draw; a figure of its own unless given
+    gaps : xarray.Dataset
+        The result of ``estimate_gaps``, averaged over users.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -29,7 +36,7 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``gaps`` as in ``estimate_gaps``:
 
-    >>> rcb.plot_frontier(gaps).get_ylabel()
+    >>> rcb.plots.plot_frontier(gaps).get_ylabel()
     'rho(tau) = Pr(G >= tau)'
     """
     if "user" in gaps.dims:
@@ -59,14 +66,20 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
 
     Parameters
     ----------
-    curve : the result of ``gap_curve``
-    axes : where to draw; a figure of its own unless given
+    curve : xarray.Dataset
+        The result of ``gap_curve``.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
     With ``curve`` as in ``gap_curve``:
 
-    >>> rcb.plot_gap_curve(curve).get_xlabel()
+    >>> rcb.plots.plot_gap_curve(curve).get_xlabel()
     'n, samples of each saturated arm'
     """
     axes = own_axes(axes)
@@ -88,4 +101,42 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
     axes.set_ylabel(f"rho({float(curve.attrs['tau']):g})")
     axes.set_title("What more samples do for the gap")
     axes.legend(title="arm, ± 2 Monte Carlo errors", frameon=False)
+    return axes
+
+
+def plot_checks(checks: Sequence[Any], *, axes: "Axes | None" = None) -> "Axes":
+    """The figure of every assumption, with three Monte Carlo errors, and what it stands against.
+
+    Parameters
+    ----------
+    checks : sequence of Check
+        The result of ``check_assumptions``.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    With ``checks`` as in ``check_assumptions``:
+
+    >>> [label.get_text() for label in rcb.plots.plot_checks(checks).get_yticklabels()][0]
+    '1 fighting chance'
+    """
+    axes = own_axes(axes)
+    for place, check in enumerate(checks):
+        colour = VERDICT_COLOURS[check.verdict]
+        axes.errorbar([check.estimate], [place], xerr=[3.0 * check.mcse], fmt="o", color=colour, capsize=3)
+        if check.threshold > 0:
+            axes.plot([check.threshold], [place], "|", color="black", markersize=18)
+    for verdict, colour in VERDICT_COLOURS.items():
+        axes.plot([], [], "o", color=colour, label=verdict)
+    axes.plot([], [], "|", color="black", label="needed")
+    axes.set_yticks(range(len(checks)), [check.name for check in checks])
+    axes.invert_yaxis()
+    axes.set_xlabel("estimate, ± 3 Monte Carlo errors")
+    axes.set_title("The paper's assumptions")
+    axes.legend(frameon=False)
     return axes

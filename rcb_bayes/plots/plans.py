@@ -1,5 +1,6 @@
-"""Plans: what a smaller epsilon costs, and how well each arm's samples cover the users."""
+"""Plans: what a smaller epsilon costs, how well each arm's samples cover the users, and what bounds their regret."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,9 +29,16 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
 
     Parameters
     ----------
-    curve : the result of ``tradeoff``
-    figure : "price", "expected_regret", "expected_cold_start", "exploration_rate" or "inverse_rate"
-    axes : where to draw; a figure of its own unless given
+    curve : xarray.Dataset
+        The result of ``tradeoff``.
+    figure : str
+        "price", "expected_regret", "expected_cold_start", "exploration_rate" or "inverse_rate".
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -41,7 +49,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     --------
     With ``curve`` as in ``tradeoff``:
 
-    >>> rcb.plot_tradeoff(curve, figure="expected_cold_start").get_ylabel()
+    >>> rcb.plots.plot_tradeoff(curve, figure="expected_cold_start").get_ylabel()
     'expected length of the cold start (rounds)'
     """
     if figure not in _TRADEOFF_LABELS:
@@ -71,8 +79,14 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
 
     Parameters
     ----------
-    plan : a sampled plan
-    axes : where to draw; a figure of its own unless given
+    plan : Plan
+        A sampled plan.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -83,7 +97,7 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
     --------
     With ``plan`` as in ``calibrate``:
 
-    >>> rcb.plot_coverage(plan).get_title()
+    >>> rcb.plots.plot_coverage(plan).get_title()
     'Coverage of 10 samples of each arm'
     """
     if not plan.coverage:
@@ -102,4 +116,37 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
     axes.set_xlabel("arm (bars: ± 2 Monte Carlo errors)")
     axes.set_ylabel("smallest eigenvalue of X'X/N")
     axes.set_title(f"Coverage of {plan.n_per_arm:,} samples of each arm")
+    return axes
+
+
+def plot_regret_bound(parts: Mapping[str, Sequence[float]], *, axes: "Axes | None" = None) -> "Axes":
+    """What Theorem 2's bound is made of: cold start, learning and deviation, a bar for each form of it.
+
+    Parameters
+    ----------
+    parts : mapping of str to sequence of float
+        Of each form the three parts; ``RegretBound.parts`` has them.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    With ``bound`` as in ``regret_bound``:
+
+    >>> rcb.plots.plot_regret_bound(bound.parts).get_ylabel()
+    'bound on regret'
+    """
+    axes = own_axes(axes)
+    values = np.array(list(parts.values())).T  # (parts, forms)
+    below = np.zeros(values.shape[1])
+    for number, (label, heights) in enumerate(zip(("cold start", "learning", "deviation"), values, strict=True)):
+        axes.bar(list(parts), heights, bottom=below, color=PALETTE[number], label=label)
+        below = below + heights
+    axes.set_ylabel("bound on regret")
+    axes.set_title("Theorem 2, form by form")
+    axes.legend(frameon=False)
     return axes

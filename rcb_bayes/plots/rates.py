@@ -28,10 +28,18 @@ def plot_rates(
 
     Parameters
     ----------
-    plan : its rates are drawn
-    users : (U, d)
-    saturated : the stage at which these arms are; the average over stages unless given
-    axes : where to draw; a figure of its own unless given
+    plan : Plan
+        Its rates are drawn.
+    users : array_like
+        (U, d).
+    saturated : sequence of str, optional
+        The stage at which these arms are; the average over stages unless given.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -45,7 +53,7 @@ def plot_rates(
     With ``market`` and ``plan`` as in ``calibrate``:
 
     >>> users = market.covariates.sample(200, seed=1)
-    >>> rcb.plot_rates(plan, users, saturated=["old"]).get_title()
+    >>> rcb.plots.plot_rates(plan, users, saturated=["old"]).get_title()
     'Exploration rate of each user once old is saturated'
     """
     rows = as_users(users, features=plan.features, name="users", ndim=2)

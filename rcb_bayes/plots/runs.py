@@ -28,8 +28,14 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    runs : the result of ``simulate``, thinned or not
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``, thinned or not.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -40,7 +46,7 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> rcb.plot_regret(runs).get_ylabel()
+    >>> rcb.plots.plot_regret(runs).get_ylabel()
     'cumulative regret (in units of the reward)'
     """
     rounds, total = regret_curves(runs, most=_MOST_POINTS)
@@ -72,8 +78,14 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    runs : the result of ``simulate``, thinned or not
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``, thinned or not.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Raises
     ------
@@ -84,7 +96,7 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> rcb.plot_gain(runs).get_ylabel()
+    >>> rcb.plots.plot_gain(runs).get_ylabel()
     'gain over the best rival (in units of the reward)'
     """
     check_worlds(runs)
@@ -112,14 +124,20 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     Parameters
     ----------
-    runs : the result of ``simulate``
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> axes = rcb.plot_samples(runs)
+    >>> axes = rcb.plots.plot_samples(runs)
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['old', 'new']
     """
@@ -147,14 +165,20 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
 
     Parameters
     ----------
-    runs : the result of ``simulate``, thinned or not
-    axes : where to draw; a figure of its own unless given
+    runs : xarray.Dataset
+        The result of ``simulate``, thinned or not.
+    axes : matplotlib.axes.Axes, optional
+        Where to draw; a figure of its own unless given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
 
     Examples
     --------
     With ``runs`` as in ``simulate``:
 
-    >>> rcb.plot_propensities(runs).get_title()
+    >>> rcb.plots.plot_propensities(runs).get_title()
     'How likely recommendations were'
     """
     check_worlds(runs)

@@ -23,10 +23,14 @@ class Statistics:
 
     Parameters
     ----------
-    xtx : (M, K, d, d), sums of x x' over the samples of each arm
-    xty : (M, K, d), sums of x y
-    yty : (M, K), sums of y^2
-    n : (M, K), numbers of samples; 0 is fine (the posterior of an unseen, independent arm is its prior)
+    xtx : ndarray
+        (M, K, d, d), sums of x x' over the samples of each arm.
+    xty : ndarray
+        (M, K, d), sums of x y.
+    yty : ndarray
+        (M, K), sums of y^2.
+    n : ndarray
+        (M, K), numbers of samples; 0 is fine (the posterior of an unseen, independent arm is its prior).
 
     Raises
     ------
@@ -37,7 +41,7 @@ class Statistics:
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
     >>> data.n_sets, data.n, data.xty.shape
     (1, array([[1., 1.]]), (1, 2, 2))
     """
@@ -59,7 +63,24 @@ class Statistics:
 
     @classmethod
     def from_rows(cls, x: ArrayLike, *, arm: ArrayLike, reward: ArrayLike, n_arms: int) -> "Statistics":
-        """The statistics of one data set given as rows: x (n, d), arm (n,) positions, reward (n,)."""
+        """The statistics of one data set given as rows: x (n, d), arm (n,) positions, reward (n,).
+
+        Parameters
+        ----------
+        x : array_like
+            Users, (n, d).
+        arm : array_like
+            Positions of their arms, (n,).
+        reward : array_like
+            Their rewards, (n,).
+        n_arms : int
+            K.
+
+        Returns
+        -------
+        Statistics
+            Of one data set.
+        """
         rows = as_finite_array(x, name="x", ndim=2)
         positions = _as_positions(arm, n=len(rows), n_arms=n_arms)
         y = as_finite_array(reward, name="reward", ndim=1)
@@ -85,13 +106,39 @@ class Statistics:
 
     @classmethod
     def of_nothing(cls, n_arms: int, n_features: int, *, n_sets: int = 1) -> "Statistics":
-        """Data sets without a sample."""
+        """Data sets without a sample.
+
+        Parameters
+        ----------
+        n_arms : int
+            K.
+        n_features : int
+            d.
+        n_sets : int
+            M.
+
+        Returns
+        -------
+        Statistics
+            With zeros for sums.
+        """
         m, k, d = n_sets, n_arms, n_features
         return unchecked_statistics(np.zeros((m, k, d, d)), np.zeros((m, k, d)), np.zeros((m, k)), np.zeros((m, k)))
 
     @classmethod
     def joined(cls, parts: "Sequence[Statistics]") -> "Statistics":
-        """The data sets of all parts, one after the other."""
+        """The data sets of all parts, one after the other.
+
+        Parameters
+        ----------
+        parts : sequence of Statistics
+            Data sets of the same arms and features.
+
+        Returns
+        -------
+        Statistics
+            As many data sets as all have together.
+        """
         return unchecked_statistics(*(np.concatenate(column) for column in zip(*map(_columns, parts), strict=True)))
 
     def plus(self, other: "Statistics") -> "Statistics":
@@ -117,13 +164,20 @@ class Rows:
 
     Parameters
     ----------
-    x : (M, n, d); arm : (M, n) positions, -1 marks padding; reward : (M, n), 0 or 1
+    x : ndarray
+        Users, (M, n, d).
+    arm : ndarray
+        Positions of the arms, (M, n); -1 marks padding.
+    reward : ndarray
+        Rewards, 0 or 1, (M, n).
+    n_arms : int
+        K.
 
     Examples
     --------
     >>> import rcb_bayes as rcb
     >>> x = np.array([[[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]])
-    >>> data = rcb.Rows(x=x, arm=np.array([[0, 1, 1]]), reward=np.array([[1.0, 0.0, 1.0]]), n_arms=2)
+    >>> data = rcb.posterior.Rows(x=x, arm=np.array([[0, 1, 1]]), reward=np.array([[1.0, 0.0, 1.0]]), n_arms=2)
     >>> data.n_sets, data.n
     (1, array([[1., 2.]]))
     """

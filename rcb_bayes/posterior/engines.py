@@ -12,6 +12,7 @@ Student-t and Laplace effects are Gaussian given scales, so that a few of them a
 noise, are for `conditional`.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -27,9 +28,7 @@ from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
-from rcb_bayes.schema import FloatArray, suggestion
-
-ENGINES: tuple[str, ...] = ("auto", "exact", "importance", "conditional", "laplace", "nuts")
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
 
 
 class Engine(Protocol):
@@ -45,11 +44,40 @@ class Engine(Protocol):
         """Posterior means of every data set; covariances, and mean rewards of users, on request.
 
         ``users`` are (U, d), the same for all data sets, or (M, U, d), each data set's own.
+
+        Parameters
+        ----------
+        data : Statistics or Rows
+            One or more data sets, as sums or, for 0/1 rewards, as rows.
+        covariance : bool
+            Whether covariances are wanted too.
+        users : ndarray, optional
+            Users whose mean rewards are wanted: (U, d), the same for all data sets, or (M, U, d), each one's own.
+
+        Returns
+        -------
+        PosteriorBatch
+            Means, and on request covariances and mean rewards.
         """
         ...
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
-        """n posterior draws of beta for every data set, (M, n, K, d)."""
+        """n posterior draws of beta for every data set, (M, n, K, d).
+
+        Parameters
+        ----------
+        data : Statistics or Rows
+            One or more data sets, as sums or, for 0/1 rewards, as rows.
+        n : int
+            Draws of each data set.
+        rng : numpy.random.Generator
+            Where random numbers come from.
+
+        Returns
+        -------
+        ndarray
+            (M, n, K, d).
+        """
         ...
 
 
@@ -101,7 +129,7 @@ class ImportanceEngine:
 
     name = "importance"
 
-    def __init__(self, prior: Prior, noise: GaussianNoise, *, seed: int = 0) -> None:
+    def __init__(self, prior: Prior, noise: GaussianNoise, *, seed: int = DEFAULT_SEED) -> None:
         if noise.sigma is None:
             raise BeliefError("The importance engine needs a known sigma. Use engine='conditional' or engine='nuts'.")
         self.prior = prior
@@ -138,7 +166,7 @@ class CheckedEngine:
     A belief with discrete variables has nowhere to send them: they come back as they are, not vouched for.
     """
 
-    def __init__(self, first: Engine, noise: Noise, *, seed: int = 0) -> None:
+    def __init__(self, first: Engine, noise: Noise, *, seed: int = DEFAULT_SEED) -> None:
         self.prior = first.prior
         self.name = first.name
         self.reason = f"{first.reason}; what it does not vouch for goes to nuts"
@@ -165,8 +193,24 @@ class CheckedEngine:
         return draws
 
 
-def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = 0) -> Engine:
+def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int = DEFAULT_SEED) -> Engine:
     """The engine for a belief and a reward model; its ``reason`` says which it is and why.
+
+    Parameters
+    ----------
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    engine : str
+        "auto", or the name of an engine.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Engine
+        With ``fit`` and ``draw``.
 
     Raises
     ------
@@ -177,29 +221,18 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
-    >>> engine = rcb.make_engine(market.prior, market.noise)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> engine = rcb.posterior.make_engine(market.prior, market.noise)
     >>> engine.reason
     'exact: the belief is Gaussian'
     >>> engine.fit(data).mean[0].round(2)
     array([[0.87, 0.2 ],
            [0.2 , 0.05]])
     """
-    if engine not in ENGINES:
-        raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, ENGINES)} Use one of {', '.join(ENGINES)}.")
-    if not isinstance(noise, GaussianNoise):
-        return _for_bernoulli(prior, noise, engine=engine, seed=seed)
-    if engine == "auto":
-        engine = _choose(prior, noise)
-    if engine == "laplace":
-        raise RcbError("The laplace engine is for Bernoulli rewards. Use engine='auto'.")
-    if engine == "exact":
-        return ExactEngine(prior, noise)
-    if engine == "importance":
-        return CheckedEngine(ImportanceEngine(prior, noise, seed=seed), noise, seed=seed)
-    if engine == "conditional":
-        return CheckedEngine(ConditionalEngine(prior, noise), noise, seed=seed)
-    return NutsEngine(prior, noise, seed=seed)
+    known = ("auto", *ENGINES)
+    if engine not in known:
+        raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, known)} Use one of {', '.join(known)}.")
+    return ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, seed)
 
 
 def posterior_means(
@@ -209,18 +242,38 @@ def posterior_means(
     *,
     engine: str = "auto",
     covariance: bool = False,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> PosteriorBatch:
     """Posterior means of beta for a batch of data sets; warns where some are not vouched for.
 
     Making an engine compiles what it needs, so for more than one batch keep ``make_engine(...)`` and call its ``fit``.
 
+    Parameters
+    ----------
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    data : Statistics or Rows
+        One or more data sets, as sums or, for 0/1 rewards, as rows.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    covariance : bool
+        Whether covariances are wanted too.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    PosteriorBatch
+        Means, and whether they are vouched for.
+
     Examples
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
-    >>> batch = rcb.posterior_means(market.prior, market.noise, data)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> batch = rcb.posterior.posterior_means(market.prior, market.noise, data)
     >>> batch.mean[0].round(2), batch.vouched
     (array([[0.87, 0.2 ],
            [0.2 , 0.05]]), array([ True]))
@@ -229,7 +282,10 @@ def posterior_means(
     return warn_if_not_vouched(make_engine(prior, noise, engine=engine, seed=seed).fit(data, covariance=covariance))
 
 
-def _choose(prior: Prior, noise: GaussianNoise) -> str:
+def _choose(prior: Prior, noise: Noise) -> str:
+    """The name of the engine for a belief and a reward model."""
+    if not isinstance(noise, GaussianNoise):
+        return "laplace" if prior.has_density else "nuts"
     if noise.sigma is not None and prior.law is not None:
         return "exact"
     if noise.sigma is not None and prior.has_density:
@@ -237,12 +293,36 @@ def _choose(prior: Prior, noise: GaussianNoise) -> str:
     return "conditional" if prior.is_conditionally_gaussian else "nuts"
 
 
-def _for_bernoulli(prior: Prior, noise: Noise, *, engine: str, seed: int) -> Engine:
-    if engine in ("exact", "importance", "conditional"):
+def _gaussian(noise: Noise, engine: str) -> GaussianNoise:
+    """The noise, if rewards are Gaussian."""
+    if not isinstance(noise, GaussianNoise):
         raise RcbError(f"The {engine} engine is for Gaussian rewards. Use engine='laplace', 'nuts' or 'auto'.")
-    if engine == "nuts" or (engine == "auto" and not prior.has_density):
-        return NutsEngine(prior, noise, seed=seed)
+    return noise
+
+
+def _importance(prior: Prior, noise: Noise, seed: int) -> Engine:
+    return CheckedEngine(ImportanceEngine(prior, _gaussian(noise, "importance"), seed=seed), noise, seed=seed)
+
+
+def _conditional(prior: Prior, noise: Noise, seed: int) -> Engine:
+    return CheckedEngine(ConditionalEngine(prior, _gaussian(noise, "conditional")), noise, seed=seed)
+
+
+def _laplace(prior: Prior, noise: Noise, seed: int) -> Engine:
+    if isinstance(noise, GaussianNoise):
+        raise RcbError("The laplace engine is for Bernoulli rewards. Use engine='auto'.")
     return CheckedEngine(LaplaceEngine(prior, seed=seed), noise, seed=seed)
+
+
+EngineMaker = Callable[[Prior, Noise, int], Engine]
+ENGINES: dict[str, EngineMaker] = {
+    "exact": lambda prior, noise, seed: ExactEngine(prior, _gaussian(noise, "exact")),
+    "importance": _importance,
+    "conditional": _conditional,
+    "laplace": _laplace,
+    "nuts": lambda prior, noise, seed: NutsEngine(prior, noise, seed=seed),
+}
+"""What makes an engine of each name from a belief, a reward model and a seed; enter one of your own under its name."""
 
 
 def check_data(prior: Prior, noise: Noise, data: Statistics | Rows, *, n_sets: int | None = None) -> None:

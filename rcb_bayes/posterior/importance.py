@@ -33,7 +33,7 @@ from rcb_bayes.posterior.proposal import (
     surrogate_posterior,
 )
 from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 from rcb_bayes.telling.progress import track
 
 N_REPLICATES = 8
@@ -81,7 +81,7 @@ class Weighted:
 class ImportanceSampler:
     """Importance sampling for one belief: surrogates and base draws are made once and kept."""
 
-    def __init__(self, prior: Prior, *, sigma: float, seed: int = 0) -> None:
+    def __init__(self, prior: Prior, *, sigma: float, seed: int = DEFAULT_SEED) -> None:
         if not prior.has_density:
             raise BeliefError(
                 f"The importance engine needs a density of beta, which '{prior.name}' lacks ({prior.density_reason}). "

@@ -31,7 +31,7 @@ from rcb_bayes.posterior.proposal import moment_surrogate, scale_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.posterior.student import StudentMixture
 from rcb_bayes.posterior.vouching import Checked, check_means, check_rewards
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray
 from rcb_bayes.telling.progress import track
 
 _LADDER = (512, 2048, 8192, 16384)
@@ -58,7 +58,7 @@ class LaplaceEngine:
 
     name = "laplace"
 
-    def __init__(self, prior: Prior, *, seed: int = 0) -> None:
+    def __init__(self, prior: Prior, *, seed: int = DEFAULT_SEED) -> None:
         if not prior.has_density:
             raise BeliefError(
                 f"The laplace engine needs a density of beta, which '{prior.name}' lacks ({prior.density_reason}). "

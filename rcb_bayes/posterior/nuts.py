@@ -18,7 +18,7 @@ from rcb_bayes.market.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 from rcb_bayes.telling.progress import track
 
 DIAGNOSTICS = ("rhat", "ess_bulk", "divergences", "mean_error", "gap")
@@ -68,7 +68,9 @@ class NutsEngine:
 
     name = "nuts"
 
-    def __init__(self, prior: Prior, noise: Noise, *, seed: int = 0, settings: NutsSettings | None = None) -> None:
+    def __init__(
+        self, prior: Prior, noise: Noise, *, seed: int = DEFAULT_SEED, settings: NutsSettings | None = None
+    ) -> None:
         if noise.is_gaussian and noise.needs_sigma and not prior.has_sigma:
             raise RcbError("GaussianNoise() leaves sigma to the belief, which has no variable 'sigma': give a number.")
         self.prior = prior

@@ -34,9 +34,18 @@ def posterior_model(prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows
 
     Parameters
     ----------
-    data : a table with a column for each feature, ``arm`` (labels, or positions) and ``reward``, such as a log; a dict
-        of ``x`` (n, d), ``arm`` and ``reward``; or one data set of ``Rows``
-    noise : Gaussian rewards, with a known sigma or the belief's own variable ``sigma``; or Bernoulli
+    prior : Prior
+        The belief.
+    data : pandas.DataFrame, mapping of str to object or Rows
+        A table with a column for each feature, ``arm`` (labels, or positions) and ``reward``, such as a log; a dict of
+        ``x`` (n, d), ``arm`` and ``reward``; or one data set of ``Rows``.
+    noise : Noise
+        Gaussian rewards, with a known sigma or the belief's own variable ``sigma``; or Bernoulli.
+
+    Returns
+    -------
+    pymc.Model
+        With ``reward`` observed.
 
     Raises
     ------

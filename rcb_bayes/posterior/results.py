@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.errors import DiagnosticWarning
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP
 from rcb_bayes.schema import ARM, FEATURE, BoolArray, FloatArray
 
@@ -17,26 +18,30 @@ RHAT_LIMIT = 1.01
 MIN_BULK_ESS = 200.0
 
 
-class DiagnosticWarning(UserWarning):
-    """Some posteriors are not vouched for; every result built on them says so too."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PosteriorBatch:
     """Posterior moments of M data sets.
 
-    Attributes
+    Parameters
     ----------
-    mean : E[beta | S], (M, K, d)
-    covariance : joint covariance of the stacked beta, (M, K d, K d), or None where it was not asked for
-    vouched : whether the diagnostics of each data set are good, (M,)
-    engine : the engine that answered for each data set, (M,)
-    diagnostics : per data set (M,), NaN where a diagnostic does not belong to the engine: ``khat``,
-        ``effective_size``, ``effective_share`` (importance sampling); ``rhat``, ``ess_bulk``, ``divergences``,
-        ``mean_error`` (NUTS); ``gap``, between halves of the draws or between chains, in posterior sd (laplace, NUTS)
-    n_sent : how many data sets the first engine did not vouch for and sent on
-    reason : which engine was chosen, and why
-    reward : E[mean reward of user u by arm k | S], (M, U, K), or None where no users were given
+    mean : ndarray
+        E[beta | S], (M, K, d).
+    covariance : ndarray, optional
+        Joint covariance of the stacked beta, (M, K d, K d), or None where it was not asked for.
+    vouched : ndarray
+        Whether the diagnostics of each data set are good, (M,).
+    engine : ndarray
+        The engine that answered for each data set, (M,).
+    diagnostics : mapping of str to ndarray
+        Per data set (M,), NaN where a diagnostic does not belong to the engine: ``khat``, ``effective_size``,
+        ``effective_share`` (importance sampling); ``rhat``, ``ess_bulk``, ``divergences``, ``mean_error`` (NUTS);
+        ``gap``, between halves of the draws or between chains, in posterior sd (laplace, NUTS).
+    n_sent : int
+        How many data sets the first engine did not vouch for and sent on.
+    reason : str
+        Which engine was chosen, and why.
+    reward : ndarray, optional
+        E[mean reward of user u by arm k | S], (M, U, K), or None where no users were given.
     """
 
     mean: FloatArray

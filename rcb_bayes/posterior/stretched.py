@@ -19,7 +19,7 @@ from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.data import Rows, Statistics, as_statistics, unchecked_statistics
 from rcb_bayes.posterior.engines import Engine, make_engine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 
 
 class StretchedEngine:
@@ -36,7 +36,9 @@ class StretchedEngine:
         Rewards other than Gaussian with a known sigma.
     """
 
-    def __init__(self, prior: Prior, noise: Noise, *, factor: float, engine: str = "auto", seed: int = 0) -> None:
+    def __init__(
+        self, prior: Prior, noise: Noise, *, factor: float, engine: str = "auto", seed: int = DEFAULT_SEED
+    ) -> None:
         sigma = known_sigma(noise)
         self.prior = prior
         self.stretch = math.sqrt(factor)

@@ -11,7 +11,7 @@ from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_
 from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
 from rcb_bayes.posterior.stretched import StretchedEngine
-from rcb_bayes.schema import ARM, FEATURE, FloatArray
+from rcb_bayes.schema import ARM, DEFAULT_SEED, FEATURE, FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,7 +29,7 @@ _OBSERVED_DIMS = {
 
 
 def fit_posterior(
-    prior: Prior, noise: Noise, data: Statistics | Rows, *, engine: str = "auto", seed: int = 0
+    prior: Prior, noise: Noise, data: Statistics | Rows, *, engine: str = "auto", seed: int = DEFAULT_SEED
 ) -> "xr.DataTree":
     """The posterior of one data set, as ArviZ knows it.
 
@@ -38,12 +38,30 @@ def fit_posterior(
     their Monte Carlo error, so that their mean is the engine's own, which is exact or nearly so: a summary of the tree
     repeats it to the last digit.
 
+    Parameters
+    ----------
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    data : Statistics or Rows
+        One data set.
+    engine : str
+        What computes posterior means; see ``posterior.make_engine``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    xarray.DataTree
+        The posterior, ``sample_stats`` and ``observed_data``.
+
     Examples
     --------
     With ``market`` as in ``calibrate``:
 
-    >>> data = rcb.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
-    >>> tree = rcb.fit_posterior(market.prior, market.noise, data)
+    >>> data = rcb.posterior.Statistics.from_rows([[1.0, 0.0], [0.0, 1.0]], arm=[0, 1], reward=[1.0, 0.0], n_arms=2)
+    >>> tree = rcb.posterior.fit_posterior(market.prior, market.noise, data)
     >>> dict(tree["posterior"]["beta"].sizes)
     {'chain': 2, 'draw': 1000, 'arm': 2, 'feature': 2}
     """
@@ -51,7 +69,9 @@ def fit_posterior(
     return posterior_tree(make_engine(prior, noise, engine=engine, seed=seed), data, seed=seed)
 
 
-def posterior_tree(engine: Engine, data: Statistics | Rows, *, seed: int = 0, quiet: bool = False) -> "xr.DataTree":
+def posterior_tree(
+    engine: Engine, data: Statistics | Rows, *, seed: int = DEFAULT_SEED, quiet: bool = False
+) -> "xr.DataTree":
     """The same from an engine that is kept for many data sets; ``quiet`` leaves ``vouched`` to the caller to read."""
     if isinstance(engine, StretchedEngine):
         tree = posterior_tree(engine.inner, engine.inner_data(data), seed=seed, quiet=quiet)
@@ -74,7 +94,9 @@ def tree_of_draws(
     return _tree(prior, draws.reshape(*shape, prior.n_arms, prior.n_features), stats, data, reason=reason, seed=seed)
 
 
-def read_means(engine: Engine, data: Statistics | Rows, batch: PosteriorBatch, *, seed: int = 0) -> FloatArray:
+def read_means(
+    engine: Engine, data: Statistics | Rows, batch: PosteriorBatch, *, seed: int = DEFAULT_SEED
+) -> FloatArray:
     """Posterior means (K, d) from the ArviZ summary of one data set's posterior, whose ``batch`` the engine gave."""
     import xarray as xr
 
@@ -97,11 +119,21 @@ def moved(tree: "xr.DataTree", *, mean: FloatArray, stretch: float = 1.0) -> "xr
 def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
     """Posterior means (arm, feature), read from ``az.summary(kind="stats", round_to="none")``.
 
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        What ``fit_posterior`` returns.
+
+    Returns
+    -------
+    xarray.DataArray
+        Posterior means, dims (arm, feature).
+
     Examples
     --------
     With ``tree`` as in ``fit_posterior``:
 
-    >>> rcb.summary_means(tree).sel(arm="old").values.round(2)
+    >>> rcb.posterior.summary_means(tree).sel(arm="old").values.round(2)
     array([0.87, 0.2 ])
     """
     import arviz as az

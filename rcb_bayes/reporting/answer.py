@@ -11,7 +11,7 @@ from rcb_bayes.reporting.words import knowing
 from rcb_bayes.telling.wording import figure, percent, times
 
 if TYPE_CHECKING:
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 
 def top(report: "Report") -> Markup:

@@ -8,7 +8,7 @@ from rcb_bayes.reporting.pieces import chart, plain, prose, section
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 
 def cost(report: "Report", data: dict[str, Any]) -> Markup:

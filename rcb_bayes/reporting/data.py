@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from rcb_bayes.auditing import Audit
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 _WORLDS = 6  # drawn one by one
 _POINTS = 120  # of a curve over rounds, evenly spaced; half as many again in proportion

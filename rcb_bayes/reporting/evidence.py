@@ -12,7 +12,7 @@ from rcb_bayes.reporting.words import panel
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 
 def belief(report: "Report", data: dict[str, Any]) -> Markup:

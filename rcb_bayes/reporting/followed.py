@@ -11,7 +11,7 @@ from rcb_bayes.reporting.words import averages, knowing, panel
 from rcb_bayes.telling.wording import percent
 
 if TYPE_CHECKING:
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 _MOST_ARMS = 12  # of a matrix
 

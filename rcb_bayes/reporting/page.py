@@ -15,7 +15,7 @@ from rcb_bayes.reporting.markup import Markup, as_script, join, tag
 from rcb_bayes.reporting.planned import stages
 
 if TYPE_CHECKING:
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 _LINKS = {
     "who": "Who",

@@ -9,7 +9,7 @@ from rcb_bayes.reporting.pieces import bar, dot, prose, section
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
-    from rcb_bayes.reporting.study import Report
+    from rcb_bayes.reporting.result import Report
 
 _MOST_STAGES = 12
 _LONG = 90  # letters

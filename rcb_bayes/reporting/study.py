@@ -1,17 +1,13 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
-import os
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from rcb_bayes.auditing import Audit, audit
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files import write_atomically
-from rcb_bayes.gaps.assumptions import Check, check_stages
+from rcb_bayes.gaps.assumptions import check_stages
+from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.gaps.estimation import gaps_at
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
@@ -21,159 +17,22 @@ from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
-from rcb_bayes.reporting.words import Answer, answer_of
+from rcb_bayes.reporting.result import Report, ReportSizes
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.telling.progress import say, track
 from rcb_bayes.users import Empirical
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_MOST_MAPPED = 100_000
 _MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
 _AROUND = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the epsilon from which a plan could be
 _USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSizes:
-    """How much is simulated for a page.
-
-    Attributes
-    ----------
-    check_worlds : behind the assumptions and the gaps
-    plan_worlds : behind each stage of the plan
-    audit_worlds, audit_users : of the audit, and of the audit that the plan is made to pass
-    run_worlds : in which the plan is run
-    sweep_worlds : behind each stage of the plans at other values of epsilon; as many as the plan's unless given, since
-        fewer make for more cautious plans
-    map_users : drawn on the map of rates
-    epsilons : the values the page can be turned to; around the plan's own unless given
-
-    Examples
-    --------
-    >>> import rcb_bayes as rcb
-    >>> sizes = rcb.ReportSizes(audit_worlds=4000)  # a sharper audit than usual
-    >>> sizes.audit_worlds, sizes.plan_worlds
-    (4000, 2000)
-    """
-
-    check_worlds: int = 2000
-    plan_worlds: int = 2000
-    audit_worlds: int = 1000
-    audit_users: int = 100
-    run_worlds: int = 20
-    sweep_worlds: int | None = None
-    map_users: int = 400
-    epsilons: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        least = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "sweep_worlds": 50}
-        for name in ("check_worlds", "plan_worlds", "audit_worlds", "sweep_worlds", "audit_users", "map_users"):
-            if name != "sweep_worlds" or self.sweep_worlds is not None:
-                as_count(getattr(self, name), name=name, least=least.get(name, 1))
-        as_count(self.run_worlds, name="run_worlds", least=1)
-        if self.map_users > _MOST_MAPPED:
-            raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
-        for value in self.epsilons or ():
-            if not (np.isfinite(value) and value >= 0):
-                raise RcbError(f"epsilons must be finite numbers of at least 0, got {value!r}.")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Report:
-    """What a page shows.
-
-    Attributes
-    ----------
-    checks : the paper's assumptions, judged
-    gaps : of every other arm once the usual first one is saturated
-    plan : the plan that is reported
-    theorem : Theorem 1's plan beside it, with the sampled tau and rho; None where the theorem does not apply
-    sweep : plans at other values of epsilon, in their order; the plan itself among them
-    users : (U, d), those on the map
-    runs : of the plan; None where it is not feasible
-    audit : of the plan (world by world with 0/1 rewards, which takes longer); None where it could not be audited, for
-        the reason ``not_audited``
-    command : the words that make this page again, if it was made on a command line
-
-    Examples
-    --------
-    With ``page`` as in ``report``:
-
-    >>> [check.verdict for check in page.checks]
-    ['pass', 'pass', 'pass', 'inconclusive']
-    >>> page.plan.feasible, page.audit.verdict, page.runs.sizes["world"]
-    (True, 'pass', 2)
-    """
-
-    market: Market
-    checks: tuple[Check, ...]
-    gaps: "xr.Dataset"
-    plan: Plan
-    theorem: Plan | None
-    sweep: tuple[Plan, ...]
-    users: FloatArray
-    runs: "xr.Dataset | None"
-    audit: Audit | None
-    not_audited: str
-    horizon: int
-    guard: bool
-    sizes: ReportSizes
-    seed: int
-    command: str = ""
-    answer: Answer = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "answer", answer_of(self.plan, self.audit, not_audited=self.not_audited))
-
-    @property
-    def verdict(self) -> str:
-        """ "pass", "fail" or "inconclusive"."""
-        return self.answer.verdict
-
-    def to_html(self) -> str:
-        """The page: one file that needs nothing else, no network either.
-
-        Examples
-        --------
-        With ``page`` as in ``report``:
-
-        >>> page.to_html()[:15]
-        '<!DOCTYPE html>'
-        """
-        from rcb_bayes.reporting.page import page
-
-        return page(self)
-
-    def save(self, path: str | Path) -> None:
-        """Write the page.
-
-        Raises
-        ------
-        RcbError
-            When the system does not allow it.
-
-        Examples
-        --------
-        With ``page`` as in ``report``:
-
-        >>> from pathlib import Path
-        >>> page.save("report.html")
-        >>> Path("report.html").exists()
-        True
-        """
-        target = Path(os.path.expanduser(path))
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
-        write_atomically(target, self.to_html().encode("utf-8"))
 
 
 def report(
@@ -186,23 +45,41 @@ def report(
     personalised: bool = True,
     n_per_arm: int = 50,
     guard: bool = True,
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
     sizes: ReportSizes | None = None,
-    seed: int = 1,
+    seed: int = DEFAULT_SEED,
 ) -> Report:
     """Check a belief, plan for it, run and audit the plan, and keep it all for one page.
 
     Parameters
     ----------
-    plan : a plan to report; calibrated with ``epsilon``, ``notion``, ``personalised`` and ``n_per_arm`` unless given
-    runs : of that plan, by ``simulate``; run here unless given
-    guard : whether off-best recommendations of the exploitation stage are cut where users would not follow
-    horizon : T, of the runs and of the audit
-    sizes : how much is simulated
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan, optional
+        A plan to report; calibrated with ``epsilon``, ``notion``, ``personalised`` and ``n_per_arm`` unless given.
+    runs : xarray.Dataset, optional
+        Of that plan, by ``simulate``; run here unless given.
+    epsilon : float
+        What users put up with.
+    notion : str
+        "user", "proof" or "definition".
+    personalised : bool
+        A rate for each user instead of one for all.
+    n_per_arm : int
+        N, samples of every arm.
+    guard : bool
+        Whether off-best recommendations of the exploitation stage are cut where users would not follow.
+    horizon : int
+        T, of the runs and of the audit.
+    sizes : ReportSizes, optional
+        How much is simulated.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Report, with ``save(path)``. A plan that is not feasible is reported as such, without runs and audit.
+    Report
+        With ``save(path)``. A plan that is not feasible is reported as such, without runs and audit.
 
     Raises
     ------
@@ -271,7 +148,7 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
         raise RcbError(f"The runs are of arms {', '.join(arms)}, the market has {', '.join(market.arms)}.")
 
 
-def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[tuple[Check, ...], "xr.Dataset"]:
+def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[Checks, "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
     say("checking the assumptions")
     n = min(plan.n_per_arm, _MOST_CHECKED)
@@ -279,7 +156,7 @@ def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[tu
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
     first = next(arms for arms in sets if len(arms) == 1)
-    return tuple(checks), gaps_at(stages, [market.arms[k] for k in first])
+    return checks, gaps_at(stages, [market.arms[k] for k in first])
 
 
 def _audited(
@@ -332,7 +209,7 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
     if plan.kind == "theorem":
         return plan
     try:
-        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon)
+        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon, seed=plan.seed)
     except RcbError:
         return None
 

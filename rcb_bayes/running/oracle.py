@@ -26,7 +26,7 @@ from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.stretched import StretchedEngine, known_sigma
 from rcb_bayes.posterior.tree import moved, posterior_tree, read_means, tree_of_draws
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -62,7 +62,18 @@ class Oracle(Protocol):
         ...
 
     def fit(self, history: History) -> Predictor:
-        """What the history says."""
+        """What the history says.
+
+        Parameters
+        ----------
+        history : History
+            What the platform has seen.
+
+        Returns
+        -------
+        Predictor
+            What is expected of every arm, until the next fit.
+        """
         ...
 
 
@@ -120,9 +131,18 @@ class PosteriorOracle:
 
     Parameters
     ----------
-    engine : see ``make_engine``
-    read : "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine
-    factor : by which the belief's variances are multiplied (Assumption 4)
+    prior : Prior
+        The belief.
+    noise : Noise
+        How rewards come about.
+    engine : str
+        See ``make_engine``.
+    read : {"summary", "engine"}
+        "summary" takes the means from ``az.summary`` of a DataTree of the posterior, "engine" from the engine.
+    seed : int
+        Of engines that draw.
+    factor : float
+        What the belief's variances are multiplied by (Assumption 4).
 
     Raises
     ------
@@ -144,7 +164,7 @@ class PosteriorOracle:
     noise: Noise
     engine: str = "auto"
     read: Read = "summary"
-    seed: int = 0
+    seed: int = DEFAULT_SEED
     factor: float = 1.0
 
     def __post_init__(self) -> None:
@@ -230,6 +250,13 @@ def inflated(oracle: Oracle, factor: float) -> PosteriorOracle:
 class RidgeOracle:
     """Ridge regression of each arm by itself: (X'X + penalty I)^(-1) X'y, zero without data.
 
+    Parameters
+    ----------
+    penalty : float
+        What the squares of coefficients cost, above 0.
+    needs_rows : bool
+        Sums over samples are enough.
+
     Examples
     --------
     With ``market`` and ``plan`` as in ``calibrate``:
@@ -259,6 +286,17 @@ class SklearnOracle:
 
     A classifier with ``predict_proba`` is asked for the probability of the reward 1; one that has seen a single reward
     expects that. An arm without data is expected to give ``default``.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        A regressor, a classifier or a pipeline; clones of it are fitted.
+    joint : bool
+        One for all arms, with the arm as a feature, instead of one for each.
+    default : float
+        What an arm without data is expected to give.
+    needs_rows : bool
+        It is fitted to rows.
 
     Examples
     --------

@@ -117,7 +117,8 @@ class Rcb(PolicyBase):
     --------
     With ``market`` and ``plan`` as in ``calibrate``:
 
-    >>> policy = rcb.Rcb(market, plan)
+    >>> from rcb_bayes.running.policies import Rcb
+    >>> policy = Rcb(market, plan)
     >>> policy.recommend_proba(np.array([[0.2, 0.5], [0.9, 0.5]]))
     array([[1., 0.],
            [1., 0.]])

@@ -31,7 +31,7 @@ from rcb_bayes.running.recommendations import Recommendation, Recommendations, r
 from rcb_bayes.running.shown_posterior import posterior_of
 from rcb_bayes.running.tickets import Pending
 from rcb_bayes.running.worlds import Choices
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
@@ -44,12 +44,21 @@ class Recommender:
 
     Parameters
     ----------
-    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given
-    options : of the exploitation stage (clock, feed, spread, inflation)
-    patience : rounds after which every reward is looked at, and given up if it has not come, to be fixed before the
-        first user; None waits for each as long as it takes, and looks at it when it comes
-    keep_log : a number of rounds to keep in ``log``, or a CSV file to write all of them to; None keeps none
-    seed : of the recommender's own choices
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan
+        Whom to explore, how often, with how many samples.
+    oracle : Oracle, optional
+        Of the exploitation stage; the posterior mean under the platform's belief unless given.
+    options : Exploiting, optional
+        Of the exploitation stage (clock, feed, spread, inflation).
+    patience : int, optional
+        Rounds after which every reward is looked at, and given up if it has not come, to be fixed before the first
+        user; None waits for each as long as it takes, and looks at it when it comes.
+    keep_log : int, str or path-like, optional
+        A number of rounds to keep in ``log``, or a CSV file to write all of them to; None keeps none.
+    seed : int or numpy.random.SeedSequence
+        Of the recommender's own choices.
 
     Raises
     ------
@@ -84,7 +93,7 @@ class Recommender:
         options: Exploiting | None = None,
         patience: int | None = None,
         keep_log: int | str | Path | None = None,
-        seed: int | np.random.SeedSequence = 0,
+        seed: int | np.random.SeedSequence = DEFAULT_SEED,
     ) -> None:
         check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:
@@ -196,6 +205,16 @@ class Recommender:
     def recommend(self, x: Users) -> Recommendation:
         """A recommendation for one user, x (d,): numbers in the order of the features, or by name.
 
+        Parameters
+        ----------
+        x : array_like
+            The user's features, (d,), or by name.
+
+        Returns
+        -------
+        Recommendation
+            The arm with its ticket, propensity and reason.
+
         Raises
         ------
         DataError
@@ -234,7 +253,18 @@ class Recommender:
         return recommendation(ticket, arm, EXPLOIT, chances, scores, labels=self.market.arms)
 
     def recommend_many(self, x: Users) -> Recommendations:
-        """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served."""
+        """Recommendations for many users, x (n, d), none of whose rewards is known before the last is served.
+
+        Parameters
+        ----------
+        x : array_like
+            Users, (n, d), or by name.
+
+        Returns
+        -------
+        Recommendations
+            One for each user.
+        """
         users = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
         self._awaited.look()
         parts: list[Decisions] = []
@@ -255,6 +285,15 @@ class Recommender:
         ``taken`` is the arm that the user took, where it is not the one recommended: in the cold start such a sample is
         not counted and the next takes its place, later the reward is that of the arm taken. A reward that was given
         up is noted in ``unobserved`` when it comes, and not used.
+
+        Parameters
+        ----------
+        reward : float
+            What the user got.
+        ticket : int, optional
+            That of the recommendation.
+        taken : str, optional
+            The arm that the user took, where it is not the one recommended.
 
         Raises
         ------
@@ -280,6 +319,11 @@ class Recommender:
         Decide by what is known without the reward, such as its age: what is given up because rewards are bad, or bad
         ones because they are slow, makes what is left too good.
 
+        Parameters
+        ----------
+        ticket : int
+            That of the recommendation whose reward will not come.
+
         Raises
         ------
         DataError
@@ -297,11 +341,30 @@ class Recommender:
         self._awaited.give_up(ticket)
 
     def observe_many(self, rewards: ArrayLike, *, tickets: ArrayLike) -> None:
-        """Rewards of many recommendations; all are checked before any is taken in."""
+        """Rewards of many recommendations; all are checked before any is taken in.
+
+        Parameters
+        ----------
+        rewards : array_like
+            What the users got, (n,).
+        tickets : array_like
+            Those of the recommendations.
+        """
         self._awaited.observe_many(rewards, tickets=tickets)
 
     def recommend_proba(self, x: Users) -> FloatArray:
-        """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes."""
+        """Probability of each arm for each user at the present stage, (n, d) -> (n, K); nothing changes.
+
+        Parameters
+        ----------
+        x : array_like
+            Users, (n, d), or by name.
+
+        Returns
+        -------
+        ndarray
+            (n, K).
+        """
         return self._rcb.recommend_proba(self._as_users(x, ndim=2))
 
     def posterior(self) -> "xr.DataTree":
@@ -347,6 +410,11 @@ class Recommender:
 
         The file has a digest of its content, and an interrupted write leaves the old file.
 
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
         Examples
         --------
         With ``market`` and ``plan`` as in ``calibrate``:
@@ -362,6 +430,20 @@ class Recommender:
     @classmethod
     def load(cls, path: str | Path, market: Market, *, oracle: Oracle | None = None) -> Self:
         """Go on where a saved recommender stopped.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        market : Market
+            The market that the recommender was made for: its belief is code, and not part of the file.
+        oracle : Oracle, optional
+            The oracle it was made with, where that was not the default.
+
+        Returns
+        -------
+        Recommender
+            As it was, rewards still to come included.
 
         Raises
         ------

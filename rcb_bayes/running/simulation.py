@@ -23,7 +23,7 @@ from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import Policy, PolicyMaker, completed
 from rcb_bayes.running.worlds import SimulatedWorld, policy_seed
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
@@ -36,32 +36,44 @@ def simulate(
     market: Market,
     plan: Plan | PolicyMaker,
     *,
-    horizon: int,
+    horizon: int = DEFAULT_HORIZON,
     n_worlds: int = 20,
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     every: int = 1,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Run a plan, or any policy, in worlds drawn from nature.
 
     Parameters
     ----------
-    plan : a plan, run by the paper's algorithm; or a function (market, seed) -> policy
-    horizon : T, rounds of each world
-    oracle : of the exploitation stage; the posterior mean under the platform's belief unless given, read from its ArviZ
-        summary. ``PosteriorOracle(..., read="engine")`` goes round the summary, for many worlds
-    options : of the exploitation stage (clock, feed, spread, inflation)
-    every : keep every so many rounds: sums of regret over them, and the last of everything else
+    market : Market
+        Who believes what, who the users are, how rewards come about.
+    plan : Plan or callable
+        A plan, run by the paper's algorithm; or a function (market, seed) -> policy.
+    horizon : int
+        T, rounds of each world.
+    n_worlds : int
+        Worlds drawn from nature.
+    oracle : Oracle, optional
+        Of the exploitation stage; the posterior mean under the platform's belief unless given, read from its ArviZ
+        summary. ``PosteriorOracle(..., read="engine")`` goes round the summary, for many worlds.
+    options : Exploiting, optional
+        Of the exploitation stage (clock, feed, spread, inflation).
+    every : int
+        Keep every so many rounds: sums of regret over them, and the last of everything else.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    Dataset, dims (world, t): ``context_arm_best``, ``recommended``, ``chosen`` (positions of arms), ``stage``,
-    ``regret`` (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
-    ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world, arm),
-    ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and ``gamma``
-    (world) of the last epoch. The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that a plan's runs
-    acted on though no engine vouches for them.
+    xarray.Dataset
+        Dims (world, t): ``context_arm_best``, ``recommended``, ``chosen`` (positions of arms), ``stage``, ``regret``
+        (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
+        ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world,
+        arm), ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and
+        ``gamma`` (world) of the last epoch. The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that
+        a plan's runs acted on though no engine vouches for them.
 
     Raises
     ------

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.schema import BoolArray, FloatArray, Labels, Seed, as_finite_array, as_rng
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, Labels, Seed, as_finite_array, as_rng
 from rcb_bayes.users import bootstrap
 from rcb_bayes.users.base import Population
 from rcb_bayes.users.moments import weighted_moment
@@ -25,9 +25,12 @@ class Empirical(Population):
 
     Parameters
     ----------
-    rows : (n, d) array or DataFrame, one user per row, numeric or boolean; a DataFrame's columns are the labels
-    weights : (n,) relative frequencies, equal by default; stored so that they sum to one
-    features : labels, instead of the columns of the DataFrame or ``feature_0, ...``
+    rows : array_like or pandas.DataFrame
+        (n, d) array or DataFrame, one user per row, numeric or boolean; a DataFrame's columns are the labels.
+    weights : array_like, optional
+        (n,) relative frequencies, equal by default; stored so that they sum to one.
+    features : iterable, optional
+        Labels, instead of the columns of the DataFrame or ``feature_0, ...``.
 
     Raises
     ------
@@ -71,8 +74,15 @@ class Empirical(Population):
 
         Parameters
         ----------
-        path : the file, with or without byte order mark
-        columns : the columns to take, in this order; all by default
+        path : str or path-like
+            The file, with or without byte order mark.
+        columns : iterable of str, optional
+            The columns to take, in this order; all by default.
+
+        Returns
+        -------
+        Empirical
+            A population of these users.
 
         Raises
         ------
@@ -96,14 +106,24 @@ class Empirical(Population):
         """Number of rows n, those of weight zero included."""
         return len(self.rows)
 
-    def phi0_interval(self, level: float = 0.95, *, n_boot: int = 1000, seed: Seed = 0) -> tuple[float, float]:
+    def phi0_interval(
+        self, level: float = 0.95, *, n_boot: int = 1000, seed: Seed = DEFAULT_SEED
+    ) -> tuple[float, float]:
         """Bootstrap interval (lower, upper) of phi0 when the rows are a sample of a wider population.
 
         Parameters
         ----------
-        level : nominal coverage, in (0, 1)
-        n_boot : number of resamples, at least 100
-        seed : of the resampling
+        level : float
+            Nominal coverage, in (0, 1).
+        n_boot : int
+            Number of resamples, at least 100.
+        seed : int, SeedSequence, Generator or None
+            Of the resampling.
+
+        Returns
+        -------
+        tuple of float, float
+            The lower and the upper end.
 
         Raises
         ------

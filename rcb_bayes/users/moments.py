@@ -16,12 +16,15 @@ _NEGLIGIBLE = 1e-6  # entries of a unit vector not worth a term
 class WeakDirections:
     """Eigenvectors of E[xx'] whose eigenvalue is zero or nearly so.
 
-    Attributes
+    Parameters
     ----------
-    eigenvalues : (m,), ascending; exactly 0.0 for directions no user has a component in
-    directions : (m, d), unit vectors v with E[(x'v)^2] = eigenvalue, the first entry positive; among those with
-        eigenvalue 0 the basis is chosen to have few non-zero entries (to be read) and need not be orthogonal
-    text : the same in words, such as ``"0.71 female - 0.71 male"``; small entries are left out
+    eigenvalues : ndarray
+        (m,), ascending; exactly 0.0 for directions no user has a component in.
+    directions : ndarray
+        (m, d), unit vectors v with E[(x'v)^2] = eigenvalue, the first entry positive; among those with eigenvalue 0 the
+        basis is chosen to have few non-zero entries (to be read) and need not be orthogonal.
+    text : tuple of str
+        The same in words, such as ``"0.71 female - 0.71 male"``; small entries are left out.
     """
 
     eigenvalues: FloatArray

@@ -18,8 +18,10 @@ class Sphere(Population):
 
     Parameters
     ----------
-    n_features : d >= 1; for d = 1 the sphere is {-1, 1}
-    features : labels, ``feature_0, ...`` by default
+    n_features : int
+        D >= 1; for d = 1 the sphere is {-1, 1}.
+    features : iterable, optional
+        Labels, ``feature_0, ...`` by default.
 
     Raises
     ------
@@ -65,8 +67,10 @@ class Ball(Population):
 
     Parameters
     ----------
-    n_features : d >= 1; for d = 1 the ball is [-1, 1]
-    features : labels, ``feature_0, ...`` by default
+    n_features : int
+        D >= 1; for d = 1 the ball is [-1, 1].
+    features : iterable, optional
+        Labels, ``feature_0, ...`` by default.
 
     Raises
     ------
@@ -110,9 +114,12 @@ class Gaussian(Population):
 
     Parameters
     ----------
-    cov : (d, d), or (d,) variances; a variance of zero makes a constant feature, such as an intercept
-    mean : (d,), zero by default
-    features : labels, ``feature_0, ...`` by default
+    cov : array_like
+        (d, d), or (d,) variances; a variance of zero makes a constant feature, such as an intercept.
+    mean : array_like, optional
+        (d,), zero by default.
+    features : iterable, optional
+        Labels, ``feature_0, ...`` by default.
 
     Raises
     ------
@@ -176,9 +183,12 @@ class Uniform(Population):
 
     Parameters
     ----------
-    low, high : numbers or (d,), low < high in every feature
-    n_features : d, needed only when both corners are plain numbers
-    features : labels, ``feature_0, ...`` by default
+    low, high : array_like
+        Numbers or (d,), low < high in every feature.
+    n_features : int, optional
+        d, needed only when both corners are plain numbers.
+    features : iterable, optional
+        Labels, ``feature_0, ...`` by default.
 
     Raises
     ------

@@ -43,15 +43,52 @@ class Covariates(Protocol):
         ...
 
     def weak_directions(self, tolerance: float = 1e-6) -> WeakDirections:
-        """Directions the population visits hardly or never."""
+        """Directions the population visits hardly or never.
+
+        Parameters
+        ----------
+        tolerance : float
+            How little of the variation counts as hardly any, as a share of the largest.
+
+        Returns
+        -------
+        WeakDirections
+            The directions, and how much of the variation each has.
+        """
         ...
 
     def sample(self, n: int, seed: Seed = None) -> FloatArray:
-        """Independent users, shape (n, d)."""
+        """Independent users, shape (n, d).
+
+        Parameters
+        ----------
+        n : int
+            How many users.
+        seed : int, SeedSequence, Generator or None
+            None draws anew every time.
+
+        Returns
+        -------
+        ndarray
+            (n, d).
+        """
         ...
 
     def contains(self, x: ArrayLike, *, tolerance: float = 1e-8) -> BoolArray:
-        """Whether points of shape (..., d) lie in the support; shape (...)."""
+        """Whether points of shape (..., d) lie in the support; shape (...).
+
+        Parameters
+        ----------
+        x : array_like
+            Points, (..., d).
+        tolerance : float
+            How far outside still counts as inside.
+
+        Returns
+        -------
+        ndarray
+            (...).
+        """
         ...
 
     def describe(self) -> str:

@@ -196,13 +196,13 @@ def test_exploring_an_arm_that_users_dislike_fails():
     assert liked.verdict == "pass"
 
 
-@pytest.mark.parametrize("maker", [rcb.LinThompson, rcb.Greedy])
+@pytest.mark.parametrize("maker", [rcb.baselines.LinThompson, rcb.baselines.Greedy])
 def test_exchangeable_beliefs_need_no_cold_start(maker: Any):
     prior = Prior.gaussian(np.zeros((3, 2)), 0.5)
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.5))
 
     def make(own: Market, seed: int) -> Any:
-        return maker(own, seed=seed, n_draws=50) if maker is rcb.LinThompson else maker(own, seed=seed)
+        return maker(own, seed=seed, n_draws=50) if maker is rcb.baselines.LinThompson else maker(own, seed=seed)
 
     audit = rcb.audit(market, make, horizon=4, n_worlds=800, n_users=4)
     assert audit.verdict == "pass"
@@ -213,7 +213,11 @@ def test_exchangeable_beliefs_need_no_cold_start(maker: Any):
 def test_greedy_is_followed_however_seldom_it_learns(batch: int):
     """In every world users would do the same with what it has learnt; samples that wait tell nobody anything."""
     audit = rcb.audit(
-        two_arms(), lambda market, seed: rcb.Greedy(market, batch=batch, seed=seed), horizon=16, n_worlds=200, n_users=1
+        two_arms(),
+        lambda market, seed: rcb.baselines.Greedy(market, batch=batch, seed=seed),
+        horizon=16,
+        n_worlds=200,
+        n_users=1,
     )
     assert audit.verdict == "pass"
     assert float(audit.margins["estimate"].min()) >= 0.0
@@ -225,7 +229,7 @@ def test_margins_of_a_policy_that_learns_late_are_those_of_all_its_data(monkeypa
     def judged() -> tuple[np.ndarray, np.ndarray]:
         found = rcb.audit(
             two_arms(),
-            lambda market, seed: rcb.EpsilonGreedy(market, rate=0.3, batch=6, seed=seed),
+            lambda market, seed: rcb.baselines.EpsilonGreedy(market, rate=0.3, batch=6, seed=seed),
             horizon=8,
             n_worlds=3000,
             n_users=1,

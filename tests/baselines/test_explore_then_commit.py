@@ -8,7 +8,7 @@ from tests.baselines.runs import USERS, conjugate, drive, market
 
 
 def test_arms_come_in_turn_and_then_the_best_for_good():
-    policy = rcb.ExploreThenCommit(market(), n_per_arm=7)
+    policy = rcb.baselines.ExploreThenCommit(market(), n_per_arm=7)
     np.testing.assert_array_equal(policy.recommend_proba(USERS)[0], [1, 0, 0])
     arms = drive(policy, 21)
     np.testing.assert_array_equal(arms, np.tile([0, 1, 2], 7))
@@ -22,6 +22,8 @@ def test_arms_come_in_turn_and_then_the_best_for_good():
 
 
 def test_a_run_is_two_blocks_and_its_length_is_told():
-    found = simulate(market(), lambda m, seed: rcb.ExploreThenCommit(m, n_per_arm=10), horizon=200, n_worlds=2)
+    found = simulate(
+        market(), lambda m, seed: rcb.baselines.ExploreThenCommit(m, n_per_arm=10), horizon=200, n_worlds=2
+    )
     assert (found["cold_start_length"] == 30).all()
-    assert rcb.ExploreThenCommit(market(), n_per_arm=100).cold_start_length == -1
+    assert rcb.baselines.ExploreThenCommit(market(), n_per_arm=100).cold_start_length == -1

@@ -18,7 +18,7 @@ K, D = 3, 2
 
 
 def test_epochs_double_and_estimates_are_those_of_their_beginning():
-    policy = rcb.Falcon(market(), n_per_arm=2)
+    policy = rcb.baselines.Falcon(market(), n_per_arm=2)
     for ends in (6, 18, 42):
         assert policy.exploitation.ends == ends
         fed = policy.exploitation.fed.sums()
@@ -32,7 +32,7 @@ def test_epochs_double_and_estimates_are_those_of_their_beginning():
 
 
 def test_the_first_spread_is_that_of_the_prior():
-    policy = rcb.Falcon(market())
+    policy = rcb.baselines.Falcon(market())
     panel = market().covariates.sample(512, seed=0)
     error = np.mean([(panel**2).sum(axis=1) * v for v in VARIANCES])
     assert policy.gamma == pytest.approx(4 * np.sqrt(K / error))
@@ -44,7 +44,9 @@ def test_the_first_spread_is_that_of_the_prior():
 )
 def test_options_are_those_of_the_exploitation_stage(words: dict[str, Any]):
     found, plain = (
-        simulate(market(), lambda m, seed, o=o: rcb.Falcon(m, n_per_arm=2, options=o), horizon=400, n_worlds=1)
+        simulate(
+            market(), lambda m, seed, o=o: rcb.baselines.Falcon(m, n_per_arm=2, options=o), horizon=400, n_worlds=1
+        )
         for o in (Exploiting(**words), Exploiting())
     )
     assert (found["propensity"].values != plain["propensity"].values).any()
@@ -52,7 +54,7 @@ def test_options_are_those_of_the_exploitation_stage(words: dict[str, Any]):
 
 
 def test_another_oracle_has_the_paper_s_spread():
-    policy = rcb.Falcon(market(), n_per_arm=4, oracle=RidgeOracle())
+    policy = rcb.baselines.Falcon(market(), n_per_arm=4, oracle=RidgeOracle())
     assert policy.gamma == pytest.approx(4 * np.sqrt(K * market().covariates.phi0 / (SIGMA**2 * D + 1)))
 
 
@@ -67,4 +69,4 @@ def test_the_paper_s_spread_needs_users_everywhere():
     prior = rcb.Prior.gaussian(np.zeros((2, 2)), 1.0)
     flat = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0, 1.0]]), noise=rcb.GaussianNoise(0.3))
     with pytest.raises(RcbError, match="phi0 > 0"):
-        rcb.Falcon(flat, options=Exploiting(spread="paper"))
+        rcb.baselines.Falcon(flat, options=Exploiting(spread="paper"))

@@ -80,7 +80,7 @@ def round_margin(inverse_rate: float, look: int = 8) -> tuple[float, float]:
     """The margin of the arm that users dislike while it is hidden, and its error."""
     audit = rcb.audit(
         alike(),
-        lambda m, seed: rcb.HiddenExploration(m, n_per_arm=N, inverse_rate=inverse_rate, seed=seed),
+        lambda m, seed: rcb.baselines.HiddenExploration(m, n_per_arm=N, inverse_rate=inverse_rate, seed=seed),
         horizon=look,
         n_worlds=450,
         n_users=1,
@@ -105,7 +105,7 @@ def test_the_cold_start_takes_as_long_as_it_should():
     length, n_worlds = 6.0, 400
     runs = simulate(
         alike(),
-        lambda m, seed: rcb.HiddenExploration(m, n_per_arm=N, inverse_rate=length, seed=seed),
+        lambda m, seed: rcb.baselines.HiddenExploration(m, n_per_arm=N, inverse_rate=length, seed=seed),
         horizon=200,
         n_worlds=n_worlds,
         seed=3,
@@ -120,11 +120,11 @@ def test_the_cold_start_takes_as_long_as_it_should():
 
 
 def test_arms_that_are_alike_need_no_hiding():
-    assert rcb.HiddenExploration(alike((0.1, 0.1))).inverse_rate == 1.0
+    assert rcb.baselines.HiddenExploration(alike((0.1, 0.1))).inverse_rate == 1.0
     exchangeable = rcb.Market(
         prior=rcb.Prior.gaussian(np.zeros((3, 2)), 0.2), covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3)
     )
-    assert rcb.HiddenExploration(exchangeable).inverse_rate == 1.0
+    assert rcb.baselines.HiddenExploration(exchangeable).inverse_rate == 1.0
 
 
 def test_covariates_take_the_user_who_needs_most():
@@ -135,15 +135,18 @@ def test_covariates_take_the_user_who_needs_most():
     )
     found = estimate_hidden_rate(two, n_per_arm=N, n_worlds=20_000)
     assert found.inverse_rate > 1
-    assert rcb.HiddenExploration(two, n_per_arm=N).inverse_rate > 1
+    assert rcb.baselines.HiddenExploration(two, n_per_arm=N).inverse_rate > 1
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rcb.HiddenExploration(alike((3.0, 0.0), (0.01, 0.01))), "never come to prefer arm_1"),
-        (lambda: rcb.HiddenExploration(alike(), inverse_rate=0.5), "inverse_rate is L, a number of at least 1"),
-        (lambda: rcb.HiddenExploration(alike(), n_per_arm=0), "n_per_arm must be"),
+        (lambda: rcb.baselines.HiddenExploration(alike((3.0, 0.0), (0.01, 0.01))), "never come to prefer arm_1"),
+        (
+            lambda: rcb.baselines.HiddenExploration(alike(), inverse_rate=0.5),
+            "inverse_rate is L, a number of at least 1",
+        ),
+        (lambda: rcb.baselines.HiddenExploration(alike(), n_per_arm=0), "n_per_arm must be"),
         (lambda: hidden_inverse_rate(0.1, tau=0.1, rho=1.5), "rho is a probability"),
         (lambda: hidden_inverse_rate(-0.1, tau=0.1, rho=0.5), "numbers of at least 0"),
     ],
@@ -156,5 +159,7 @@ def test_where_it_does_not_apply_it_says_so(make: Any, message: str):
 
 
 def test_the_market_of_the_others_is_served():
-    runs = simulate(market(), lambda m, s: rcb.HiddenExploration(m, inverse_rate=2.0), horizon=300, n_worlds=2)
+    runs = simulate(
+        market(), lambda m, s: rcb.baselines.HiddenExploration(m, inverse_rate=2.0), horizon=300, n_worlds=2
+    )
     assert (runs["cold_start_length"] > 0).all()

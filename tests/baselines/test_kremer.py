@@ -139,18 +139,18 @@ def test_every_user_who_explores_is_just_willing_to(first: Any, second: Any, wan
 
 
 def test_thresholds_of_a_market_are_those_of_posterior_means():
-    policy = rcb.Kremer(alike(), n_samples=3)
+    policy = rcb.baselines.Kremer(alike(), n_samples=3)
     sds = [v / sqrt(v + 0.04 / 3) for v in (0.09, 0.16)]
     wanted = kremer_thresholds(NormalLaw(mean=0.3, sd=sds[0]), NormalLaw(mean=0.0, sd=sds[1]))
     np.testing.assert_allclose(policy.thresholds, wanted)
-    swapped = rcb.Kremer(alike((0.0, 0.3), (0.16, 0.09)), n_samples=3)
+    swapped = rcb.baselines.Kremer(alike((0.0, 0.3), (0.16, 0.09)), n_samples=3)
     np.testing.assert_allclose(swapped.thresholds, wanted)
     assert (policy.first, swapped.first) == (0, 1)
 
 
 def test_users_of_a_run_are_just_willing_to_explore():
     audit = rcb.audit(
-        alike(), lambda m, seed: rcb.Kremer(m, learn=False), horizon=4, n_worlds=1000, n_users=1, epsilon=0.0
+        alike(), lambda m, seed: rcb.baselines.Kremer(m, learn=False), horizon=4, n_worlds=1000, n_users=1, epsilon=0.0
     )
     cells = audit.margins.isel(user=0)
     for look in (2, 4):
@@ -161,7 +161,7 @@ def test_users_of_a_run_are_just_willing_to_explore():
         assert other["estimate"].item() > 4 * other["mcse"].item()
 
 
-class Eager(rcb.Kremer):
+class Eager(rcb.baselines.Kremer):
     """Planted: thresholds that ask too much of users."""
 
     def __init__(self, market: Market, **words: Any) -> None:
@@ -178,7 +178,9 @@ def test_thresholds_too_high_are_found_out():
 def test_learning_on_makes_regret_smaller():
     noisy = alike(sigma=0.6)
     runs = {
-        learn: simulate(noisy, lambda m, seed, on=learn: rcb.Kremer(m, learn=on), horizon=300, n_worlds=500, seed=4)
+        learn: simulate(
+            noisy, lambda m, seed, on=learn: rcb.baselines.Kremer(m, learn=on), horizon=300, n_worlds=500, seed=4
+        )
         for learn in (False, True)
     }
     saved = (runs[False]["regret"] - runs[True]["regret"]).sum("t").values
@@ -187,8 +189,8 @@ def test_learning_on_makes_regret_smaller():
 
 
 def test_a_run_follows_the_phases():
-    policy = rcb.Kremer(alike(), n_samples=5)
-    found = simulate(alike(), lambda m, seed: rcb.Kremer(m, n_samples=5), horizon=100, n_worlds=30, seed=2)
+    policy = rcb.baselines.Kremer(alike(), n_samples=5)
+    found = simulate(alike(), lambda m, seed: rcb.baselines.Kremer(m, n_samples=5), horizon=100, n_worlds=30, seed=2)
     for world in range(30):
         run = found.isel(world=world)
         stage, arm, length = run["stage"].values, run["recommended"].values, run["cold_start_length"].item()
@@ -203,10 +205,10 @@ def test_a_run_follows_the_phases():
 
 
 def test_other_beliefs_have_the_thresholds_of_simulated_means():
-    exact = rcb.Kremer(alike(), n_samples=2).thresholds
+    exact = rcb.baselines.Kremer(alike(), n_samples=2).thresholds
     model = rcb.load_prior("mixture", n_arms=2, n_features=1)  # both arms alike
     where = Market(prior=model, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.2))
-    assert rcb.Kremer(where, n_samples=2).thresholds.tolist() == [inf]
+    assert rcb.baselines.Kremer(where, n_samples=2).thresholds.tolist() == [inf]
     rng = np.random.default_rng(1)
     sds = [v / sqrt(v + 0.02) for v in (0.09, 0.16)]
     parts = [
@@ -222,7 +224,7 @@ def test_other_beliefs_have_the_thresholds_of_simulated_means():
 def test_clicks_have_thresholds():
     prior = Prior.gaussian([[0.8], [0.2]], 1.0)
     where = Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.BernoulliLogit())
-    policy = rcb.Kremer(where, n_samples=5)
+    policy = rcb.baselines.Kremer(where, n_samples=5)
     assert (np.diff(policy.thresholds) > 0).all()
     assert 0 < policy.thresholds[0] < 1
 
@@ -230,12 +232,12 @@ def test_clicks_have_thresholds():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rcb.Kremer(alike((0.3, 0.1, 0.0), (0.1, 0.1, 0.1))), "is for two arms, got 3"),
-        (lambda: rcb.Kremer(clicks()), "users who are all alike"),
-        (lambda: rcb.Kremer(alike(), n_samples=0), "n_samples must be an integer of at least 1"),
-        (lambda: rcb.Kremer(alike(), horizon=1), "horizon must be an integer of at least 2"),
-        (lambda: rcb.Kremer(market()), "is for two arms, got 3"),
-        (lambda: rcb.Kremer(correlated()), "is for independent arms"),
+        (lambda: rcb.baselines.Kremer(alike((0.3, 0.1, 0.0), (0.1, 0.1, 0.1))), "is for two arms, got 3"),
+        (lambda: rcb.baselines.Kremer(clicks()), "users who are all alike"),
+        (lambda: rcb.baselines.Kremer(alike(), n_samples=0), "n_samples must be an integer of at least 1"),
+        (lambda: rcb.baselines.Kremer(alike(), horizon=1), "horizon must be an integer of at least 2"),
+        (lambda: rcb.baselines.Kremer(market()), "is for two arms, got 3"),
+        (lambda: rcb.baselines.Kremer(correlated()), "is for independent arms"),
         (lambda: kremer_thresholds(NormalLaw(mean=0.0, sd=1.0), NormalLaw(mean=0.1, sd=1.0)), "Exchange them"),
     ],
 )

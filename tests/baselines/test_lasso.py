@@ -46,7 +46,7 @@ def test_forced_rounds_are_those_of_the_paper(q: int):
             for t in rounds:
                 if t <= n:
                     wanted[t - 1] = arm
-    policy = rcb.LassoBandit(market(), n_forced=q)
+    policy = rcb.baselines.LassoBandit(market(), n_forced=q)
     np.testing.assert_array_equal(policy.forced_arms(n), wanted)
     arms = drive(policy, n)
     np.testing.assert_array_equal(arms[wanted >= 0], wanted[wanted >= 0])
@@ -55,7 +55,7 @@ def test_forced_rounds_are_those_of_the_paper(q: int):
 
 
 def test_candidates_are_near_the_best_by_forced_samples():
-    policy = rcb.LassoBandit(market(), localization=0.2)
+    policy = rcb.baselines.LassoBandit(market(), localization=0.2)
     policy.forced_means = np.array([[0.5, 0.0], [0.45, 0.0], [0.0, 0.0]])
     policy.all_means = np.array([[0.1, 0.0], [0.2, 0.0], [0.9, 0.0]])
     policy.rounds = 7  # not forced
@@ -74,7 +74,7 @@ def test_sparse_coefficients_are_worth_a_penalty():
     regret = [
         simulate(
             where,
-            lambda m, seed, p=p: rcb.LassoBandit(m, n_forced=5, penalty_forced=p, penalty_all=p, batch=10),
+            lambda m, seed, p=p: rcb.baselines.LassoBandit(m, n_forced=5, penalty_forced=p, penalty_all=p, batch=10),
             horizon=400,
             n_worlds=20,
             seed=2,
@@ -104,10 +104,13 @@ def test_estimates_may_wait_until_an_arm_has_grown():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "lasso", counted)
             runs = rcb.simulate(
-                market, lambda own, seed, g=growth: rcb.LassoBandit(own, growth=g, seed=seed), horizon=300, n_worlds=1
+                market,
+                lambda own, seed, g=growth: rcb.baselines.LassoBandit(own, growth=g, seed=seed),
+                horizon=300,
+                n_worlds=1,
             )
         counts[growth] = len(made)
         assert runs["regret"].values[0, 150:].mean() < runs["regret"].values[0, :30].mean()
     assert counts[0.15] < 0.4 * counts[0.0]
     with pytest.raises(RcbError, match="growth must be a number of at least 0"):
-        rcb.LassoBandit(market, growth=-1.0)
+        rcb.baselines.LassoBandit(market, growth=-1.0)

@@ -21,7 +21,7 @@ def one_variance() -> Market:
 @pytest.mark.parametrize("width", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("batch", [1, 7])
 def test_it_takes_the_best_upper_bound(width: float, batch: int):
-    policy = rcb.LinUcb(market(), width=width, batch=batch)
+    policy = rcb.baselines.LinUcb(market(), width=width, batch=batch)
     drive(policy, 63)
     mean, cov = conjugate(policy)
     bound = USERS @ mean.T + width * np.sqrt(np.einsum("nd,kde,ne->nk", USERS, cov, USERS))
@@ -47,7 +47,7 @@ def test_it_is_the_plain_algorithm_arm_by_arm(world: int):
         )
         for scale in (1.5, 1.5 * SIGMA)
     }
-    runs = simulate(where, lambda m, seed: rcb.LinUcb(m, width=1.5), horizon=horizon, n_worlds=4, seed=6)
+    runs = simulate(where, lambda m, seed: rcb.baselines.LinUcb(m, width=1.5), horizon=horizon, n_worlds=4, seed=6)
     run = runs.isel(world=world)
     np.testing.assert_array_equal(run["recommended"], plain[1.5][0])
     np.testing.assert_allclose(run["regret"], plain[1.5][1], atol=1e-12)

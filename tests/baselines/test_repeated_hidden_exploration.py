@@ -31,8 +31,8 @@ def sharp() -> float:
     return gain() / (2 * gain() + GAP)
 
 
-def ucb(market: Market, seed: int) -> rcb.LinUcb:
-    return rcb.LinUcb(market, seed=seed)
+def ucb(market: Market, seed: int) -> rcb.baselines.LinUcb:
+    return rcb.baselines.LinUcb(market, seed=seed)
 
 
 def test_the_formulas():
@@ -53,7 +53,7 @@ def test_rates_are_those_of_the_closed_form_on_the_safe_side(rule: Any):
     assert found[1] < wanted
     assert found[1] > 0.94 * wanted  # three errors shrink fourfold
     assert found[1] > found[0]
-    assert rcb.RepeatedHiddenExploration(alike(), ucb, n_per_arm=N, rule=rule).exploration_rate > 0.7 * wanted
+    assert rcb.baselines.RepeatedHiddenExploration(alike(), ucb, n_per_arm=N, rule=rule).exploration_rate > 0.7 * wanted
 
 
 class Contrary(Learner):
@@ -63,7 +63,7 @@ class Contrary(Learner):
         return best_shares(-scores, axis=0)
 
 
-class Watched(rcb.RepeatedHiddenExploration):
+class Watched(rcb.baselines.RepeatedHiddenExploration):
     """Its inner policy sees the warm-up: the worst that an inner policy can do."""
 
     def begin(self) -> None:
@@ -104,9 +104,9 @@ def test_the_sharp_rate_is_tight_for_the_worst_inner_policy():
 
 
 def test_the_inner_policy_gets_its_rounds_and_no_others():
-    policy = rcb.RepeatedHiddenExploration(alike(), ucb, n_per_arm=N, rate=0.3, seed=1)
+    policy = rcb.baselines.RepeatedHiddenExploration(alike(), ucb, n_per_arm=N, rate=0.3, seed=1)
     drive(policy, 500, where=alike())
-    assert isinstance(policy.inner, rcb.LinUcb)
+    assert isinstance(policy.inner, rcb.baselines.LinUcb)
     inside = policy.inner.history.n_samples
     assert policy.history.n_samples == N + inside
     expected = 0.3 * (500 - N)
@@ -136,7 +136,7 @@ def test_coins_within_coins_are_fair():
 
         def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None: ...
 
-    policy = rcb.RepeatedHiddenExploration(alike(), lambda m, s: Recorder(), n_per_arm=N, rate=0.2)
+    policy = rcb.baselines.RepeatedHiddenExploration(alike(), lambda m, s: Recorder(), n_per_arm=N, rate=0.2)
     drive(policy, 5000, where=alike())
     first = np.concatenate(Recorder.seen)[:, 0]
     assert abs(first.mean() - 0.5) < 4 / sqrt(12 * len(first))
@@ -147,16 +147,16 @@ def test_coins_within_coins_are_fair():
     "inner",
     [
         ucb,
-        lambda m, s: rcb.LinThompson(m, seed=s),
-        lambda m, s: rcb.Falcon(m),
-        lambda m, s: rcb.ExploreThenCommit(m, n_per_arm=5),
-        lambda m, s: rcb.EpsilonGreedy(m, rate=0.5, batch=10, seed=s),
+        lambda m, s: rcb.baselines.LinThompson(m, seed=s),
+        lambda m, s: rcb.baselines.Falcon(m),
+        lambda m, s: rcb.baselines.ExploreThenCommit(m, n_per_arm=5),
+        lambda m, s: rcb.baselines.EpsilonGreedy(m, rate=0.5, batch=10, seed=s),
     ],
 )
 def test_any_policy_serves_inside(inner: Any):
     runs = simulate(
         market(),
-        lambda m, s: rcb.RepeatedHiddenExploration(
+        lambda m, s: rcb.baselines.RepeatedHiddenExploration(
             m, inner, n_per_arm=3, rate=0.2, warm_up="all", inverse_rate=2.0, seed=s
         ),
         horizon=600,
@@ -169,7 +169,7 @@ def test_any_policy_serves_inside(inner: Any):
 
 def test_more_arms_have_a_rate():
     three = alike((0.3, 0.2, 0.0), (0.09, 0.09, 0.09))
-    found = rcb.RepeatedHiddenExploration(three, ucb, n_per_arm=N, warm_up="all", inverse_rate=40.0)
+    found = rcb.baselines.RepeatedHiddenExploration(three, ucb, n_per_arm=N, warm_up="all", inverse_rate=40.0)
     assert 0 < found.exploration_rate < 0.5
     rng = np.random.default_rng(2)
     sd = VARIANCE / sqrt(VARIANCE + SIGMA**2 / N)
@@ -188,13 +188,19 @@ def test_more_arms_have_a_rate():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rcb.RepeatedHiddenExploration(alike(), ucb, rate=1.2), "rate must be a number between 0 and 1"),
-        (lambda: rcb.RepeatedHiddenExploration(alike(), ucb, rule="sharper"), "Did you mean 'sharp'?"),  # pyright: ignore
-        (lambda: rcb.RepeatedHiddenExploration(alike(), ucb, warm_up="al"), "There is no warm_up 'al'."),  # pyright: ignore
-        (lambda: rcb.RepeatedHiddenExploration(market(), ucb), "users who are all alike"),
-        (lambda: rcb.RepeatedHiddenExploration(alike((3.0, 0.0), (0.01, 0.01)), ucb), "never come to prefer an arm"),
         (
-            lambda: rcb.RepeatedHiddenExploration(alike((0.3, 0.2, 0.0), (0.09, 0.09, 0.09)), ucb),
+            lambda: rcb.baselines.RepeatedHiddenExploration(alike(), ucb, rate=1.2),
+            "rate must be a number between 0 and 1",
+        ),
+        (lambda: rcb.baselines.RepeatedHiddenExploration(alike(), ucb, rule="sharper"), "Did you mean 'sharp'?"),  # pyright: ignore
+        (lambda: rcb.baselines.RepeatedHiddenExploration(alike(), ucb, warm_up="al"), "There is no warm_up 'al'."),  # pyright: ignore
+        (lambda: rcb.baselines.RepeatedHiddenExploration(market(), ucb), "users who are all alike"),
+        (
+            lambda: rcb.baselines.RepeatedHiddenExploration(alike((3.0, 0.0), (0.01, 0.01)), ucb),
+            "never come to prefer an arm",
+        ),
+        (
+            lambda: rcb.baselines.RepeatedHiddenExploration(alike((0.3, 0.2, 0.0), (0.09, 0.09, 0.09)), ucb),
             "is for two arms, got 3. Use warm_up='all'",
         ),
     ],

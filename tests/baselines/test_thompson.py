@@ -28,7 +28,7 @@ def two_arms(correlation: float = 0.0) -> Market:
 def test_probabilities_are_the_chances_to_be_best(correlation: float, batch: int):
     """Two arms: Pr(arm 0 best) is a normal probability."""
     users = np.array([[1.0], [-0.5]])
-    found = rcb.LinThompson(two_arms(correlation), n_draws=4000, batch=batch, seed=1).recommend_proba(users)
+    found = rcb.baselines.LinThompson(two_arms(correlation), n_draws=4000, batch=batch, seed=1).recommend_proba(users)
     variance = 0.4 - 2 * correlation * np.sqrt(0.03)
     for k, x in enumerate((1.0, -0.5)):
         chance = norm.cdf(0.2 * x / (abs(x) * np.sqrt(variance)))
@@ -39,7 +39,7 @@ def test_probabilities_are_the_chances_to_be_best(correlation: float, batch: int
 
 
 def test_users_of_a_batch_have_draws_of_their_own():
-    policy = rcb.LinThompson(two_arms(), batch=500, seed=1)
+    policy = rcb.baselines.LinThompson(two_arms(), batch=500, seed=1)
     x = np.ones((500, 1))
     arms = policy.decide(x, x.T.copy(), np.random.default_rng(0).random((500, 2))).arm
     chance = norm.cdf(0.2 / np.sqrt(0.4))
@@ -48,7 +48,7 @@ def test_users_of_a_batch_have_draws_of_their_own():
 
 def test_clicks_are_sampled_by_their_posterior():
     """Bernoulli rewards before any data: x'b is what the prior says, and the best arm is that of x'b."""
-    found = rcb.LinThompson(clicks(), n_draws=3000, seed=2).recommend_proba(np.array([[0.6, 0.8]]))
+    found = rcb.baselines.LinThompson(clicks(), n_draws=3000, seed=2).recommend_proba(np.array([[0.6, 0.8]]))
     chance = norm.cdf((0.6 * 0.6 + 0.8 * 0.1) / np.sqrt(2.0))
     assert abs(found[0, 0] - chance) < 5 * np.sqrt(chance * (1 - chance) / 3000)
 
@@ -90,7 +90,7 @@ def plain_regret(scale: float) -> np.ndarray:
 def test_regret_is_that_of_the_plain_algorithm(batch: int):
     runs = simulate(
         exchangeable(),
-        lambda m, seed: rcb.LinThompson(m, batch=batch, seed=seed),
+        lambda m, seed: rcb.baselines.LinThompson(m, batch=batch, seed=seed),
         horizon=HORIZON,
         n_worlds=N_WORLDS,
         seed=7,
@@ -106,7 +106,7 @@ def test_regret_is_that_of_the_plain_algorithm(batch: int):
 
 
 def test_a_round_is_learnt_at_once():
-    policy = rcb.LinThompson(two_arms(), seed=1)
+    policy = rcb.baselines.LinThompson(two_arms(), seed=1)
     drive(policy, 30, where=two_arms())
     assert policy.conjugate is not None
     assert policy.history.n_samples == 30

@@ -34,15 +34,15 @@ def test_separations_are_those_of_the_closed_form():
 
 def test_the_number_of_samples_is_that_of_the_belief():
     gain, chance = estimate_separations(alike())
-    found = rcb.WarmThompson(alike(), collect="in turn")
+    found = rcb.baselines.WarmThompson(alike(), collect="in turn")
     assert found.n_per_arm == warm_start_samples(gain, chance, sigma=0.2)
-    assert rcb.WarmThompson(alike(), collect="in turn", constant=3.0).n_per_arm > 2 * found.n_per_arm
+    assert rcb.baselines.WarmThompson(alike(), collect="in turn", constant=3.0).n_per_arm > 2 * found.n_per_arm
 
 
 def margin(n_per_arm: int, look: int) -> tuple[float, float]:
     audit = rcb.audit(
         alike(),
-        lambda m, seed: rcb.WarmThompson(m, n_per_arm=n_per_arm, collect="in turn", n_draws=20, seed=seed),
+        lambda m, seed: rcb.baselines.WarmThompson(m, n_per_arm=n_per_arm, collect="in turn", n_draws=20, seed=seed),
         horizon=look,
         n_worlds=400,
         n_users=1,
@@ -53,7 +53,7 @@ def margin(n_per_arm: int, look: int) -> tuple[float, float]:
 
 
 def test_users_follow_after_the_warm_start():
-    n = rcb.WarmThompson(alike(), collect="in turn").n_per_arm
+    n = rcb.baselines.WarmThompson(alike(), collect="in turn").n_per_arm
     assert 2 * n < 32
     estimate, error = margin(n, 32)
     assert estimate > 4 * error
@@ -61,7 +61,7 @@ def test_users_follow_after_the_warm_start():
 
 def test_they_do_not_without_one():
     audit = rcb.audit(
-        alike(), lambda m, seed: rcb.LinThompson(m, n_draws=20, seed=seed), horizon=1, n_worlds=400, n_users=1
+        alike(), lambda m, seed: rcb.baselines.LinThompson(m, n_draws=20, seed=seed), horizon=1, n_worlds=400, n_users=1
     )
     cell = audit.margins.isel(user=0).sel(stage="round 1", arm="arm_1", rival="arm_0")
     assert cell["estimate"].item() == pytest.approx(-GAP, abs=1e-6)
@@ -69,7 +69,7 @@ def test_they_do_not_without_one():
 
 
 def test_the_samples_of_the_warm_start_are_learnt():
-    policy = rcb.WarmThompson(market(), n_per_arm=6, collect="in turn", seed=1)
+    policy = rcb.baselines.WarmThompson(market(), n_per_arm=6, collect="in turn", seed=1)
     drive(policy, 40)
     assert policy.cold_start_length == 18
     assert policy.thompson.history.n_samples == 40
@@ -80,7 +80,7 @@ def test_the_samples_of_the_warm_start_are_learnt():
 def test_a_warm_start_can_be_hidden(batch: int):
     runs = simulate(
         alike(),
-        lambda m, seed: rcb.WarmThompson(m, n_per_arm=5, inverse_rate=4.0, batch=batch, seed=seed),
+        lambda m, seed: rcb.baselines.WarmThompson(m, n_per_arm=5, inverse_rate=4.0, batch=batch, seed=seed),
         horizon=300,
         n_worlds=3,
     )
@@ -91,10 +91,10 @@ def test_a_warm_start_can_be_hidden(batch: int):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: rcb.WarmThompson(alike(), collect="hiden"), "Did you mean 'hidden'?"),  # pyright: ignore
-        (lambda: rcb.WarmThompson(alike(), constant=0.0), "constant must be a positive number"),
-        (lambda: rcb.WarmThompson(alike(), n_per_arm=0), "n_per_arm must be"),
-        (lambda: rcb.WarmThompson(alike((3.0, 0.0), (0.01, 0.01))), "hardly ever the best"),
+        (lambda: rcb.baselines.WarmThompson(alike(), collect="hiden"), "Did you mean 'hidden'?"),  # pyright: ignore
+        (lambda: rcb.baselines.WarmThompson(alike(), constant=0.0), "constant must be a positive number"),
+        (lambda: rcb.baselines.WarmThompson(alike(), n_per_arm=0), "n_per_arm must be"),
+        (lambda: rcb.baselines.WarmThompson(alike((3.0, 0.0), (0.01, 0.01))), "hardly ever the best"),
         (lambda: warm_start_samples(0.1, 1.5), "chance is a probability"),
         (lambda: warm_start_samples(0.0, 0.5), "gain must be a positive number"),
     ],

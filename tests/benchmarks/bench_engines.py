@@ -51,9 +51,9 @@ def simulate_rows(
     return x, (x @ beta[..., None])[..., 0] + sigma * rng.standard_normal(x.shape[:-1])
 
 
-def as_statistics(x: np.ndarray, y: np.ndarray) -> rcb.Statistics:
+def as_statistics(x: np.ndarray, y: np.ndarray) -> rcb.posterior.Statistics:
     """The same as sufficient statistics."""
-    return rcb.Statistics(
+    return rcb.posterior.Statistics(
         xtx=x.swapaxes(-1, -2) @ x,
         xty=(x.swapaxes(-1, -2) @ y[..., None])[..., 0],
         yty=(y**2).sum(axis=-1),
@@ -61,19 +61,19 @@ def as_statistics(x: np.ndarray, y: np.ndarray) -> rcb.Statistics:
     )
 
 
-def simulate(prior: rcb.Prior, **options: Any) -> rcb.Statistics:
+def simulate(prior: rcb.Prior, **options: Any) -> rcb.posterior.Statistics:
     """Statistics of simulated data sets."""
     return as_statistics(*simulate_rows(prior, **options))
 
 
-def simulate_clicks(prior: rcb.Prior, *, n_sets: int, n_samples: int, seed: int = 0) -> rcb.Rows:
+def simulate_clicks(prior: rcb.Prior, *, n_sets: int, n_samples: int, seed: int = 0) -> rcb.posterior.Rows:
     """Bernoulli rewards of n users per arm."""
     rng = np.random.default_rng(seed)
     beta = prior.draw_arrays(n_sets, rng=rng)[0]
     arm = np.tile(np.repeat(np.arange(prior.n_arms), n_samples), (n_sets, 1))
     x = rng.standard_normal((*arm.shape, prior.n_features))
     eta = (x * beta[np.arange(n_sets)[:, None], arm]).sum(axis=2)
-    return rcb.Rows(
+    return rcb.posterior.Rows(
         x=x, arm=arm, reward=np.where(rng.random(eta.shape) < 1 / (1 + np.exp(-eta)), 1.0, 0.0), n_arms=prior.n_arms
     )
 
@@ -127,7 +127,7 @@ def naive_mean(x: np.ndarray, y: np.ndarray, *, sigma: float, seed: int) -> np.n
     return tree["posterior"]["beta"].values.mean(axis=(0, 1))
 
 
-def long_run(prior: rcb.Prior, data: rcb.Statistics, *, sigma: float) -> Weighted:
+def long_run(prior: rcb.Prior, data: rcb.posterior.Statistics, *, sigma: float) -> Weighted:
     """Posterior moments by many draws of base points that no engine here uses."""
     return ImportanceSampler(prior, sigma=sigma, seed=99)._attempt(data, Attempt("defensive", 16384), covariance=True)
 
@@ -155,8 +155,8 @@ def engine_table(*, sigma: float, repeats: int, naive_repeats: int) -> Table:
     data = simulate(prior, n_sets=N_SETS, n_samples=N_SAMPLES, sigma=sigma)
     long = long_run(prior, data.take(slice(0, 200)), sigma=sigma)
     gaussian = rcb.Prior.gaussian(np.zeros((N_ARMS, N_FEATURES)), 0.5)
-    exact = rcb.make_engine(gaussian, noise, engine="exact")
-    sampler = rcb.make_engine(prior, noise, engine="importance")
+    exact = rcb.posterior.make_engine(gaussian, noise, engine="exact")
+    sampler = rcb.posterior.make_engine(prior, noise, engine="importance")
     nuts, few = NutsEngine(prior, noise), data.take(slice(0, 20))
     naive, naive_again, naive_error = time_naive(prior, sigma=sigma, repeats=naive_repeats)
     nuts_error = root_mean_square(nuts.fit(few).mean, long.mean, long.covariance)
@@ -238,7 +238,7 @@ def many_features(*, n_sets: int) -> Table:
 def growth(*, repeats: int) -> float:
     """Cost a data set at M = 4,000 over that at M = 1,000."""
     prior = rcb.load_prior("student_t", n_arms=N_ARMS, n_features=N_FEATURES)
-    engine = rcb.make_engine(prior, rcb.GaussianNoise(SIGMAS[0]))
+    engine = rcb.posterior.make_engine(prior, rcb.GaussianNoise(SIGMAS[0]))
     small = simulate(prior, n_sets=1000, n_samples=N_SAMPLES, sigma=SIGMAS[0])
     large = small.take(np.tile(np.arange(1000), 4))
     costs = [milliseconds(lambda d=d: engine.fit(d), per=d.n_sets, repeats=repeats) for d in (large, small)]
@@ -251,7 +251,9 @@ def fit_many() -> None:
 
     prior = rcb.load_prior("student_t", n_arms=N_ARMS, n_features=10)
     data = simulate(prior, n_sets=1000, n_samples=N_SAMPLES, sigma=SIGMAS[0])
-    rcb.make_engine(prior, rcb.GaussianNoise(SIGMAS[0])).fit(data.take(np.tile(np.arange(1000), MANY // 1000)))
+    rcb.posterior.make_engine(prior, rcb.GaussianNoise(SIGMAS[0])).fit(
+        data.take(np.tile(np.arange(1000), MANY // 1000))
+    )
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 

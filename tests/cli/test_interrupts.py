@@ -208,7 +208,8 @@ def test_cells_that_are_finished_are_kept(tmp_path: Path) -> None:
 def test_python_gets_a_keyboard_interrupt_from_nuts(tmp_path: Path) -> None:
     """Ten at different moments of one chain after another; nutpie alone would hand over half a trace."""
     program = """
-        from rcb_bayes import GaussianNoise, Statistics, load_prior
+        from rcb_bayes import GaussianNoise, load_prior
+        from rcb_bayes.posterior import Statistics
         from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings
         prior = load_prior("hierarchical", n_arms=2, n_features=2)
         settings = NutsSettings(draws=4_000, retry=False)

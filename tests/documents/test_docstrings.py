@@ -1,11 +1,13 @@
-"""The examples in docstrings: every public name has some, and they give what they say.
+"""Docstrings of public names: numpydoc, every parameter with its type, and examples that give what they say.
 
 An example is complete by itself, but for ``np``, or says where its names come from: what stands under
 "With ``plan`` as in ``calibrate``:" is run after the examples of ``calibrate``.
 """
 
 import doctest
+import inspect
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,36 @@ import pytest
 import rcb_bayes
 from tests.studies.warfarin.files import cells, write_csv
 
-NAMES = [name for name in rcb_bayes.__all__ if name != "__version__"]
+ROOMS = ("baselines", "errors", "plots", "posterior", "studies", "users")
 SLOW = {"reproduce", "Outcome", "Claim", "run_warfarin", "WarfarinResult"}
+# What most people do not call themselves, or what has nothing to show: described, without examples.
+WITHOUT_EXAMPLES = {
+    *("Covariates", "Engine", "Oracle", "Policy", "PosteriorBatch", "WeakDirections"),
+    *("ContinuousLaw", "NormalLaw", "SampledLaw", "hidden_inverse_rate", "repeated_rate", "warm_start_samples"),
+    *("estimate_hidden_rate", "estimate_repeated_rate", "estimate_separations", "kremer_thresholds"),
+    *("BeliefError", "BeliefWarning", "DataError", "DiagnosticWarning", "MarketError", "ModelFileError"),
+}
+LATER = {"Plan"}  # described part by part
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def public() -> dict[str, Any]:
+    """Functions and classes at the top and in the rooms, by name; one that is in both places once."""
+    places = [rcb_bayes, *(getattr(rcb_bayes, room) for room in ROOMS)]
+    return {name: thing for place in places for name in place.__all__ if callable(thing := getattr(place, name))}
+
+
+def homes() -> dict[str, list[str]]:
+    """The same names, by the room of the package in which they are defined."""
+    found: dict[str, list[str]] = {}
+    for name, thing in public().items():
+        found.setdefault(thing.__module__.split(".")[1], []).append(name)
+    return found
 
 
 def examples_of(name: str, thing: Any = None) -> list[doctest.DocTest]:
     """Docstrings with examples: of a public name and, for a class, of its methods."""
-    found = doctest.DocTestFinder().find(thing or getattr(rcb_bayes, name), name, globs={})
+    found = doctest.DocTestFinder().find(thing or public()[name], name, globs={})
     return [test for test in found if test.examples]
 
 
@@ -53,25 +77,115 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_public_name_has_examples(name: str) -> None:
-    found = examples_of(name)
-    assert name in [test.name for test in found], f"{name} has no example in its docstring"
-    for test in found:
-        assert re.search(r"^ *Examples\n *--------\n", test.docstring or "", flags=re.MULTILINE), test.name
-        assert not any(example.options.get(doctest.SKIP) for example in test.examples), test.name
+def test_every_public_name_has_examples() -> None:
+    for name in sorted(set(public()) - WITHOUT_EXAMPLES):
+        found = examples_of(name)
+        assert name in [test.name for test in found], f"{name} has no example in its docstring"
+        for test in found:
+            assert re.search(r"^ *Examples\n *--------\n", test.docstring or "", flags=re.MULTILINE), test.name
+            assert not any(example.options.get(doctest.SKIP) for example in test.examples), test.name
+    assert set(public()) >= WITHOUT_EXAMPLES
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in NAMES]
-)
-def test_examples_give_what_they_say(name: str, folder: Path) -> None:
-    if name == "load_warfarin":  # the consortium's file is not part of the project
-        from rcb_bayes.studies.warfarin.synthetic import synthetic_patients
+def cases() -> Iterator[Any]:
+    for home, names in homes().items():
+        yield pytest.param([name for name in names if name not in SLOW], id=home)
+        yield from (pytest.param([name], id=name, marks=pytest.mark.slow) for name in names if name in SLOW)
 
-        write_csv(folder / "warfarin.csv", *cells(synthetic_patients(30)))
-    for test in examples_of(name):
-        run_first(name) if test.name == name else run(test)
+
+@pytest.mark.parametrize("names", list(cases()))
+def test_examples_give_what_they_say(names: list[str], folder: Path) -> None:
+    for name in names:
+        if name == "load_warfarin":  # the consortium's file is not part of the project
+            from rcb_bayes.studies.warfarin.synthetic import synthetic_patients
+
+            write_csv(folder / "warfarin.csv", *cells(synthetic_patients(30)))
+        for test in examples_of(name):
+            run_first(name) if test.name == name else run(test)
+
+
+# --- parameters ------------------------------------------------------------------------------------------------------
+
+
+def sections_of(docstring: str) -> dict[str, str]:
+    """The sections of a docstring in numpydoc, by title."""
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def described(docstring: str) -> dict[str, tuple[str, str]]:
+    """Parameters of a docstring: the type of each, and what it is."""
+    found = {}
+    for entry in re.split(r"^(?=\S)", sections_of(docstring).get("Parameters", ""), flags=re.MULTILINE):
+        head, _, text = entry.partition("\n")
+        names, _, kind = head.partition(" : ")
+        found |= {name.lstrip("*"): (kind.strip(), text.strip()) for name in names.split(", ") if name}
+    return found
+
+
+def faults_of(name: str, thing: Any) -> list[str]:
+    """What a docstring leaves out of the signature, or has beyond it."""
+    try:
+        signature = inspect.signature(thing)
+    except ValueError:  # of built-in classes
+        return []
+    if isinstance(thing, type) and (issubclass(thing, Exception) or getattr(thing, "_is_protocol", False)):
+        return []
+    wanted = [one for one in signature.parameters if one not in ("self", "cls")]
+    told = described(thing.__doc__ or "")
+    faults = [f"{name}: {one} is not described" for one in wanted if not all(told.get(one, ("", "")))]
+    faults += [f"{name}: {one} is no parameter" for one in told if one not in wanted]
+    faults += [f"{name}: '{told[one][0]}' is no type, but words" for one in told if told[one][0].endswith((".", ";"))]
+    returns = signature.return_annotation
+    if not isinstance(thing, type) and returns not in (None, inspect.Signature.empty):
+        faults += [] if "Returns" in sections_of(thing.__doc__ or "") else [f"{name}: no word on what it returns"]
+    return faults
+
+
+def methods_of(name: str, thing: type) -> Iterator[tuple[str, Any]]:
+    """Public methods that describe parameters, and the constructors among them in any case."""
+    for key, value in vars(thing).items():
+        method = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if key.startswith("_") or not inspect.isfunction(method):
+            continue
+        if isinstance(value, classmethod) or "Parameters\n" in (method.__doc__ or ""):
+            yield f"{name}.{key}", method
+
+
+def test_every_parameter_is_described_with_its_type() -> None:
+    faults = [fault for name, thing in public().items() if name not in LATER for fault in faults_of(name, thing)]
+    assert not faults, "\n".join(faults)
+
+
+def test_methods_that_describe_parameters_describe_all_of_them() -> None:
+    classes = {name: thing for name, thing in public().items() if isinstance(thing, type) and name not in LATER}
+    methods = [pair for name, thing in classes.items() for pair in methods_of(name, thing)]
+    assert len(methods) > 30
+    faults = [fault for name, method in methods for fault in faults_of(name, method)]
+    assert not faults, "\n".join(faults)
+
+
+def half_told(market: Any, *, epsilon: float = 0.05, seed: int = 1) -> int:
+    """A function.
+
+    Parameters
+    ----------
+    market : what users believe
+    epsilon : float
+        What they put up with.
+    horizon : int
+        T.
+    """
+    return 0
+
+
+def test_a_parameter_that_is_not_described_is_noticed() -> None:
+    assert faults_of("f", half_told) == [
+        "f: market is not described",
+        "f: seed is not described",
+        "f: horizon is no parameter",
+        "f: no word on what it returns",
+    ]
 
 
 # --- planted errors --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.assumptions import (
     SCHEDULES,
-    Check,
+    Checks,
     check_assumptions,
     combine,
     hardest_sets,
@@ -35,7 +35,7 @@ def market_of(mean: Any, cov: Any = 0.2, covariates: Covariates | None = None, s
     return Market(prior=prior, covariates=covariates or Sphere(prior.n_features), noise=GaussianNoise(sigma))
 
 
-def checks_of(market: Market, **more: Any) -> list[Check]:
+def checks_of(market: Market, **more: Any) -> Checks:
     settings: dict[str, Any] = {"n_worlds": 400, "seed": 1}
     return check_assumptions(market, **settings | more)
 

@@ -29,7 +29,7 @@ def worlds(n_worlds: int, seed: int) -> EpochWorlds:
     beta = np.repeat(drawn.beta, n_worlds, axis=0)
     many = type(drawn)(beta=beta, sigma=None)
     repeated = data.take(np.zeros(n_worlds, dtype=int))
-    assert isinstance(repeated, rcb.Statistics)
+    assert isinstance(repeated, rcb.posterior.Statistics)
     return EpochWorlds(
         make_engines(market(), seed=0),
         make_panel(market(), n_users=50, rng=np.random.default_rng(2)),

@@ -143,13 +143,13 @@ def margins_in_the_first_epoch(guarded: bool) -> np.ndarray:
     beta = strong_prior().prior.draw_arrays(n_worlds, rng=rng)[0]
     x = rcb.Sphere(2).sample(n_worlds * 3 * 20, seed=6).reshape(n_worlds, 3, 20, 2)
     y = (x @ beta[..., None])[..., 0] + 0.05 * rng.standard_normal((n_worlds, 3, 20))
-    data = rcb.Statistics(
+    data = rcb.posterior.Statistics(
         xtx=x.swapaxes(2, 3) @ x,
         xty=(x.swapaxes(2, 3) @ y[..., None])[..., 0],
         yty=(y**2).sum(axis=2),
         n=np.full((n_worlds, 3), 20.0),
     )
-    batch = rcb.make_engine(strong_prior().prior, strong_prior().noise).fit(data, covariance=True)
+    batch = rcb.posterior.make_engine(strong_prior().prior, strong_prior().noise).fit(data, covariance=True)
     assert batch.covariance is not None
     error = np.trace(batch.covariance, axis1=1, axis2=2) / 6
     gamma = 4 * np.sqrt(3 / error)

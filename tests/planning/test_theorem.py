@@ -14,7 +14,7 @@ from scipy.stats import norm
 import rcb_bayes as rcb
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.limiting import measured
-from rcb_bayes.planning.theorem import TheoremConstants, theorem_constants
+from rcb_bayes.planning.theorem import TheoremConstants, TheoremInputs, theorem_constants
 
 # The paper's Setting 1, with phi0 = 1 as if that were possible.
 SETTING: dict[str, Any] = {
@@ -30,7 +30,7 @@ SETTING: dict[str, Any] = {
 
 
 def constants(**changes: Any) -> TheoremConstants:
-    return theorem_constants(**{**SETTING, **changes})
+    return theorem_constants(TheoremInputs(**{**SETTING, **changes}))
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -196,6 +196,7 @@ def test_l_has_its_own_tau_and_n_the_other() -> None:
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 PAPER: dict[str, Any] = {"epsilon": 0.05, "tau": 0.01, "rho": 0.95, "tau_star": 0.01, "prior_gap": 1.0}
+ROUNDS = 100_000  # the paper's T
 
 
 def setting_1(n_arms: int = 5, d: int = 5) -> rcb.Market:
@@ -204,7 +205,7 @@ def setting_1(n_arms: int = 5, d: int = 5) -> rcb.Market:
 
 
 def test_the_plan_of_setting_1_overruns_the_horizon_and_contradicts_the_belief() -> None:
-    plan = rcb.theorem_plan(setting_1(), **PAPER, phi0=1.0)
+    plan = rcb.theorem_plan(setting_1(), **PAPER, phi0=1.0, horizon=ROUNDS)
     assert plan.n_per_arm == 35_157
     assert plan.exploration_rate == pytest.approx(1 / plan.inverse_rate)
     assert not plan.feasible
@@ -225,7 +226,7 @@ def test_the_plan_of_setting_1_overruns_the_horizon_and_contradicts_the_belief()
 def test_cold_starts_of_setting_1_end_within_the_horizon(
     n_arms: int, d: int, least: float, most: float, one_by_one: float
 ) -> None:
-    plan = rcb.theorem_plan(setting_1(n_arms, d), **PAPER)
+    plan = rcb.theorem_plan(setting_1(n_arms, d), **PAPER, horizon=ROUNDS)
     assert plan.feasible
     assert least < plan.expected_cold_start < most
     assert plan.expected_cold_start_mcse < 300

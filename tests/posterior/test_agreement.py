@@ -14,7 +14,7 @@ SIGMA = 0.3
 
 def simulate(
     prior: rcb.Prior, *, n: int, n_sets: int, seed: int = 0, sigma: float = SIGMA
-) -> tuple[FloatArray, rcb.Statistics]:
+) -> tuple[FloatArray, rcb.posterior.Statistics]:
     """True coefficients and the statistics of n samples per arm, users on the unit sphere."""
     rng = np.random.default_rng(seed)
     k, d = prior.n_arms, prior.n_features
@@ -22,7 +22,7 @@ def simulate(
     x = rng.standard_normal((n_sets, k, n, d))
     x /= np.linalg.norm(x, axis=-1, keepdims=True)
     y = np.einsum("mknd,mkd->mkn", x, beta) + sigma * rng.standard_normal((n_sets, k, n))
-    return beta, rcb.Statistics(
+    return beta, rcb.posterior.Statistics(
         xtx=x.swapaxes(-1, -2) @ x,
         xty=np.einsum("mknd,mkn->mkd", x, y),
         yty=(y**2).sum(axis=-1),
@@ -30,7 +30,7 @@ def simulate(
     )
 
 
-def textbook(mean: FloatArray, covariance: FloatArray, data: rcb.Statistics, sigma: float) -> FloatArray:
+def textbook(mean: FloatArray, covariance: FloatArray, data: rcb.posterior.Statistics, sigma: float) -> FloatArray:
     """Posterior means of a joint Gaussian belief by dense precision matrices, (M, K, d)."""
     k, d = mean.shape
     out = np.empty((data.n_sets, k, d))
@@ -51,7 +51,7 @@ def test_exact_is_the_textbook_posterior_for_coupled_arms(n: int) -> None:
     root = rng.standard_normal((6, 6))
     prior = rcb.Prior.gaussian(rng.standard_normal((3, 2)), root @ root.T / 6)
     _, data = simulate(prior, n=n, n_sets=20)
-    found = rcb.posterior_means(prior, rcb.GaussianNoise(SIGMA), data)
+    found = rcb.posterior.posterior_means(prior, rcb.GaussianNoise(SIGMA), data)
     wanted = textbook(prior.mean.values, prior.covariance.values.reshape(6, 6), data, SIGMA)
     np.testing.assert_allclose(found.mean, wanted, atol=1e-9)
     assert found.vouched.all()
@@ -61,7 +61,7 @@ def test_exact_is_the_textbook_posterior_for_coupled_arms(n: int) -> None:
 def test_importance_agrees_with_exact_within_its_own_error() -> None:
     prior = rcb.Prior.gaussian(np.zeros((2, 3)), 0.25)
     _, data = simulate(prior, n=5, n_sets=200)
-    exact = rcb.posterior_means(prior, rcb.GaussianNoise(SIGMA), data, covariance=True)
+    exact = rcb.posterior.posterior_means(prior, rcb.GaussianNoise(SIGMA), data, covariance=True)
     sampled = ImportanceSampler(prior, sigma=SIGMA).fit(data)
     assert exact.covariance is not None
     sd = np.sqrt(np.diagonal(exact.covariance, axis1=1, axis2=2)).reshape(exact.mean.shape)
@@ -94,7 +94,7 @@ def test_posterior_means_are_calibrated() -> None:
     [("gaussian", "exact"), ("mixture", "exact"), ("laplace", "importance"), ("hierarchical", "conditional")],
 )
 def test_auto_says_what_it_picked_and_why(belief: str, engine: str) -> None:
-    chosen = rcb.make_engine(rcb.load_prior(belief), rcb.GaussianNoise(0.1))
+    chosen = rcb.posterior.make_engine(rcb.load_prior(belief), rcb.GaussianNoise(0.1))
     assert chosen.name == engine
     assert chosen.reason.startswith(f"{engine}: ")
 
@@ -102,11 +102,11 @@ def test_auto_says_what_it_picked_and_why(belief: str, engine: str) -> None:
 def test_the_tree_repeats_the_engines_means() -> None:
     prior = rcb.load_prior("mixture", n_arms=2, n_features=2)
     _, data = simulate(prior, n=4, n_sets=1)
-    tree = rcb.fit_posterior(prior, rcb.GaussianNoise(SIGMA), data, seed=3)
+    tree = rcb.posterior.fit_posterior(prior, rcb.GaussianNoise(SIGMA), data, seed=3)
     assert {"posterior", "sample_stats", "observed_data"} <= set(tree.children)
     assert tree["posterior"]["beta"].dims == ("chain", "draw", "arm", "feature")
-    wanted = rcb.posterior_means(prior, rcb.GaussianNoise(SIGMA), data).mean[0]
-    np.testing.assert_allclose(rcb.summary_means(tree).values, wanted, atol=1e-12)
+    wanted = rcb.posterior.posterior_means(prior, rcb.GaussianNoise(SIGMA), data).mean[0]
+    np.testing.assert_allclose(rcb.posterior.summary_means(tree).values, wanted, atol=1e-12)
 
 
 def test_an_arm_without_samples_keeps_its_prior() -> None:
@@ -114,7 +114,9 @@ def test_an_arm_without_samples_keeps_its_prior() -> None:
     _, data = simulate(prior, n=5, n_sets=4)
     xtx, xty, yty, n = data.xtx.copy(), data.xty.copy(), data.yty.copy(), data.n.copy()
     xtx[:, 1], xty[:, 1], yty[:, 1], n[:, 1] = 0.0, 0.0, 0.0, 0.0
-    found = rcb.posterior_means(prior, rcb.GaussianNoise(SIGMA), rcb.Statistics(xtx=xtx, xty=xty, yty=yty, n=n))
+    found = rcb.posterior.posterior_means(
+        prior, rcb.GaussianNoise(SIGMA), rcb.posterior.Statistics(xtx=xtx, xty=xty, yty=yty, n=n)
+    )
     np.testing.assert_array_equal(found.mean[:, 1], np.broadcast_to(prior.mean.values[1], (4, 2)))
 
 
@@ -136,19 +138,19 @@ def test_impossible_statistics_are_refused(change: dict[str, FloatArray], messag
         "yty": np.ones((1, 2)),
         "n": np.full((1, 2), 2.0),
     }
-    rcb.Statistics(**good)
+    rcb.posterior.Statistics(**good)
     with pytest.raises(DataError, match=message):
-        rcb.Statistics(**(good | change))
+        rcb.posterior.Statistics(**(good | change))
 
 
 def test_engines_refuse_what_they_cannot_do() -> None:
     hierarchical, noise = rcb.load_prior("hierarchical"), rcb.GaussianNoise(0.1)
     with pytest.raises(RcbError, match=r"density.*conditional"):
-        rcb.make_engine(hierarchical, noise, engine="importance")
+        rcb.posterior.make_engine(hierarchical, noise, engine="importance")
     with pytest.raises(RcbError, match="Did you mean 'exact'"):
-        rcb.make_engine(hierarchical, noise, engine="exakt")
+        rcb.posterior.make_engine(hierarchical, noise, engine="exakt")
     with pytest.raises(RcbError, match="Bernoulli"):
-        rcb.make_engine(hierarchical, noise, engine="laplace")
+        rcb.posterior.make_engine(hierarchical, noise, engine="laplace")
 
 
 def test_what_is_not_vouched_for_warns() -> None:

@@ -106,7 +106,7 @@ def test_what_cannot_be_done_is_said_before_sampling(name: str, noise: Noise, en
 
 
 def test_every_name_is_known():
-    assert set(ENGINES) == {"auto", "exact", "importance", "conditional", "laplace", "nuts"}
+    assert set(ENGINES) == {"exact", "importance", "conditional", "laplace", "nuts"}
 
 
 # --- data that do not fit --------------------------------------------------------------------------------------------

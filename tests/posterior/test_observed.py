@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes import Prior, Rows, Statistics
+from rcb_bayes import Prior
 from rcb_bayes.errors import BeliefError, DataError
+from rcb_bayes.posterior import Rows, Statistics
 
 PRIOR = Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"], features=["price", "speed"])
 NOISE = rcb.GaussianNoise(0.3)
@@ -111,7 +112,7 @@ def test_its_posterior_is_the_engines(kind: str):
         data: Any = Statistics.from_rows(x, arm=arm, reward=reward, n_arms=2)
     else:
         data = Rows(x=x[None], arm=arm[None], reward=reward[None], n_arms=2)
-    expected = rcb.posterior_means(PRIOR, noise, data).mean[0].ravel()
+    expected = rcb.posterior.posterior_means(PRIOR, noise, data).mean[0].ravel()
     mean = np.asarray(table["mean"], dtype=float)
     assert (np.abs(mean - expected) < 4 * error).all()
     assert np.abs((mean - PRIOR.mean.values.ravel()) / error).max() > 20  # without the data

@@ -74,7 +74,7 @@ def test_before_any_data_the_posterior_is_the_prior():
     assert dict(tree["posterior"]["beta"].sizes) == {"chain": 2, "draw": 1000, "arm": 3, "feature": 2}
     assert [str(arm) for arm in np.asarray(tree["posterior"]["arm"])] == ["usual", "new", "odd"]
     assert (tree.attrs["n_samples"], tree.attrs["vouched"]) == (0, 1)
-    np.testing.assert_allclose(rcb.summary_means(tree), MEAN, atol=1e-12)
+    np.testing.assert_allclose(rcb.posterior.summary_means(tree), MEAN, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [15, 60, 300])
@@ -87,7 +87,7 @@ def test_the_tree_is_what_is_acted_on(n: int):
         assert agent._rcb.exploitation is not None
         fed = agent._rcb.exploitation.fed.n_samples
     tree = agent.posterior()
-    np.testing.assert_allclose(rcb.summary_means(tree), means(agent), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rcb.posterior.summary_means(tree), means(agent), rtol=0, atol=1e-12)
     assert tree.attrs["n_samples"] == fed
     assert tree.attrs["engine"].startswith("exact")
     x = rcb.Sphere(2).sample(5, seed=3)
@@ -101,7 +101,7 @@ def test_a_prior_that_grows_is_shown_as_wide_as_it_is():
     tree, found = agent.posterior(), agent._rcb.predictor
     assert isinstance(found, oracle.LinearPredictor)
     assert found.covariances is not None
-    np.testing.assert_allclose(rcb.summary_means(tree), found.means, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rcb.posterior.summary_means(tree), found.means, rtol=0, atol=1e-12)
     draws = np.asarray(tree["posterior"]["beta"]).reshape(-1, 3, 2)
     for arm in range(3):
         sampled = np.cov(draws[:, arm], rowvar=False).diagonal()

@@ -125,12 +125,13 @@ def test_audits_gaps_and_figures_take_users_by_name():
     for seen in (
         lambda users: rcb.audit(market(), plan(), horizon=30, n_worlds=60, users=users).margins["estimate"].values,
         lambda users: rcb.estimate_gaps(market(), saturated=["old"], n_per_arm=5, n_worlds=50, users=users)["rho"],
-        lambda users: rcb.plot_rates(plan(), users).collections[0].get_array(),
+        lambda users: rcb.plots.plot_rates(plan(), users).collections[0].get_array(),
     ):
         np.testing.assert_array_equal(seen(table), seen(USER[None]))
-    data = rcb.Statistics.from_rows([USER], arm=[0], reward=[1.0], n_arms=2)
-    tree = rcb.fit_posterior(market().prior, market().noise, data)
+    data = rcb.posterior.Statistics.from_rows([USER], arm=[0], reward=[1.0], n_arms=2)
+    tree = rcb.posterior.fit_posterior(market().prior, market().noise, data)
     by_name, plain = (
-        np.asarray(rcb.plot_prior_posterior(tree, market().prior, x=x).lines[0].get_ydata()) for x in (turned(), USER)
+        np.asarray(rcb.plots.plot_prior_posterior(tree, market().prior, x=x).lines[0].get_ydata())
+        for x in (turned(), USER)
     )
     np.testing.assert_array_equal(by_name, plain)

@@ -41,6 +41,25 @@ class Claim:
 
     ``figure`` says what was found; ``estimate``, ``error``, ``lower`` and ``upper`` are the one that decides.
 
+    Parameters
+    ----------
+    claim : str
+        What the paper says.
+    kind : str
+        The kind of plan.
+    verdict : {"held", "not held", "undecided"}
+        Whether it holds.
+    figure : str
+        What was found, in words.
+    estimate : float
+        The figure that decides.
+    error : float
+        Its standard error.
+    lower : float
+        Its lower bound.
+    upper : float
+        Its upper bound.
+
     Examples
     --------
     With ``outcome`` as in ``reproduce``:

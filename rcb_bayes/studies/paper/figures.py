@@ -1,13 +1,15 @@
 """Figures in the paper's arrangement: gains left, regrets right, a panel for each column of the setting."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rcb_bayes.plots import PALETTE
-from rcb_bayes.plots.style import new_figure
+from rcb_bayes.plots.style import new_figure, own_axes
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -44,6 +46,23 @@ def plot_setting(parts: "list[xr.Dataset]", *, kind: str, columns: str, lines: s
     axes[0].legend(frameon=False, fontsize="small")
     figure.suptitle(title)
     return figure
+
+
+def plot_regrets(table: "pd.DataFrame", *, keys: Sequence[str], title: str = "", axes: "Axes | None" = None) -> "Axes":
+    """The regret of every run at its end, with two standard errors; ``keys`` tell rows of the table apart."""
+    axes = own_axes(axes, size=(7.0, 1.5 + 0.22 * len(table)))
+    kinds = list(dict.fromkeys(table["kind"]))
+    rows = table.to_dict(orient="records")
+    for place, row in enumerate(rows):
+        error = 0.0 if np.isnan(row["regret_mcse"]) else 2.0 * row["regret_mcse"]
+        colour = PALETTE[kinds.index(row["kind"]) % len(PALETTE)]
+        axes.errorbar([row["regret"]], [place], xerr=[error], fmt="o", color=colour, markersize=4)
+    names = [", ".join([*(f"{_NAMES.get(key, key)} = {row[key]}" for key in keys), row["run"]]) for row in rows]
+    axes.set_yticks(range(len(names)), names, fontsize="small")
+    axes.invert_yaxis()
+    axes.set_xlabel("regret at the end, ± 2 standard errors")
+    axes.set_title(title)
+    return axes
 
 
 def _curves(part: "xr.Dataset", kind: str, lines: str) -> "list[tuple[str, xr.Dataset]]":

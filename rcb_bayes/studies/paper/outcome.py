@@ -1,7 +1,6 @@
 """What an experiment hands back, and the files it leaves: a table, figures, and a text with the claims."""
 
-import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rcb_bayes.files import write_atomically
 from rcb_bayes.files.store import Store
 from rcb_bayes.plots.style import forget_figure
-from rcb_bayes.schema import as_count
+from rcb_bayes.schema import DEFAULT_SEED, as_count, plain
 from rcb_bayes.studies.paper.claims import Claim
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -22,12 +22,18 @@ if TYPE_CHECKING:
 class Request:
     """What is asked of an experiment.
 
-    Attributes
+    Parameters
     ----------
-    folder : where results go; nothing is kept without one
-    n_worlds : worlds that plans are run in; the experiment's own number unless given
-    fast : a small grid, shorter horizons, fewer worlds
-    resume : go on with what the folder holds
+    folder : path-like, optional
+        Where results go; nothing is kept without one.
+    n_worlds : int, optional
+        Worlds that plans are run in; the experiment's own number unless given.
+    fast : bool
+        A small grid, shorter horizons, fewer worlds.
+    resume : bool
+        Go on with what the folder holds.
+    seed : int
+        Of every random number.
 
     Raises
     ------
@@ -37,9 +43,9 @@ class Request:
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> rcb.Request(fast=True, n_worlds=5).folder is None  # nothing is kept
+    >>> rcb.studies.Request(fast=True, n_worlds=5).folder is None  # nothing is kept
     True
-    >>> rcb.Request(n_worlds=1)
+    >>> rcb.studies.Request(n_worlds=1)
     Traceback (most recent call last):
         ...
     rcb_bayes.errors.RcbError: n_worlds must be an integer of at least 2, got 1.
@@ -49,7 +55,7 @@ class Request:
     n_worlds: int | None = None
     fast: bool = False
     resume: bool = False
-    seed: int = 1
+    seed: int = DEFAULT_SEED
 
     def __post_init__(self) -> None:
         if self.n_worlds is not None:
@@ -61,14 +67,24 @@ class Request:
 class Outcome:
     """What an experiment found.
 
-    Attributes
+    Parameters
     ----------
-    table : a row for each run, with errors
-    keys : columns that tell rows apart, beside ``run``
-    claims : the paper's, judged
-    notes : what else is to be said
-    parts : the runs themselves, a Dataset each, dims (run, world, t)
-    files : what was written
+    name : str
+        The experiment, as ``reproduce`` knows it.
+    title : str
+        What it is about.
+    table : pandas.DataFrame
+        A row for each run, with errors.
+    keys : tuple of str
+        Columns that tell rows apart, beside ``run``.
+    claims : tuple of Claim
+        The paper's, judged.
+    notes : tuple of str
+        What else is to be said.
+    parts : tuple of xarray.Dataset
+        The runs themselves, a Dataset each, dims (run, world, t).
+    files : tuple of path-like
+        What was written.
 
     Examples
     --------
@@ -89,14 +105,14 @@ class Outcome:
     parts: "tuple[xr.Dataset, ...]" = ()
     files: tuple[Path, ...] = ()
 
-    def text(self) -> str:
+    def summary(self) -> str:
         """The claims, one a line, and the notes.
 
         Examples
         --------
         With ``outcome`` as in ``reproduce``:
 
-        >>> print(outcome.text())
+        >>> print(outcome.summary())
         Setting 1: numbers of arms and features
         <BLANKLINE>
         held       gain above -epsilon (realised), theorem plans: ...
@@ -106,13 +122,69 @@ class Outcome:
             lines.append(f"{claim.verdict:<10} {claim.claim}, {claim.kind} plans: {claim.figure}")
         return "\n".join([*lines, *([""] if self.claims and self.notes else []), *self.notes])
 
-    def as_json(self) -> dict[str, Any]:
-        """Everything but the runs, as JSON has it; null for what is no number."""
-        table = [
-            {str(key): _plain(value) for key, value in row.items()} for row in self.table.to_dict(orient="records")
-        ]
-        claims = [{name: _plain(value) for name, value in asdict(claim).items()} for claim in self.claims]
-        return {"name": self.name, "title": self.title, "claims": claims, "notes": list(self.notes), "table": table}
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the runs, as plain values; None for what is no number."""
+        table = self.table.to_dict(orient="records")
+        return plain(
+            {"name": self.name, "title": self.title, "claims": self.claims, "notes": self.notes, "table": table}
+        )
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """The regret of every run at its end, with two standard errors, a colour for each kind of plan or policy.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        With ``outcome`` as in ``reproduce``:
+
+        >>> outcome.plot().get_xlabel()
+        'regret at the end, ± 2 standard errors'
+        """
+        from rcb_bayes.studies.paper.figures import plot_regrets
+
+        return plot_regrets(self.table, keys=self.keys, title=self.title, axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything but ``files`` to a netCDF file, with a digest of its content.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+        """
+        from rcb_bayes.studies.paper.outcome_files import write_outcome_file
+
+        write_outcome_file(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Outcome":
+        """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Outcome
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no outcome; a digit that was changed.
+        """
+        from rcb_bayes.studies.paper.outcome_files import read_outcome_file
+
+        return cls(**read_outcome_file(path))
 
 
 def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") -> tuple[Path, ...]:
@@ -121,7 +193,7 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
         return ()
     table, text = store.folder / "table.csv", store.folder / "claims.txt"
     write_atomically(table, outcome.table.to_csv(index=False).encode("utf-8"))
-    write_atomically(text, f"{outcome.text()}\n".encode())
+    write_atomically(text, f"{outcome.summary()}\n".encode())
     written = [table, text]
     for name, figure in figures.items():
         target = store.folder / f"{name}.png"
@@ -129,7 +201,3 @@ def write_outcome(outcome: Outcome, store: Store, figures: "dict[str, Figure]") 
         forget_figure(figure)
         written.append(target)
     return tuple(written)
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

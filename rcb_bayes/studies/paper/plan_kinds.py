@@ -11,6 +11,7 @@ from rcb_bayes.planning.calibration import guard_anew
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
+from rcb_bayes.schema import DEFAULT_HORIZON
 from rcb_bayes.studies.paper.measures import Run
 from rcb_bayes.studies.paper.settings import PRIOR_GAP, RHO, TAU, TAU_STAR, Cell, Effort
 
@@ -49,7 +50,7 @@ def sampled_run(
     effort: Effort,
     seed: int,
     spread: str = "posterior",
-    horizon: int = 10_000,
+    horizon: int = DEFAULT_HORIZON,
 ) -> Run:
     """A plan by sampling with N = d samples per arm; where ``user`` allows no rate for all, one for ``proof``."""
 

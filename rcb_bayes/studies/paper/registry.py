@@ -54,6 +54,18 @@ EXPERIMENTS: dict[str, Experiment] = {
 def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     """Run an experiment of the paper, or all of them, each in a folder of its name.
 
+    Parameters
+    ----------
+    name : str
+        An experiment, such as "setting-1"; "all" for all of them.
+    request : Request, optional
+        How much work, and where results go.
+
+    Returns
+    -------
+    list of Outcome
+        One for each experiment.
+
     Raises
     ------
     RcbError
@@ -62,7 +74,7 @@ def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> outcome = rcb.reproduce("setting-1", rcb.Request(fast=True, n_worlds=2, seed=1))[0]
+    >>> outcome = rcb.studies.reproduce("setting-1", rcb.studies.Request(fast=True, n_worlds=2, seed=1))[0]
     >>> outcome.title
     'Setting 1: numbers of arms and features'
     >>> outcome.table["kind"].unique().tolist()

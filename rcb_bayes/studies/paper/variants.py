@@ -16,7 +16,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import DEFAULT_HORIZON, FloatArray
 from rcb_bayes.studies.paper.beliefs import FAMILIES, matched_belief
 from rcb_bayes.studies.paper.cells import side_by_side
 from rcb_bayes.studies.paper.measures import Run
@@ -37,7 +37,6 @@ _EPSILON = 0.05
 _SHIFT = 0.2  # of the first arm's coefficients
 _SCALE = 4.0  # times the variance for nature; users are as much too sure
 _FEATURES = 5
-_HORIZON = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ BASES = (
 
 def run_variants(request: Request) -> Outcome:
     """Margin, regret and compliance under every variant of Settings 1 and 4 with three arms, in one table."""
-    effort = replace(effort_of(n_worlds=request.n_worlds, fast=request.fast), most_rounds=_HORIZON)
+    effort = replace(effort_of(n_worlds=request.n_worlds, fast=request.fast), most_rounds=DEFAULT_HORIZON)
     n_arms = 2 if request.fast else 3
     return run_bases(BASES, request, effort=effort, n_arms=n_arms)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcb_bayes.schema import as_count
+from rcb_bayes.schema import DEFAULT_SEED, as_count
 from rcb_bayes.studies.warfarin.cohort import Cohort, bucket
 from rcb_bayes.studies.warfarin.formulas import FormulaName, formula_dose
 
@@ -12,7 +12,9 @@ def formula_arms(cohort: Cohort, *, formula: FormulaName = "pharmacogenetic") ->
     return bucket(formula_dose(cohort.table, formula=formula), rule=cohort.rule)
 
 
-def offline_arms(cohort: Cohort, *, n_folds: int = 10, inverse_penalty: float = 100.0, seed: int = 0) -> np.ndarray:
+def offline_arms(
+    cohort: Cohort, *, n_folds: int = 10, inverse_penalty: float = 100.0, seed: int = DEFAULT_SEED
+) -> np.ndarray:
     """The bucket that multinomial logistic regression picks for each patient, fitted to the right bucket of all others.
 
     Parameters

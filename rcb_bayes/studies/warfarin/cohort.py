@@ -118,9 +118,17 @@ def load_warfarin(path: str | Path, *, rule: Rule = "below_21", missing_indicato
 
     Parameters
     ----------
-    path : the file
-    rule : of the buckets, "below_21" or "up_to_21"
-    missing_indicators : see ``patient_features``
+    path : str or path-like
+        The file.
+    rule : {"sharp", "third"}
+        Of the buckets, "below_21" or "up_to_21".
+    missing_indicators : bool
+        See ``patient_features``.
+
+    Returns
+    -------
+    Cohort
+        The patients.
 
     Raises
     ------
@@ -131,7 +139,7 @@ def load_warfarin(path: str | Path, *, rule: Rule = "below_21", missing_indicato
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> cohort = rcb.load_warfarin("warfarin.csv")
+    >>> cohort = rcb.studies.load_warfarin("warfarin.csv")
     >>> cohort.features.shape[1], cohort.names[:3]
     (70, ('intercept', 'sex=male', 'sex=female'))
     """

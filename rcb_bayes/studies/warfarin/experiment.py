@@ -9,7 +9,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.running.protocol import PolicyMaker
-from rcb_bayes.schema import as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
 from rcb_bayes.studies.warfarin.beliefs import PAPER_SIGMA, REWARD_SIGMA, physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.contenders import (
@@ -56,28 +56,42 @@ def run_warfarin(
     audit_worlds: int = 200,
     baselines: bool = True,
     workers: int = 1,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> WarfarinResult:
     """The experiment on a cohort, real or synthetic.
 
     Parameters
     ----------
-    epsilons, variances : the paper's budgets and prior variances; policies other than the grid's are replayed at the
-        first epsilon and the last variance
-    sigma : the noise the physician reckons with
-    n_permutations : orders in which patients arrive
-    n_plans : plans of each sampled kind, seeds ``seed``, ``seed + 1``, ...; plans differ more than orders do, so that
-        figures to be quoted take 8 or more. One plan: errors are over orders alone, and too small
-    n_worlds : simulated worlds behind each plan
-    audit : whether plans are audited, too, all by the same yardstick: the cold start of each, and exploitation by the
-        first of a kind
-    audit_worlds : worlds in which exploitation is audited; the cold start has 500 a stage
-    baselines : whether bandits, formulas and other oracles are replayed beside RCB
-    workers : processes; the answer is the same for any number
+    cohort : Cohort
+        The patients.
+    epsilons, variances : sequence of float
+        The paper's budgets and prior variances; policies other than the grid's are replayed at the first epsilon and
+        the last variance.
+    sigma : float
+        The noise the physician reckons with.
+    n_permutations : int
+        Orders in which patients arrive.
+    n_plans : int
+        Plans of each sampled kind, seeds ``seed``, ``seed + 1``, ...; plans differ more than orders do, so that figures
+        to be quoted take 8 or more. One plan: errors are over orders alone, and too small.
+    n_worlds : int
+        Simulated worlds behind each plan.
+    audit : bool
+        Whether plans are audited, too, all by the same yardstick: the cold start of each, and exploitation by the first
+        of a kind.
+    audit_worlds : int
+        Worlds in which exploitation is audited; the cold start has 500 a stage.
+    baselines : bool
+        Whether bandits, formulas and other oracles are replayed beside RCB.
+    workers : int
+        Processes; the answer is the same for any number.
+    seed : int
+        The same seed gives the same answer.
 
     Returns
     -------
-    WarfarinResult with ``runs``, ``figures``, ``groups``, ``grid``, ``plans``, ``audits``.
+    WarfarinResult
+        With ``runs``, ``figures``, ``groups``, ``grid``, ``plans``, ``audits``.
 
     Raises
     ------
@@ -87,8 +101,8 @@ def run_warfarin(
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> cohort = rcb.synthetic_cohort(300, seed=1)
-    >>> result = rcb.run_warfarin(
+    >>> cohort = rcb.studies.synthetic_cohort(300, seed=1)
+    >>> result = rcb.studies.run_warfarin(
     ...     cohort,
     ...     epsilons=[0.1],
     ...     variances=[0.8],

@@ -27,7 +27,7 @@ from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 from rcb_bayes.studies.warfarin.cohort import ARMS, Cohort
 from rcb_bayes.studies.warfarin.contenders import SPREAD_MULTIPLE, rcb_policy
 from rcb_bayes.studies.warfarin.metrics import replay_metrics
@@ -139,7 +139,7 @@ def run_learned(
     discount: float = 0.1,
     n_permutations: int = 10,
     n_worlds: int = 500,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> HalfResult:
     """Fit a belief on a random half of the patients; check, plan, run and audit it on the other half.
 

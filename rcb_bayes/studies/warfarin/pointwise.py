@@ -15,7 +15,7 @@ from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.running.driving import drive
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.worlds import SimulatedWorld
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.studies.warfarin.heeding import Heeding, HeedingMaker
 from rcb_bayes.telling.progress import track
 
@@ -41,7 +41,13 @@ class Pointwise:
 
 
 def pointwise_margin(
-    market: Market, maker: HeedingMaker, *, horizon: int, n_worlds: int = 20, n_users: int = 500, seed: int = 0
+    market: Market,
+    maker: HeedingMaker,
+    *,
+    horizon: int,
+    n_worlds: int = 20,
+    n_users: int = 500,
+    seed: int = DEFAULT_SEED,
 ) -> Pointwise:
     """Run a heeding policy in worlds of the users' belief and look up its smallest margin.
 

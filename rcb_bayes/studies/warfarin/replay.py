@@ -15,7 +15,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, ROUND_KINDS
 from rcb_bayes.running.driving import Arrivals, Block, drive
 from rcb_bayes.running.protocol import BarePolicy, PolicyMaker
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.studies.warfarin.cohort import ARMS, Cohort
 from rcb_bayes.telling.progress import track
 
@@ -29,7 +29,7 @@ def replay(
     *,
     market: Market | None = None,
     n_permutations: int = 10,
-    seed: int = 0,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Replay a policy over all patients, in several orders.
 
@@ -89,7 +89,12 @@ def replay(
 
 
 def replay_plans(
-    cohort: Cohort, policies: Sequence[PolicyMaker], *, market: Market, n_permutations: int = 10, seed: int = 0
+    cohort: Cohort,
+    policies: Sequence[PolicyMaker],
+    *,
+    market: Market,
+    n_permutations: int = 10,
+    seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Replay one policy by several plans, each in the same orders: ``replay``, with a dim "plan" before the others.
 

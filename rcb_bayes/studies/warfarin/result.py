@@ -8,33 +8,44 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, read_netcdf, refused, write_netcdf
+from rcb_bayes.schema import plain, suggestion
 from rcb_bayes.studies.warfarin.telling import RESTS_ON, audit_lines
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
 _FORM = Format(name="warfarin result", version=1, remedy="`rcb reproduce warfarin --out DIR` writes one.")
+_FIGURES = ("error", "error_mcse", "error_least", "error_most", "n_plans", "score", "macro_recall", "extreme")
+_FIGURES += ("explored", "cold_start", "cold_start_mcse", "ended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WarfarinResult:
     """The experiment.
 
-    Attributes
-    ----------
-    runs : dims (policy, permutation, t): ``regret`` (1 for a wrong bucket), ``gain``; averages over sampled plans
-    figures : over policy: ``error``, ``score``, ``macro_recall``, ``extreme``, ``explored``, ``cold_start``, ``ended``,
-        ``recall`` (arm), ``confusion`` (right, assigned), with ``*_mcse`` over plans and permutations together;
-        ``error_least`` and ``error_most`` over plans; ``kind`` tells RCB from the others. See ``replay_metrics``
-    groups : dims (policy, group): ``error``, ``extreme``, ``burden`` of exploration, ``n``, ``always_medium``
-    grid : dims (oracle, epsilon, variance[, plan, permutation, t]): sampled ``proof`` plans of the physician's belief
-    plans : over plan: what notion and epsilon allow, on average over ``n_plans``, and whether that is feasible
-    audits : over audit: verdicts on a part of the run under a notion, with the worst margin
-    cohort : the cohort in a line
-
     The datasets' attributes are ``seed``, ``version``, ``cohort``, ``rule``, ``synthetic``, ``n_plans`` and
     ``n_permutations``.
+
+    Parameters
+    ----------
+    runs : xarray.Dataset
+        Dims (policy, permutation, t): ``regret`` (1 for a wrong bucket), ``gain``; averages over sampled plans.
+    figures : xarray.Dataset
+        Over policy: ``error``, ``score``, ``macro_recall``, ``extreme``, ``explored``, ``cold_start``, ``ended``,
+        ``recall`` (arm), ``confusion`` (right, assigned), with ``*_mcse`` over plans and permutations together;
+        ``error_least`` and ``error_most`` over plans; ``kind`` tells RCB from the others. See ``replay_metrics``.
+    groups : xarray.Dataset
+        Dims (policy, group): ``error``, ``extreme``, ``burden`` of exploration, ``n``, ``always_medium``.
+    grid : xarray.Dataset
+        Dims (oracle, epsilon, variance[, plan, permutation, t]): sampled ``proof`` plans of the physician's belief.
+    plans : xarray.Dataset
+        Over plan: what notion and epsilon allow, on average over ``n_plans``, and whether that is feasible.
+    audits : xarray.Dataset
+        Over audit: verdicts on a part of the run under a notion, with the worst margin.
+    cohort : str
+        The cohort in a line.
 
     Examples
     --------
@@ -94,15 +105,63 @@ class WarfarinResult:
         ]
         return "\n".join([f"{policy}: assigned", header, *rows])
 
+    def to_dict(self) -> dict[str, Any]:
+        """The cohort, the figures of every policy, the plans and the audits, as plain values."""
+        figures = self.figures[[name for name in _FIGURES if name in self.figures]]
+        policies = {
+            str(name): {str(key): figures[key].sel(policy=name).item() for key in figures}
+            for name in figures["policy"].values
+        }
+        plans, audits = (
+            [{str(name): table[name].values[k].item() for name in table} for k in range(table.sizes.get(dim, 0))]
+            for table, dim in ((self.plans, "plan"), (self.audits, "audit"))
+        )
+        return plain({"cohort": self.cohort, "policies": policies, "plans": plans, "audits": audits})
+
+    def plot(self, *, figure: str = "incorrect", axes: "Axes | None" = None) -> "Axes":
+        """A figure over patients: share "incorrect" so far, "regret", or "gain".
+
+        Parameters
+        ----------
+        figure : str
+            Which: "incorrect", "regret" or "gain".
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        RcbError
+            Another figure.
+        """
+        from rcb_bayes.studies.warfarin import plots
+
+        drawn = {
+            "incorrect": plots.plot_fraction_incorrect,
+            "regret": plots.plot_warfarin_regret,
+            "gain": plots.plot_warfarin_gain,
+        }
+        if figure not in drawn:
+            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, [*drawn])} Use {', '.join(drawn)}.")
+        return drawn[figure](self, axes=axes)
+
     def save(self, path: str | Path) -> None:
         """Write everything to a netCDF file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
 
         Examples
         --------
         With ``result`` as in ``run_warfarin``:
 
         >>> result.save("warfarin.nc")
-        >>> rcb.WarfarinResult.load("warfarin.nc").figures.equals(result.figures)
+        >>> rcb.studies.WarfarinResult.load("warfarin.nc").figures.equals(result.figures)
         True
         """
         import xarray as xr
@@ -115,6 +174,15 @@ class WarfarinResult:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        WarfarinResult
 
         Raises
         ------

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.studies.warfarin.cohort import Cohort, Rule, as_cohort
 from rcb_bayes.studies.warfarin.formulas import formula_dose
 from rcb_bayes.studies.warfarin.table import AGES, CYP2C9, ETHNICITIES, VKORC1, as_patients
@@ -153,7 +153,7 @@ def _groups() -> tuple[_Group, ...]:
     return white, asian, black, other
 
 
-def synthetic_patients(n_patients: int = N_PATIENTS, *, seed: int = 0) -> "pd.DataFrame":
+def synthetic_patients(n_patients: int = N_PATIENTS, *, seed: int = DEFAULT_SEED) -> "pd.DataFrame":
     """A table of made-up patients, in the format of ``read_patients``."""
     import pandas as pd
 
@@ -173,14 +173,25 @@ def synthetic_patients(n_patients: int = N_PATIENTS, *, seed: int = 0) -> "pd.Da
 
 
 def synthetic_cohort(
-    n_patients: int = N_PATIENTS, *, rule: Rule = "below_21", missing_indicators: bool = False, seed: int = 0
+    n_patients: int = N_PATIENTS, *, rule: Rule = "below_21", missing_indicators: bool = False, seed: int = DEFAULT_SEED
 ) -> Cohort:
     """A cohort of SYNTHETIC patients, for whatever the real one is used for.
 
     Parameters
     ----------
-    n_patients : the real file's 5,700 unless given; 3 % of them come without a dose
-    rule, missing_indicators : as in ``load_warfarin``
+    n_patients : int
+        The real file's 5,700 unless given; 3 % of them come without a dose.
+    rule : {"sharp", "third"}
+        As in ``load_warfarin``.
+    missing_indicators : bool
+        As in ``load_warfarin``.
+    seed : int
+        The same seed gives the same answer.
+
+    Returns
+    -------
+    Cohort
+        The patients.
 
     Applicability
     -------------
@@ -191,7 +202,7 @@ def synthetic_cohort(
     Examples
     --------
     >>> import rcb_bayes as rcb
-    >>> cohort = rcb.synthetic_cohort(300, seed=1)
+    >>> cohort = rcb.studies.synthetic_cohort(300, seed=1)
     >>> cohort.is_synthetic, cohort.n_read, cohort.features.shape[1]
     (True, 300, 70)
     >>> cohort.counts  # of low, medium and high doses

@@ -7,7 +7,8 @@ from rcb_bayes.studies.warfarin.cohort import ARMS
 from rcb_bayes.studies.warfarin.result import WarfarinResult
 
 
-def made_up_result(*, n: int = 400, feasible: bool = True) -> WarfarinResult:
+def made_up_result(*, n: int = 400, feasible: bool = True, told: bool = False) -> WarfarinResult:
+    """A result to draw; ``told``: with the figures that its summary needs."""
     rng = np.random.default_rng(0)
     oracles, epsilons, variances = ["posterior mean", "dose heeding"], [0.025, 0.035], [0.4, 0.8]
     shape = (2, 2, 2, 2, 3, n)
@@ -28,6 +29,30 @@ def made_up_result(*, n: int = 400, feasible: bool = True) -> WarfarinResult:
         coords={"policy": policies, "right": list(ARMS), "assigned": list(ARMS)},
     )
     empty = xr.Dataset()
+    if told:
+        return _told(figures, grid)
     return WarfarinResult(
         runs=empty, figures=figures, groups=empty, grid=grid, plans=empty, audits=empty, cohort="made up"
+    )
+
+
+def _told(figures: xr.Dataset, grid: xr.Dataset) -> WarfarinResult:
+    numbers = dict.fromkeys(
+        ("error_mcse", "error_least", "error_most", "score", "macro_recall", "extreme", "explored", "cold_start"), 0.25
+    )
+    numbers |= {"cold_start_mcse": 1.5, "ended": 0.5, "n_plans": 2}
+    figures = figures.assign({name: ("policy", [value] * 2) for name, value in numbers.items()})
+    figures = figures.assign(recall=(("policy", "arm"), np.eye(3)[:2]), kind=("policy", ["other", "rcb"]))
+    plan = {"kind": "sampled", "notion": "proof", "epsilon": 0.025, "variance": 0.4, "n_per_arm": 20, "reason": ""}
+    plan |= {"feasible": True, "n_plans": 2, "n_feasible": 2, "exploration_rate": 0.2, "exploration_rate_mcse": 0.01}
+    lengths = ("expected_cold_start", "expected_cold_start_mcse", "cold_start_least", "cold_start_most")
+    plan |= {"cold_start_own_mcse": 3.0} | dict.fromkeys(lengths, 100.0)
+    return WarfarinResult(
+        runs=xr.Dataset({"regret": ("t", [0.0, 1.0])}),
+        figures=figures,
+        groups=xr.Dataset({"n": ("group", [2.0])}),
+        grid=grid.assign(error_mcse=grid["error"] * 0.1),
+        plans=xr.Dataset({name: ("plan", [value]) for name, value in plan.items()}),
+        audits=xr.Dataset({"verdict": ("audit", np.array([], dtype="U4"))}),
+        cohort="made up",
     )

@@ -1,0 +1,156 @@
+"""Reports as files: a zip archive of the plan, the audit, the runs and the checks, each as it is saved by itself.
+
+A market holds a belief, which is code, and is not part of the file: whoever reads it brings the market, and a plan for
+another one is refused.
+"""
+
+import hashlib
+import io
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from rcb_bayes.auditing import Audit
+from rcb_bayes.errors import RcbError
+from rcb_bayes.files import Format, Records, as_text, content_of, read_netcdf, refused, write_atomically, write_netcdf
+from rcb_bayes.files.envelope import MOST_BYTES, read_bytes
+from rcb_bayes.gaps.checks import Checks
+from rcb_bayes.market import Market
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.schema import FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from rcb_bayes.reporting.result import Report
+
+SUFFIX = ".zip"
+_FORM = Format(name="report", version=1, remedy="Report again: `report(...).save('report.zip')` writes a file.")
+_HEAD = "report.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """What is no file of its own, and the digests of the files beside it."""
+
+    users: FloatArray
+    not_audited: str
+    horizon: int
+    guard: bool
+    sizes: dict[str, int | tuple[float, ...] | None]
+    seed: int
+    command: str
+    digests: dict[str, str]
+
+
+_RECORDS = Records(_Head)
+
+
+def write_report(report: "Report", path: str | Path) -> None:
+    """Write everything but the market, at once or not at all."""
+    with TemporaryDirectory() as folder:
+        members = _written(report, Path(folder))
+    sizes = {name: getattr(report.sizes, name) for name in type(report.sizes).__dataclass_fields__}
+    head = _Head(
+        digests={name: _digest(data) for name, data in members.items()},
+        users=report.users,
+        sizes=sizes,
+        **{name: getattr(report, name) for name in ("not_audited", "horizon", "guard", "seed", "command")},
+    )
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", compression=zipfile.ZIP_DEFLATED) as file:
+        file.writestr(_HEAD, as_text(_FORM, _RECORDS.to_wire(head)))
+        for name, data in members.items():
+            file.writestr(name, data)
+    write_atomically(path, archive.getvalue())
+
+
+def _written(report: "Report", folder: Path) -> dict[str, bytes]:
+    """The parts of a report as they save themselves, by the names of their files."""
+    report.checks.save(folder / "checks.json")
+    plans = {"plan": report.plan, "theorem": report.theorem}
+    plans |= {f"sweep_{number}": plan for number, plan in enumerate(report.sweep)}
+    for name, plan in plans.items():
+        if plan is not None:
+            plan.save(folder / f"{name}.json")
+    for name, table in (("gaps", report.gaps), ("runs", report.runs)):
+        if table is not None:
+            write_netcdf(_table(name), table, folder / f"{name}.nc")
+    if report.audit is not None:
+        report.audit.save(folder / "audit.nc")
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def read_report(path: str | Path, market: Market) -> dict[str, Any]:
+    """The fields of a ``Report``.
+
+    Raises
+    ------
+    RcbError
+        A file that is not there, or is no report; a digit that was changed; a plan for another market.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        head = _unpacked(path, folder)
+        given = set(head.digests)
+        sweep = [folder / f"sweep_{number}.json" for number in range(sum(name.startswith("sweep_") for name in given))]
+        return {
+            "market": market,
+            "checks": Checks.load(folder / "checks.json"),
+            "gaps": _read_table("gaps", folder),
+            "plan": Plan.load(folder / "plan.json"),
+            "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,
+            "sweep": tuple(Plan.load(one) for one in sweep),
+            "runs": _read_table("runs", folder) if "runs.nc" in given else None,
+            "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
+            "users": np.asarray(head.users, dtype=float),
+            "sizes": head.sizes,
+            **{name: getattr(head, name) for name in ("not_audited", "horizon", "guard", "seed", "command")},
+        }
+
+
+def _unpacked(path: str | Path, folder: Path) -> _Head:
+    """The head of an archive; the files that it names, with their digests, go into a folder."""
+    data = read_bytes(_FORM, path)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            if sum(item.file_size for item in file.infolist()) > MOST_BYTES:
+                raise RcbError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+            members = {name: file.read(name) for name in file.namelist()}
+        text = members.pop(_HEAD).decode("utf-8")
+    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise refused(_FORM, path, f"it is no archive of a report ({error})") from None
+    content = content_of(_FORM, text, where=path)
+    try:
+        head: _Head = _RECORDS.from_wire(_RECORDS.checked(content))
+    except (msgspec.ValidationError, RcbError) as error:
+        raise refused(_FORM, path, error) from None
+    if {name: _digest(part) for name, part in members.items()} != head.digests or not _is_whole(head):
+        raise refused(_FORM, path, "its files are not those that it names")
+    for name, part in members.items():
+        (folder / name).write_bytes(part)
+    return head
+
+
+def _is_whole(head: _Head) -> bool:
+    """Whether the files that every report has are named, under names without folders."""
+    plain = all(Path(name).name == name for name in head.digests)
+    return plain and {"checks.json", "gaps.nc", "plan.json"} <= set(head.digests)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _table(name: str) -> Format:
+    return Format(name=f"{name} of a report", version=1, remedy=_FORM.remedy)
+
+
+def _read_table(name: str, folder: Path) -> "xr.Dataset":
+    return read_netcdf(_table(name), folder / f"{name}.nc").to_dataset(inherit=False)
