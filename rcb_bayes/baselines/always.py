@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import as_arm, only
+from rcb_bayes.baselines.learner import Remembering, as_arm, only
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
-from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
 
 
-class AlwaysArm(PolicyBase):
+class AlwaysArm(Remembering):
     """The same arm in every round, :math:`a_t = a`.
 
     Source: the fixed dose of Bastani and Bayati, "Online decision making with high-dimensional covariates", 2020, who
@@ -65,11 +64,6 @@ class AlwaysArm(PolicyBase):
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Count."""
         self.history.add(x, decisions.arm, reward)
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """All samples, (K,)."""
-        return self.history.n
 
     def _scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
         """What the platform expects before any data, (K, n)."""

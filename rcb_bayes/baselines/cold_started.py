@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import shared_oracle
+from rcb_bayes.baselines.learner import Remembering, shared_oracle
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
@@ -12,7 +12,6 @@ from rcb_bayes.mechanism.decisions import PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.history import History
-from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import FloatArray, as_count, suggestion
 
 Collect = Literal["hidden", "in turn"]
@@ -93,7 +92,7 @@ def as_collect(collect: str) -> None:
         )
 
 
-class ColdStarted(PolicyBase):
+class ColdStarted(Remembering):
     """A cold start, then something else.
 
     Attributes
@@ -107,11 +106,6 @@ class ColdStarted(PolicyBase):
         self.history = cold.history
         self.rounds = 0
         self._length = -1
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """Samples that count, (K,)."""
-        return self.history.n
 
     @property
     def cold_start_length(self) -> int:

@@ -2,17 +2,16 @@
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import shared_oracle
+from rcb_bayes.baselines.learner import Remembering, shared_oracle
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, Predictor
-from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 
-class ExploreThenCommit(PolicyBase):
+class ExploreThenCommit(Remembering):
     r"""Arms in turn until each has N samples, then the best by what they say, never learning again.
 
     .. math:: a_t = t \bmod K \quad (t < K N), \qquad a_t = \arg\max_k E[\mu(x, k) | S_{K N}] \quad (t \ge K N)
@@ -70,11 +69,6 @@ class ExploreThenCommit(PolicyBase):
     def exploring(self) -> int:
         """Rounds of exploration that are left."""
         return max(0, self.market.n_arms * self.n_per_arm - self.rounds)
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """Samples of the exploration, (K,)."""
-        return self.history.n
 
     @property
     def cold_start_length(self) -> int:

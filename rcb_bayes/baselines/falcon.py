@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import shared_oracle
+from rcb_bayes.baselines.learner import Remembering, shared_oracle
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.decisions import Decisions
@@ -11,11 +11,10 @@ from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 
-class Falcon(PolicyBase):
+class Falcon(Remembering):
     r"""The exploitation stage of the paper's algorithm from the first round on: no cold start, no guard.
 
     In epoch m arm i, other than the best one b by the oracle fed so far, is recommended with probability
@@ -77,11 +76,6 @@ class Falcon(PolicyBase):
     def gamma(self) -> float:
         """The present spread."""
         return self.exploitation.gamma
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """All samples, (K,)."""
-        return self.history.n
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations up to the end of the epoch."""

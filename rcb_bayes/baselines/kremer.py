@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import only, shared_oracle
+from rcb_bayes.baselines.learner import Remembering, only, shared_oracle
 from rcb_bayes.baselines.reward_laws import NormalLaw, RewardLaw, SampledLaw, root
 from rcb_bayes.baselines.user_types import sole_user
 from rcb_bayes.errors import RcbError
@@ -25,7 +25,6 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOT
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
-from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 
 _N_WORLDS = 4000
@@ -88,7 +87,7 @@ def worth_exploring(second: RewardLaw, n_left: int) -> float:
     return root(worth, second.mean, second.mean + high)
 
 
-class Kremer(PolicyBase):
+class Kremer(Remembering):
     r"""The optimal policy of Kremer, Mansour and Perry, with noise: rewards are learnt by n samples.
 
     Rounds come in phases of n. The first phase is the preferred arm's and gives its posterior mean :math:`M_1`, which
@@ -172,11 +171,6 @@ class Kremer(PolicyBase):
     def second(self) -> int:
         """The position of the arm that users do not prefer."""
         return 1 - self.first
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """All samples, (K,)."""
-        return self.history.n
 
     @property
     def cold_start_length(self) -> int:

@@ -13,7 +13,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import as_positive
+from rcb_bayes.baselines.learner import Remembering, as_positive
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
@@ -21,13 +21,12 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.running.history import History
-from rcb_bayes.running.protocol import PolicyBase
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 
 
-class LassoBandit(PolicyBase):
+class LassoBandit(Remembering):
     r"""Forced samples and two lasso estimators per arm.
 
     With :math:`\hat b(A, \lambda) = \arg\min |y - X b|^2 / |A| + \lambda |b|_1` over the samples A, arm i is forced in
@@ -149,11 +148,6 @@ class LassoBandit(PolicyBase):
             renew(self.all_means, self.history.sums(), arms, penalty=penalty, tolerance=self.tolerance)
             self._renewed_at[arms] = self.history.n[arms]
             self._fresh = 0
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """All samples, (K,)."""
-        return self.history.n
 
     def forced_arms(self, n: int) -> np.ndarray:
         """The arm forced in each of the next n rounds, -1 where none is."""

@@ -13,7 +13,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
-from rcb_bayes.running.protocol import PolicyBase
+from rcb_bayes.running.protocol import Policy
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_rng, is_number, suggestion
 
 
@@ -23,7 +23,23 @@ def shared_oracle(market: Market) -> PosteriorOracle:
     return PosteriorOracle(market.platform_prior, market.noise, read="engine")
 
 
-class Learner(PolicyBase):
+class Remembering(Policy):
+    """A policy that keeps its samples.
+
+    Attributes
+    ----------
+    history : what it has learnt or will learn from
+    """
+
+    history: History
+
+    @property
+    def n_by_arm(self) -> np.ndarray:
+        """Samples in its history, (K,)."""
+        return self.history.n
+
+
+class Learner(Remembering):
     """A policy that learns every ``batch`` rounds, and gives each arm a probability by what it then expects.
 
     Attributes
@@ -76,11 +92,6 @@ class Learner(PolicyBase):
         self._fresh += n
         if self._fresh >= self.batch:
             self._fit()
-
-    @property
-    def n_by_arm(self) -> np.ndarray:
-        """All samples, (K,)."""
-        return self.history.n
 
     @property
     def n_acted_on(self) -> FloatArray:

@@ -42,9 +42,10 @@ class Decisions:
     def gain(self) -> FloatArray:
         """What is expected of the arm recommended beyond its best rival, (n,)."""
         columns = np.arange(len(self.arm))
+        expected = self.scores[self.arm, columns]
         rivals = self.scores.copy()
         rivals[self.arm, columns] = -np.inf
-        return self.scores[self.arm, columns] - rivals.max(axis=0)
+        return expected - rivals.max(axis=0)
 
     def first(self, n: int) -> "Decisions":
         """The first n of them."""

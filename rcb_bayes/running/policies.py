@@ -18,7 +18,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
-from rcb_bayes.running.protocol import Policy, PolicyBase, as_probabilities
+from rcb_bayes.running.protocol import Policy, as_probabilities
 from rcb_bayes.schema import FloatArray
 
 Recommending = Callable[[FloatArray], FloatArray]
@@ -70,7 +70,7 @@ def as_policy(recommend_proba: Recommending, update: Learning | None = None) -> 
     return _OfFunctions(recommend_proba, update)
 
 
-class _OfFunctions(PolicyBase):
+class _OfFunctions(Policy):
     """Two functions, one user at a time; what the platform expects is not known."""
 
     def __init__(self, recommend_proba: Recommending, update: Learning | None) -> None:
@@ -99,7 +99,7 @@ class _OfFunctions(PolicyBase):
         return self._counts
 
 
-class Rcb(PolicyBase):
+class Rcb(Policy):
     """The paper's algorithm: a cold start, then exploitation.
 
     Parameters

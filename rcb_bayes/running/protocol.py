@@ -1,11 +1,11 @@
 """What a policy is to whoever runs or audits it.
 
 Three methods make one: probabilities, decisions, learning. What else callers ask for has an answer for everybody in
-``PolicyBase``: a policy that inherits from it gives its own where it has one, and ``completed`` gives the others to a
+``Policy``: a policy that inherits from it gives its own where it has one, and ``completed`` gives the usual ones to a
 policy that inherits from nothing.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
@@ -24,76 +24,33 @@ class BarePolicy(Protocol):
     gets exactly those.
     """
 
+    @abstractmethod
     def recommend_proba(self, x: FloatArray) -> FloatArray:
         """Probability of recommending each arm to each user now, (n, d) -> (n, K)."""
-        ...
 
+    @abstractmethod
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations for the first users; x (n, d), features (d, n), uniforms (n, 2)."""
-        ...
 
+    @abstractmethod
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Learn from what was recommended to the users x (n, d) and what they got (n,)."""
-        ...
 
 
 @runtime_checkable
 class Policy(BarePolicy, Protocol):
-    """A recommendation policy in one world, with all that runs and audits ask of it."""
+    """A recommendation policy in one world, with all that runs and audits ask of it.
 
-    @property
-    def known_stage(self) -> str | None:
-        """The stage that users know of now; None of a policy without stages, whose rounds are known instead."""
-        ...
-
-    @property
-    def n_acted_on(self) -> FloatArray | None:
-        """How many of each arm's samples that count, its first ones, recommendations rest on now, (K,); None: all.
-
-        Users reckon with these. Later ones change nothing they are told: they only blur what users expect.
-        """
-        ...
-
-    def best(self, x: FloatArray) -> FloatArray | None:
-        """Shares of the arms that it takes for the best of each user now, (n, d) -> (n, K); None where it has none."""
-        ...
-
-    @property
-    def n_by_arm(self) -> np.ndarray | None:
-        """Samples of each arm that it has learnt or will learn from, (K,); None where it does not count."""
-        ...
-
-    @property
-    def cold_start_length(self) -> int:
-        """Rounds of its cold start: 0 without one, -1 before it is over."""
-        ...
-
-    @property
-    def gamma(self) -> float:
-        """The present spread of its recommendations; NaN without one."""
-        ...
-
-    @property
-    def n_fits(self) -> int:
-        """Times that a posterior, or another learner, was fitted, where it counts them."""
-        ...
-
-    @property
-    def n_not_vouched(self) -> int:
-        """Times that its engine did not vouch for the posterior."""
-        ...
-
-
-class PolicyBase(ABC):
-    """A policy without stages, cold start or spread, that acts on all it is told: what a policy is unless it says so.
+    A policy that inherits from it is one without stages, cold start or spread, that acts on all it is told, where it
+    does not say otherwise.
 
     Examples
     --------
     With ``market`` as in ``calibrate``:
 
     >>> from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
-    >>> from rcb_bayes.running.protocol import PolicyBase
-    >>> class Coin(PolicyBase):
+    >>> from rcb_bayes.running.protocol import Policy
+    >>> class Coin(Policy):
     ...     def recommend_proba(self, x):
     ...         return np.full((len(x), 2), 0.5)
     ...
@@ -110,55 +67,46 @@ class PolicyBase(ABC):
     (True, array([0, 0]))
     """
 
-    @abstractmethod
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
-        """Probability of recommending each arm to each user now, (n, d) -> (n, K)."""
-
-    @abstractmethod
-    def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations for the first users; x (n, d), features (d, n), uniforms (n, 2)."""
-
-    @abstractmethod
-    def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn from what was recommended to the users x (n, d) and what they got (n,)."""
-
     @property
     def known_stage(self) -> str | None:
-        """None."""
+        """The stage that users know of now; None of a policy without stages, whose rounds are known instead."""
         return None
 
     @property
     def n_acted_on(self) -> FloatArray | None:
-        """All of them."""
+        """How many of each arm's samples that count, its first ones, recommendations rest on now, (K,); None: all.
+
+        Users reckon with these. Later ones change nothing they are told: they only blur what users expect.
+        """
         return None
 
     def best(self, x: FloatArray) -> FloatArray | None:
-        """It does not say."""
+        """Shares of the arms that it takes for the best of each user now, (n, d) -> (n, K); None where it has none."""
         return None
 
     @property
     def n_by_arm(self) -> np.ndarray | None:
-        """It does not count."""
+        """Samples of each arm that it has learnt or will learn from, (K,); None where it does not count."""
         return None
 
     @property
     def cold_start_length(self) -> int:
-        """It has no cold start."""
+        """Rounds of its cold start: 0 without one, -1 before it is over."""
         return 0
 
     @property
     def gamma(self) -> float:
-        """It has no spread."""
+        """The present spread of its recommendations; NaN without one."""
         return np.nan
 
     @property
     def n_fits(self) -> int:
-        """Not counted."""
+        """Times that a posterior, or another learner, was fitted; 0 where it does not count them."""
         return 0
 
     @property
     def n_not_vouched(self) -> int:
-        """Not counted."""
+        """Times that its engine did not vouch for the posterior."""
         return 0
 
 
@@ -167,11 +115,11 @@ PolicyMaker = Callable[[Market, int], BarePolicy]
 
 
 def completed(policy: BarePolicy) -> Policy:
-    """The policy itself if it answers all that is asked; else with the answers of ``PolicyBase``."""
+    """The policy itself if it answers all that is asked; else with the usual answers."""
     return policy if isinstance(policy, Policy) else _Completed(policy)
 
 
-class _Completed(PolicyBase):
+class _Completed(Policy):
     def __init__(self, bare: BarePolicy) -> None:
         self._bare = bare
 

@@ -11,7 +11,7 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.running.policies import Rcb, as_policy
-from rcb_bayes.running.protocol import BarePolicy, Policy, PolicyBase, PolicyMaker, completed
+from rcb_bayes.running.protocol import BarePolicy, Policy, PolicyMaker, completed
 from rcb_bayes.running.worlds import SimulatedWorld
 from rcb_bayes.studies.warfarin.heeding import Heeding
 from tests.baselines.runs import SIGMA, alike, drive, market
@@ -233,7 +233,7 @@ def test_probabilities_that_are_none_are_refused(wrong: Any, message: str):
         rcb.simulate(market(), lambda m, seed: as_policy(wrong), horizon=5, n_worlds=1)
 
 
-@pytest.mark.parametrize("thing", [as_policy, PolicyBase])
+@pytest.mark.parametrize("thing", [as_policy, Policy])
 def test_the_examples_give_what_they_say(thing: Any):
     for example in examples_of(thing.__name__, thing):
         run(example)
