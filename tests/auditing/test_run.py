@@ -33,9 +33,10 @@ def plan(notion: str = "user") -> Plan:
 
 
 @cache
-def found(notion: Notion, *, guard: bool = False) -> Audit:
-    options = rcb.Exploiting(guard=guard)
-    return rcb.audit(two_arms(), plan("proof"), horizon=30, n_worlds=20_000, n_users=1, notion=notion, options=options)
+def found() -> Audit:
+    """Under ``user``, and under all notions at once."""
+    options = rcb.Exploiting(guard=False)
+    return rcb.audit(two_arms(), plan("proof"), horizon=30, n_worlds=20_000, n_users=1, notion="user", options=options)
 
 
 # --- against exact integrals -----------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def epoch_truth(arm: int, notion: Notion) -> float:
 
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
 def test_margins_are_the_exact_integrals(notion: Notion):
-    cells = found(notion).margins
+    cells = found().by_notion[notion]
     cells = cells if notion == "definition" else cells.isel(user=0)
     stage = cells.sel(stage="arm_0", arm="arm_1", rival="arm_0")
     assert abs(stage["estimate"].item() - stage_truth(notion)) < 4 * stage["mcse"].item()
@@ -86,7 +87,7 @@ def test_margins_are_the_exact_integrals(notion: Notion):
 
 
 def test_bands_hold_the_estimate():
-    cells = found("user").margins
+    cells = found().margins
     there = cells["verdict"] >= 0
     assert (cells["lower"].where(there, 0) <= cells["estimate"].where(there, 0)).all()
     assert (cells["estimate"].where(there, 0) <= cells["upper"].where(there, 0)).all()
@@ -120,17 +121,15 @@ def strong_plan() -> Plan:
     return rcb.calibrate(strong_prior(), n_per_arm=20, n_worlds=1000, seed=1)
 
 
+@cache
+def without_guard() -> Audit:
+    options = rcb.Exploiting(guard=False)
+    return rcb.audit(strong_prior(), strong_plan(), horizon=200, n_worlds=2000, n_users=60, options=options, seed=7)
+
+
 def test_the_guard_makes_the_difference():
-    guarded = rcb.audit(strong_prior(), strong_plan(), horizon=200, n_worlds=1500, n_users=40, seed=7)
-    free = rcb.audit(
-        strong_prior(),
-        strong_plan(),
-        horizon=200,
-        n_worlds=1500,
-        n_users=40,
-        options=rcb.Exploiting(guard=False),
-        seed=7,
-    )
+    guarded = rcb.audit(strong_prior(), strong_plan(), horizon=200, n_worlds=1000, n_users=40, seed=7)
+    free = without_guard()
     assert guarded.verdict != "fail"
     assert int((guarded.margins["verdict"] == 1).sum()) <= 5
     assert free.verdict == "fail"
@@ -204,7 +203,7 @@ def test_exchangeable_beliefs_need_no_cold_start(maker: Any):
     def make(own: Market, seed: int) -> Any:
         return maker(own, seed=seed, n_draws=50) if maker is rcb.LinThompson else maker(own, seed=seed)
 
-    audit = rcb.audit(market, make, horizon=4, n_worlds=800, n_users=4)
+    audit = rcb.audit(market, make, horizon=4, n_worlds=300, n_users=4)
     assert audit.verdict == "pass"
     assert audit.margins["stage"].values.tolist() == [f"round {k}" for k in (1, 2, 4)]
 
@@ -227,7 +226,7 @@ def test_margins_of_a_policy_that_learns_late_are_those_of_all_its_data(monkeypa
             two_arms(),
             lambda market, seed: rcb.EpsilonGreedy(market, rate=0.3, batch=6, seed=seed),
             horizon=8,
-            n_worlds=3000,
+            n_worlds=800,
             n_users=1,
         ).margins.sel(stage="round 8")
         return found["estimate"].values.ravel(), found["mcse"].values.ravel()
@@ -258,7 +257,7 @@ def test_probabilities_that_are_none_are_refused():
 
 
 def test_an_audit_is_told_drawn_and_kept(tmp_path: Path):
-    audit = found("user")
+    audit = found()
     text = audit.summary()
     assert text.startswith(audit.verdict)
     assert "epoch 0" in text
@@ -320,8 +319,8 @@ def test_a_recommender_is_audited_as_its_plan():
 def test_world_by_world_is_the_same_as_side_by_side():
     """Another clock is audited as a policy: its cold start is the same, within errors."""
     options = rcb.Exploiting(guard=False, clock="global")
-    slow = rcb.audit(two_arms(), plan("proof"), horizon=40, n_worlds=1500, n_users=1, options=options, notion="user")
-    fast = found("user")
+    slow = rcb.audit(two_arms(), plan("proof"), horizon=40, n_worlds=600, n_users=1, options=options, notion="user")
+    fast = found()
     for name in ("most popular", "arm_0", "epoch 0"):
         for arm in range(2):
             one, two = (
@@ -339,10 +338,10 @@ def test_other_oracles_are_audited():
     """Ridge regression knows nothing of the prior: in the first epoch users lose by it."""
     own = plan("proof")
     audit = rcb.audit(
-        two_arms(), own, horizon=40, n_worlds=300, n_users=1, oracle=rcb.RidgeOracle(penalty=1e4), notion="user"
+        two_arms(), own, horizon=40, n_worlds=100, n_users=1, oracle=rcb.RidgeOracle(penalty=1e4), notion="user"
     )
     cell = audit.margins.isel(user=0).sel(stage="epoch 0", arm="arm_1", rival="arm_0")
-    exact = found("user").margins.isel(user=0).sel(stage="epoch 0", arm="arm_1", rival="arm_0")
+    exact = found().margins.isel(user=0).sel(stage="epoch 0", arm="arm_1", rival="arm_0")
     assert cell["estimate"].item() < exact["estimate"].item() - 4 * cell["mcse"].item()
 
 
@@ -368,15 +367,7 @@ def test_stages_that_few_worlds_pass_are_named():
 
 
 def test_the_worst_users_are_worse_than_those_at_random():
-    free = rcb.audit(
-        strong_prior(),
-        strong_plan(),
-        horizon=200,
-        n_worlds=2000,
-        n_users=60,
-        options=rcb.Exploiting(guard=False),
-        seed=7,
-    )
+    free = without_guard()
     lowest = free.margins["estimate"].sel(stage="epoch 0").min(("arm", "rival"))
     codes = free.margins["verdict"].sel(stage="epoch 0").max(("arm", "rival"))
     assert (codes.isel(user=slice(60, None)) == 2).mean() > 0.8  # found in other worlds than these
