@@ -216,7 +216,7 @@ def test_with_bernoulli_rewards_exploitation_keeps_to_the_best_arm_and_says_so()
     assert made.guard([1.0, 0.0], epoch=3).tolist() == [0.0, 0.0]
     assert any("best arm only" in note for note in made.notes)
     lowest = {
-        guard: rcb.audit(market, made, horizon=30, n_worlds=150, options=Exploiting(guard=guard), seed=2)
+        guard: rcb.audit(market, made, horizon=30, n_worlds=50, options=Exploiting(guard=guard), seed=2)
         .margins["estimate"]
         .sel(stage="epoch 0")
         .min()
