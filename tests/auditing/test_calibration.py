@@ -36,7 +36,7 @@ def setting_4(variance: float) -> Market:
 @cache
 def plan_4(variance: float, notion: str, personalised: bool) -> Plan:
     return rcb.calibrate(
-        setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=600, seed=1
+        setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=300, guard=False, seed=1
     )
 
 
@@ -77,7 +77,7 @@ def test_setting_4_has_a_personalised_rate_above_one_half(variance: float):
 )
 def test_setting_1_has_nothing_to_subsidise(notion: str, personalised: bool):
     market = market_of(np.zeros((5, 5)), 0.2, sigma=0.05)
-    plan = rcb.calibrate(market, notion=notion, personalised=personalised, n_per_arm=20, n_worlds=300, seed=1)
+    plan = rcb.calibrate(market, notion=notion, personalised=personalised, n_per_arm=20, n_worlds=100, seed=1)
     assert plan.exploration_rate == plan.inverse_rate == 1.0
     assert plan.feasible
     assert plan.expected_cold_start == 100.0
@@ -93,7 +93,7 @@ def three_alike() -> Market:
 
 def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch):
     """With and without: the same rates at every set, within Monte Carlo error, and the same course."""
-    settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 1500, "seed": 1}
+    settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 600, "guard": False, "seed": 1}
     together = rcb.calibrate(three_alike(), **settings)
     monkeypatch.setattr(forward, "_alike", lambda market: tuple((arm,) for arm in range(4)))
     apart = rcb.calibrate(three_alike(), **settings)
@@ -175,7 +175,7 @@ def test_pulls_add_up_to_the_length():
 def test_the_regret_of_a_cold_start_is_that_of_a_plain_run():
     """Two arms, x = 1: N rounds of the liked arm, then N/q rounds, organic ones taking the better posterior mean."""
     mean, variance, sigma, n = np.array([0.3, 0.0]), 0.3, 0.3, 12
-    plan = rcb.calibrate(one_type([0.3, 0.0], variance), n_per_arm=n, n_worlds=4000, seed=2)
+    plan = rcb.calibrate(one_type([0.3, 0.0], variance), n_per_arm=n, n_worlds=4000, guard=False, seed=2)
     rng = np.random.default_rng(5)
     truth = mean + np.sqrt(variance) * rng.standard_normal((200_000, 2))
     average = truth[:, 0] + sigma / np.sqrt(n) * rng.standard_normal(len(truth))
@@ -192,7 +192,7 @@ def test_the_regret_of_a_cold_start_is_that_of_a_plain_run():
 def test_a_personalised_plan_explores_at_least_as_often_as_one_rate_for_all():
     market = market_of([[0.4, 0.1], [0.1, 0.0]], 0.3)
     each, all_alike = (
-        rcb.calibrate(market, personalised=personalised, n_per_arm=10, n_worlds=600, seed=4)
+        rcb.calibrate(market, personalised=personalised, n_per_arm=10, n_worlds=300, guard=False, seed=4)
         for personalised in (True, False)
     )
     assert each.exploration_rate > all_alike.exploration_rate
@@ -202,7 +202,7 @@ def test_a_personalised_plan_explores_at_least_as_often_as_one_rate_for_all():
 def test_more_worlds_for_the_audit_allow_higher_rates():
     market = one_type([0.3, 0.0], 0.3)
     rates = [
-        rcb.calibrate(market, n_per_arm=10, n_worlds=2000, audit_worlds=worlds, seed=1).exploration_rate
+        rcb.calibrate(market, n_per_arm=10, n_worlds=2000, audit_worlds=worlds, guard=False, seed=1).exploration_rate
         for worlds in (200, 1000, 100_000)
     ]
     assert rates == sorted(rates)
@@ -466,10 +466,10 @@ def test_expected_regret_is_that_of_runs():
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
     plan = with_n_chosen()
     oracle = rcb.PosteriorOracle(prior, market.noise, read="engine")
-    found = rcb.simulate(market, plan, horizon=1500, n_worlds=150, oracle=oracle, every=1500, seed=3)
+    found = rcb.simulate(market, plan, horizon=1500, n_worlds=100, oracle=oracle, every=1500, seed=3)
     runs = found["regret"].sum("t")
     chosen = next(one for one in plan.choices if one.n_per_arm == plan.n_per_arm)
-    error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(150))
+    error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(100))
     assert abs(chosen.regret - runs.mean().item()) < 4.5 * error
     assert abs(chosen.regret * 1.5 - runs.mean().item()) > 4.5 * error  # half as much again would be seen
 
