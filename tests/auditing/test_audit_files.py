@@ -18,6 +18,8 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.files.netcdf import sealed
 from tests.fuzz.subjects import audit_meaning, audits
 
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 
 @cache
 def written(name: str) -> bytes:

@@ -9,6 +9,8 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Prior, compare_plans
 from rcb_bayes.errors import RcbError
 
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 
 @cache
 def market() -> Market:

@@ -38,10 +38,8 @@ def test_the_verdict_is_the_exit_code(tmp_path: Path):
 
 
 def test_a_saved_plan_is_audited_by_its_own_notion(tmp_path: Path):
-    made = CliRunner().invoke(
-        app,
-        ["calibrate", *BELIEF, "--n-per-arm", "10", "--worlds", "100", "--audit-worlds", "100", "--notion", "proof", "--out", str(tmp_path)],
-    )
+    few = ("--n-per-arm", "10", "--worlds", "100", "--audit-worlds", "100")
+    made = CliRunner().invoke(app, ["calibrate", *BELIEF, *few, "--notion", "proof", "--out", str(tmp_path)])
     assert made.exit_code == 0
     assert Plan.load(tmp_path / "plan.json").notion == "proof"
     outcome = rcb(*BELIEF, "--plan", str(tmp_path / "plan.json"), *SMALL[2:], "--json", "-")

@@ -117,9 +117,8 @@ def test_what_is_printed(rcb: Run) -> None:
 
 def test_output_fits_a_terminal(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    outcome = rcb(
-        "student_t", "--set", "n_arms=5", "--set", "n_features=2", "--set", "mean=[0.2, 0.1, 0, 0, 0]", *SMALL[2:], "--worlds", "50"
-    )
+    belief = ("student_t", "--set", "n_arms=5", "--set", "n_features=2", "--set", "mean=[0.2, 0.1, 0, 0, 0]")
+    outcome = rcb(*belief, *SMALL, "--worlds", "50")
     assert outcome.code == 0
     assert re.search(r"\nand \d+ more stages ", outcome.out)
     assert not [line for line in outcome.lines if len(line) > 80]

@@ -122,9 +122,7 @@ def test_json_has_the_figures_with_their_errors(rcb: Run):
     ],
 )
 @pytest.mark.filterwarnings("ignore::rcb_bayes.running.exploit.GuardWarning")  # as a user would be told
-def test_options_reach_the_runs(
-    rcb: Run, planned: tuple[str, ...], arguments: tuple[str, ...], words: dict[str, Any]
-):
+def test_options_reach_the_runs(rcb: Run, planned: tuple[str, ...], arguments: tuple[str, ...], words: dict[str, Any]):
     base = SMALL if "guard" in words else planned  # whether there is a guard is settled with the plan
     result = json.loads(rcb(*BELIEF, *base, *arguments, "--json", "-").out)
     expected = mean_and_error(runs(**words)["regret"].sum("t"))[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Audit, Market, Plan, Prior, Recommender
@@ -131,7 +132,9 @@ def planned(name: str) -> tuple[Market, Plan]:
     if name == "theorem":
         return market(), rcb.theorem_plan(market(), epsilon=0.1, tau=0.05, rho=0.5)
     kind, options = SAMPLED[name]
-    return market(kind), rcb.calibrate(market(kind), n_per_arm=5, n_worlds=100, seed=3, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rcb_bayes.planning.forward.N_USERS", 256)  # any plan will do
+        return market(kind), rcb.calibrate(market(kind), n_per_arm=5, n_worlds=100, seed=3, **options)
 
 
 def plans() -> dict[str, tuple[Market, Plan]]:

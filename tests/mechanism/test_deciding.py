@@ -21,6 +21,8 @@ from rcb_bayes.studies.paper.measures import worst_margins
 from tests.plots.drawing import dots_of, save
 from tests.plots.test_audits import margins_of
 
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 BELIEF = ("setting_4", "--set", "n_arms=2", "--set", "n_features=2")
 SMALL = ("--n-per-arm", "10", "--horizon", "60", "--worlds", "100", "--users", "5")
 

@@ -96,9 +96,7 @@ def test_rates_are_those_of_the_closed_form(setting: int, notion: Notion):
     assert abs(rate - closed_form(*gaussian_twin(setting), notion)) < 4 * error
 
 
-@pytest.mark.parametrize(
-    ("factor", "n_worlds"), [(1.15, 20_000), pytest.param(1.05, 60_000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("factor", "n_worlds"), [(1.15, 20_000), pytest.param(1.05, 60_000, marks=pytest.mark.slow)])
 def test_a_planted_error_in_the_expected_gain_is_found(factor: float, n_worlds: int):
     seen = 0
     for setting in range(len(SETTINGS)):
@@ -161,7 +159,9 @@ def two_types() -> Market:
 @cache
 def sharp_plan() -> Plan:
     """A plan that leaves next to nothing for the audit: margins should be -epsilon itself."""
-    return calibrate(two_types(), epsilon=EPSILON, n_per_arm=N_SAMPLES, n_worlds=10_000, audit_worlds=10**9, guard=False, seed=1)
+    return calibrate(
+        two_types(), epsilon=EPSILON, n_per_arm=N_SAMPLES, n_worlds=10_000, audit_worlds=10**9, guard=False, seed=1
+    )
 
 
 def of_the_plan(arms: tuple[int, ...]) -> np.ndarray:
