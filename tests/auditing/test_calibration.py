@@ -441,7 +441,7 @@ def test_dummies_that_an_arm_never_sees_are_no_obstacle():
 def with_n_chosen() -> Plan:
     prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
-    return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=1500, seed=1)
+    return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=800, seed=1)
 
 
 def test_n_is_the_one_with_the_least_expected_regret_that_passes():
@@ -450,7 +450,7 @@ def test_n_is_the_one_with_the_least_expected_regret_that_passes():
     assert chosen.verdict == "pass"
     better = [one for one in plan.choices if one.feasible and one.regret < chosen.regret]
     assert all(one.verdict not in ("", "pass") for one in better)  # tried before, and not passed
-    assert all(one.n_per_arm * 2 <= 0.25 * 1500 for one in plan.choices)
+    assert all(one.n_per_arm * 2 <= 0.25 * 800 for one in plan.choices)
 
 
 def test_the_choice_survives_saving():
@@ -466,7 +466,7 @@ def test_expected_regret_is_that_of_runs():
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
     plan = with_n_chosen()
     oracle = rcb.PosteriorOracle(prior, market.noise, read="engine")
-    found = rcb.simulate(market, plan, horizon=1500, n_worlds=100, oracle=oracle, every=1500, seed=3)
+    found = rcb.simulate(market, plan, horizon=800, n_worlds=100, oracle=oracle, every=800, seed=3)
     runs = found["regret"].sum("t")
     chosen = next(one for one in plan.choices if one.n_per_arm == plan.n_per_arm)
     error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(100))

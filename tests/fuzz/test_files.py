@@ -45,6 +45,8 @@ from tests.fuzz.subjects import (
     try_file,
 )
 
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 RIGHT = {"refused", "taken, the same", "taken, sound"}
 ARRAYS = Arrays(
     read=lambda node: unpacked(msgspec.convert(node, Packed)),
