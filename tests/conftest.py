@@ -33,3 +33,9 @@ def small_panels() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rcb_bayes.planning.forward.N_USERS", 256)
         yield
+
+
+@pytest.fixture
+def small_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for a single test, which keeps nothing for others."""
+    monkeypatch.setattr("rcb_bayes.planning.forward.N_USERS", 256)

@@ -75,6 +75,7 @@ def test_setting_4_has_a_personalised_rate_above_one_half(variance: float):
 @pytest.mark.parametrize(
     ("notion", "personalised"), [("user", True), ("user", False), ("proof", True), ("definition", False)]
 )
+@pytest.mark.usefixtures("small_panel")
 def test_setting_1_has_nothing_to_subsidise(notion: str, personalised: bool):
     market = market_of(np.zeros((5, 5)), 0.2, sigma=0.05)
     plan = rcb.calibrate(market, notion=notion, personalised=personalised, n_per_arm=20, n_worlds=100, seed=1)
@@ -117,6 +118,7 @@ def test_many_arms_that_are_alike_are_few_stages():
     assert plan.exploration_rate == pytest.approx(0.05, abs=0.002)  # eps/(eps + D - eps): the last arm's
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_ten_equal_arms_have_a_plan():
     plan = rcb.calibrate(market_of(np.zeros((10, 2)), 0.2), n_per_arm=5, n_worlds=60, seed=1)
     assert plan.exploration_rate == plan.share_explored == 1.0
@@ -166,6 +168,7 @@ def test_the_error_of_the_length_is_its_spread_over_seeds():
     assert 0.5 < spread / said < 2.0
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_pulls_add_up_to_the_length():
     plan = rcb.calibrate(market_of([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]], 0.3), n_per_arm=8, n_worlds=300, seed=3)
     assert sum(plan.expected_pulls) == pytest.approx(plan.expected_cold_start, rel=1e-9)
@@ -441,7 +444,9 @@ def test_dummies_that_an_arm_never_sees_are_no_obstacle():
 def with_n_chosen() -> Plan:
     prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
-    return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=800, seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forward, "N_USERS", 512)  # errors are told for as many as there are
+        return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=800, seed=1)
 
 
 def test_n_is_the_one_with_the_least_expected_regret_that_passes():

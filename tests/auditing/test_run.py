@@ -36,7 +36,7 @@ def plan(notion: str = "user") -> Plan:
 def found() -> Audit:
     """Under ``user``, and under all notions at once."""
     options = rcb.Exploiting(guard=False)
-    return rcb.audit(two_arms(), plan("proof"), horizon=30, n_worlds=20_000, n_users=1, notion="user", options=options)
+    return rcb.audit(two_arms(), plan("proof"), horizon=30, n_worlds=8000, n_users=1, notion="user", options=options)
 
 
 # --- against exact integrals -----------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def three_arms() -> tuple[Plan, Audit]:
     plan = rcb.calibrate(own, notion="proof", personalised=False, n_per_arm=N, n_worlds=1000, guard=False, seed=1)
     horizon = round(plan.expected_cold_start) + 1
     return plan, rcb.audit(
-        own, plan, notion="user", horizon=horizon, n_worlds=20_000, options=rcb.Exploiting(guard=False), seed=3
+        own, plan, notion="user", horizon=horizon, n_worlds=8000, options=rcb.Exploiting(guard=False), seed=3
     )
 
 

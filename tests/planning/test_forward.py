@@ -78,7 +78,7 @@ def stage_rate(market: Market, notion: Notion, **changes: Any) -> tuple[float, f
 
 
 @cache
-def gaussian_rate(setting: int, notion: Notion, *, n_worlds: int = 20_000) -> tuple[float, float]:
+def gaussian_rate(setting: int, notion: Notion, n_worlds: int) -> tuple[float, float]:
     mean, sd, sigma, n = SETTINGS[setting]
     market = twins.one_type(Prior.gaussian([[mean[0]], [mean[1]]], [sd**2, 0.09]), sigma=sigma)
     return stage_rate(market, notion, n_per_arm=n, n_worlds=n_worlds, seed=setting)
@@ -92,7 +92,7 @@ def gaussian_twin(setting: int) -> tuple[float, Truth]:
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
 @pytest.mark.parametrize("setting", range(len(SETTINGS)))
 def test_rates_are_those_of_the_closed_form(setting: int, notion: Notion):
-    rate, error = gaussian_rate(setting, notion)
+    rate, error = gaussian_rate(setting, notion, 20_000)
     assert abs(rate - closed_form(*gaussian_twin(setting), notion)) < 4 * error
 
 
@@ -101,7 +101,7 @@ def test_a_planted_error_in_the_expected_gain_is_found(factor: float, n_worlds: 
     seen = 0
     for setting in range(len(SETTINGS)):
         gap, truth = gaussian_twin(setting)
-        rate, error = gaussian_rate(setting, "user", n_worlds=n_worlds)
+        rate, error = gaussian_rate(setting, "user", n_worlds)
         assert abs(rate - closed_form(gap, truth, "user")) < 4 * error
         seen += abs(rate - closed_form(gap, truth.with_gain(factor), "user")) > 4 * error
     assert seen >= 3
