@@ -1,6 +1,8 @@
-"""What code may change behind everybody's back: NumPy's and Python's own random numbers, how NumPy takes errors."""
+"""What code may change behind everybody's back: NumPy's global random numbers, how it takes errors.
 
-import random
+Python's own random numbers are left out: compilers draw names of files from them.
+"""
+
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,6 @@ def global_state() -> dict[str, Any]:
     inner = numpy_state["state"]
     return {
         "NumPy's global random numbers": (inner["key"].tobytes(), inner["pos"], numpy_state["has_gauss"]),
-        "Python's global random numbers": random.getstate(),
         "how NumPy takes errors": np.geterr(),
     }
 

@@ -1,6 +1,5 @@
 """The check that every test has, on what it is to find."""
 
-import random
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -12,10 +11,9 @@ from tests.global_state import global_state, touched
 @pytest.fixture(autouse=True)
 def _put_back(no_global_state_is_touched: None) -> Iterator[None]:
     """Undo what is planted before the check of this test itself."""
-    numpy_state, python_state, errors = np.random.get_state(), random.getstate(), np.geterr()  # noqa: NPY002
+    numpy_state, errors = np.random.get_state(), np.geterr()  # noqa: NPY002
     yield
     np.random.set_state(numpy_state)  # noqa: NPY002
-    random.setstate(python_state)
     np.seterr(**errors)  # pyright: ignore[reportArgumentType]
 
 
@@ -25,7 +23,6 @@ def _put_back(no_global_state_is_touched: None) -> Iterator[None]:
         (lambda: np.random.default_rng(1).normal(), []),
         (lambda: np.random.seed(1), ["NumPy's global random numbers"]),  # noqa: NPY002
         (lambda: np.random.standard_normal(), ["NumPy's global random numbers"]),  # noqa: NPY002
-        (lambda: random.random(), ["Python's global random numbers"]),
         (lambda: np.seterr(all="raise"), ["how NumPy takes errors"]),
     ],
 )
