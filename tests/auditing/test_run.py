@@ -17,6 +17,8 @@ from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.margins import Notion
 from tests.twins.gap_twins import normal_truth
 
+# Most users here are all alike, and a table of one; for the others it is verdicts that count.
+pytestmark = pytest.mark.usefixtures("small_panels")
 EPSILON, SIGMA, N, VARIANCE = 0.05, 0.3, 8, 0.2
 MEAN = np.array([0.3, 0.1])
 
@@ -226,7 +228,7 @@ def test_margins_of_a_policy_that_learns_late_are_those_of_all_its_data(monkeypa
             two_arms(),
             lambda market, seed: rcb.EpsilonGreedy(market, rate=0.3, batch=6, seed=seed),
             horizon=8,
-            n_worlds=800,
+            n_worlds=500,
             n_users=1,
         ).margins.sel(stage="round 8")
         return found["estimate"].values.ravel(), found["mcse"].values.ravel()
@@ -348,8 +350,8 @@ def test_other_oracles_are_audited():
 def test_bernoulli_rewards_are_audited_world_by_world():
     prior = Prior.gaussian([[0.4], [0.0]], 0.5)
     own = Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.BernoulliLogit())
-    made = rcb.calibrate(own, n_per_arm=6, n_worlds=300, seed=1)
-    audit = rcb.audit(own, made, horizon=20, n_worlds=120, n_users=1)
+    made = rcb.calibrate(own, n_per_arm=6, n_worlds=100, seed=1)
+    audit = rcb.audit(own, made, horizon=20, n_worlds=60, n_users=1)
     assert {"most popular", "arm_0"} <= set(audit.margins["stage"].values.tolist())
     assert audit.verdict != "fail"
     first = audit.margins.isel(user=0).sel(stage="most popular", arm="arm_0", rival="arm_1")["estimate"].item()

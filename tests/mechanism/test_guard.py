@@ -14,6 +14,7 @@ from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.margins import Notion
 from rcb_bayes.mechanism.rates import LinearOutlook
 
+pytestmark = pytest.mark.usefixtures("small_panels")
 EPSILON = 0.05
 
 
