@@ -2,7 +2,9 @@
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PYTEST_ARGS ?= -n 2 --dist loadfile
+# A file's tests share what they compute, so a file stays on one worker; in the order of the folders, which begins with
+# the longest files and ends with short ones, both workers end at about the same time.
+PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 NOTEBOOK_ARGS ?=
 NAMES ?=
 BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))

@@ -31,8 +31,8 @@ def margins(
     return mean, error, np.bincount(drawn, minlength=k) / len(truth)
 
 
-def kernel(scores: np.ndarray, gamma: float) -> np.ndarray:
-    """The paper's kernel, (W, K) -> (W, K)."""
+def kernel(scores: np.ndarray, gamma: float | np.ndarray) -> np.ndarray:
+    """The paper's kernel, (W, K) -> (W, K); a spread for all worlds, or one for each, (W, 1)."""
     k = scores.shape[1]
     best = scores.argmax(axis=1)
     out = 1.0 / (k + gamma * (scores.max(axis=1, keepdims=True) - scores))

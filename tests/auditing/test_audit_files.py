@@ -2,7 +2,9 @@
 
 import io
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import h5py
@@ -15,6 +17,16 @@ from rcb_bayes.auditing.audit_files import FORM
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.netcdf import sealed
 from tests.fuzz.subjects import audit_meaning, audits
+
+pytestmark = pytest.mark.usefixtures("small_panels")
+
+
+@cache
+def written(name: str) -> bytes:
+    """An audit's file, written once."""
+    with TemporaryDirectory() as folder:
+        audits()[name].to_netcdf(Path(folder) / "audit.nc")
+        return (Path(folder) / "audit.nc").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["user", "definition", "fixed", "log"])
@@ -34,8 +46,7 @@ def test_other_readers_do_not_mind_the_digest(tmp_path: Path):
 @pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
 def test_a_changed_byte_is_refused(where: float, tmp_path: Path):
     path = tmp_path / "audit.nc"
-    audits()["user"].to_netcdf(path)
-    data = bytearray(path.read_bytes())
+    data = bytearray(written("user"))
     data[int(where * len(data))] ^= 1
     path.write_bytes(data)
     with pytest.raises(RcbError, match="a digit was changed"):
@@ -87,8 +98,7 @@ def claim(file: h5py.File) -> None:
 )
 def test_what_contradicts_itself_is_refused_though_the_digest_is_right(change: Any, message: str, tmp_path: Path):
     path = tmp_path / "audit.nc"
-    audits()["fixed"].to_netcdf(path)
-    data = path.read_bytes()
+    data = written("fixed")
     held = io.BytesIO(data[: data.rindex(b"\n#rcb_bayes")])
     with h5py.File(held, "r+") as file:
         change(file)

@@ -37,7 +37,7 @@ def setting_4(variance: float) -> Market:
 @cache
 def plan_4(variance: float, notion: str, personalised: bool) -> Plan:
     return rcb.calibrate(
-        setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=600, seed=1
+        setting_4(variance), notion=notion, personalised=personalised, n_per_arm=50, n_worlds=300, guard=False, seed=1
     )
 
 
@@ -76,9 +76,10 @@ def test_setting_4_has_a_personalised_rate_above_one_half(variance: float):
 @pytest.mark.parametrize(
     ("notion", "personalised"), [("user", True), ("user", False), ("proof", True), ("definition", False)]
 )
+@pytest.mark.usefixtures("small_panel")
 def test_setting_1_has_nothing_to_subsidise(notion: str, personalised: bool):
     market = market_of(np.zeros((5, 5)), 0.2, sigma=0.05)
-    plan = rcb.calibrate(market, notion=notion, personalised=personalised, n_per_arm=20, n_worlds=300, seed=1)
+    plan = rcb.calibrate(market, notion=notion, personalised=personalised, n_per_arm=20, n_worlds=100, seed=1)
     assert plan.exploration_rate == plan.inverse_rate == 1.0
     assert plan.feasible
     assert plan.expected_cold_start == 100.0
@@ -94,7 +95,7 @@ def three_alike() -> Market:
 
 def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch):
     """With and without: the same rates at every set, within Monte Carlo error, and the same course."""
-    settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 1500, "seed": 1}
+    settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 600, "guard": False, "seed": 1}
     together = rcb.calibrate(three_alike(), **settings)
     monkeypatch.setattr(simulator, "alike_arms", lambda market: tuple((arm,) for arm in range(4)))
     apart = rcb.calibrate(three_alike(), **settings)
@@ -118,6 +119,7 @@ def test_many_arms_that_are_alike_are_few_stages():
     assert plan.exploration_rate == pytest.approx(0.05, abs=0.002)  # eps/(eps + D - eps): the last arm's
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_ten_equal_arms_have_a_plan():
     plan = rcb.calibrate(market_of(np.zeros((10, 2)), 0.2), n_per_arm=5, n_worlds=60, seed=1)
     assert plan.exploration_rate == plan.share_explored == 1.0
@@ -167,6 +169,7 @@ def test_the_error_of_the_length_is_its_spread_over_seeds():
     assert 0.5 < spread / said < 2.0
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_pulls_add_up_to_the_length():
     plan = rcb.calibrate(market_of([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]], 0.3), n_per_arm=8, n_worlds=300, seed=3)
     assert sum(plan.expected_pulls) == pytest.approx(plan.expected_cold_start, rel=1e-9)
@@ -176,7 +179,7 @@ def test_pulls_add_up_to_the_length():
 def test_the_regret_of_a_cold_start_is_that_of_a_plain_run():
     """Two arms, x = 1: N rounds of the liked arm, then N/q rounds, organic ones taking the better posterior mean."""
     mean, variance, sigma, n = np.array([0.3, 0.0]), 0.3, 0.3, 12
-    plan = rcb.calibrate(one_type([0.3, 0.0], variance), n_per_arm=n, n_worlds=4000, seed=2)
+    plan = rcb.calibrate(one_type([0.3, 0.0], variance), n_per_arm=n, n_worlds=4000, guard=False, seed=2)
     rng = np.random.default_rng(5)
     truth = mean + np.sqrt(variance) * rng.standard_normal((200_000, 2))
     average = truth[:, 0] + sigma / np.sqrt(n) * rng.standard_normal(len(truth))
@@ -193,7 +196,7 @@ def test_the_regret_of_a_cold_start_is_that_of_a_plain_run():
 def test_a_personalised_plan_explores_at_least_as_often_as_one_rate_for_all():
     market = market_of([[0.4, 0.1], [0.1, 0.0]], 0.3)
     each, all_alike = (
-        rcb.calibrate(market, personalised=personalised, n_per_arm=10, n_worlds=600, seed=4)
+        rcb.calibrate(market, personalised=personalised, n_per_arm=10, n_worlds=300, guard=False, seed=4)
         for personalised in (True, False)
     )
     assert each.exploration_rate > all_alike.exploration_rate
@@ -203,7 +206,7 @@ def test_a_personalised_plan_explores_at_least_as_often_as_one_rate_for_all():
 def test_more_worlds_for_the_audit_allow_higher_rates():
     market = one_type([0.3, 0.0], 0.3)
     rates = [
-        rcb.calibrate(market, n_per_arm=10, n_worlds=2000, audit_worlds=worlds, seed=1).exploration_rate
+        rcb.calibrate(market, n_per_arm=10, n_worlds=2000, audit_worlds=worlds, guard=False, seed=1).exploration_rate
         for worlds in (200, 1000, 100_000)
     ]
     assert rates == sorted(rates)
@@ -442,7 +445,9 @@ def test_dummies_that_an_arm_never_sees_are_no_obstacle():
 def with_n_chosen() -> Plan:
     prior = Prior.gaussian([[0.3, 0.3], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
-    return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=1500, seed=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulator, "N_USERS", 512)  # errors are told for as many as there are
+        return rcb.calibrate(market, n_worlds=400, audit_worlds=400, horizon=800, seed=1)
 
 
 def test_n_is_the_one_with_the_least_expected_regret_that_passes():
@@ -451,7 +456,7 @@ def test_n_is_the_one_with_the_least_expected_regret_that_passes():
     assert chosen.verdict == "pass"
     better = [one for one in plan.choices if one.feasible and one.regret < chosen.regret]
     assert all(one.verdict not in ("", "pass") for one in better)  # tried before, and not passed
-    assert all(one.n_per_arm * 2 <= 0.25 * 1500 for one in plan.choices)
+    assert all(one.n_per_arm * 2 <= 0.25 * 800 for one in plan.choices)
 
 
 def test_the_choice_survives_saving():
@@ -467,10 +472,10 @@ def test_expected_regret_is_that_of_runs():
     market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
     plan = with_n_chosen()
     oracle = rcb.PosteriorOracle(prior, market.noise, read="engine")
-    found = rcb.simulate(market, plan, horizon=1500, n_worlds=150, oracle=oracle, every=1500, seed=3)
+    found = rcb.simulate(market, plan, horizon=800, n_worlds=100, oracle=oracle, every=800, seed=3)
     runs = found["regret"].sum("t")
     chosen = next(one for one in plan.choices if one.n_per_arm == plan.n_per_arm)
-    error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(150))
+    error = np.hypot(chosen.regret_mcse, runs.std(ddof=1).item() / np.sqrt(100))
     assert abs(chosen.regret - runs.mean().item()) < 4.5 * error
     assert abs(chosen.regret * 1.5 - runs.mean().item()) > 4.5 * error  # half as much again would be seen
 

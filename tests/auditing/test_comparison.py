@@ -9,6 +9,8 @@ import rcb_bayes as rcb
 from rcb_bayes import Market, Prior, compare_plans
 from rcb_bayes.errors import RcbError
 
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 
 @cache
 def market() -> Market:
@@ -27,15 +29,15 @@ def test_plans_run_in_the_same_worlds_and_are_audited():
             "greedy": lambda market, seed: rcb.baselines.Greedy(market, seed=seed, batch=20),
             "first arm": lambda market, seed: rcb.baselines.AlwaysArm(market, "arm_0", seed=seed),
         },
-        horizon=300,
+        horizon=120,
         n_worlds=6,
-        audit_worlds=60,
+        audit_worlds=50,
     )
     one, two = table.sel(plan="sampled"), table.sel(plan="again")
     assert one["regret"].item() == two["regret"].item()
     assert two["extra_regret"].item() == 0.0
     assert two["extra_regret_mcse"].item() == 0.0
-    runs = rcb.simulate(market(), plan, horizon=300, n_worlds=6, seed=1)
+    runs = rcb.simulate(market(), plan, horizon=120, n_worlds=6, seed=1)
     assert one["regret"].item() == pytest.approx(runs["regret"].sum("t").mean().item())
     assert one["cold_start"].item() == pytest.approx(runs["cold_start_length"].mean().item())
     assert table["verdict"].sel(plan="given", notion="user").item() == "fail"  # everybody is explored

@@ -35,13 +35,17 @@ def begins(epoch: int) -> int:
 
 @cache
 def plainly(epoch: int, *, n_worlds: int, options: rcb.Exploiting, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """What she gains by each arm over the other as the epoch begins, with its error: live, with true rewards."""
+    """What she gains by each arm over the other as the epoch begins, with its error: live, with true rewards.
+
+    Means are the engine's own: the detour over a summary gives the same ones and takes ten times as long.
+    """
+    oracle = rcb.PosteriorOracle(market().prior, market().noise, read="engine")
     factor = inflation_factor(LINEAR.inflation, begins(epoch))
     rng = np.random.default_rng(seed)
     chances, lead = np.empty((n_worlds, 2)), np.empty((n_worlds, 2))
     for w in range(n_worlds):
         truth = MEAN[:, 0] + np.sqrt(factor * VARIANCE) * rng.standard_normal(2)
-        agent = rcb.Recommender(market(), plan(), options=options, seed=int(rng.integers(2**31)))
+        agent = rcb.Recommender(market(), plan(), oracle=oracle, options=options, seed=int(rng.integers(2**31)))
         exploited = 0
         while True:
             told = agent.recommend(USER[0])
@@ -69,14 +73,14 @@ def audited(options: rcb.Exploiting, *, epoch: int, n_worlds: int) -> tuple[np.n
 
 @pytest.mark.parametrize("epoch", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_margins_are_those_of_a_plain_run(epoch: int) -> None:
-    plain, plain_error = plainly(epoch, n_worlds=600, options=LINEAR)
+    plain, plain_error = plainly(epoch, n_worlds=300, options=LINEAR)
     ours, error = audited(LINEAR, epoch=epoch, n_worlds=4000)
     assert (np.abs(ours - plain) < 4.5 * np.hypot(error, plain_error)).all()
 
 
 def test_worlds_that_are_not_loosened_are_noticed() -> None:
     """The planted error: users who reckon with the prior that they began with."""
-    plain, plain_error = plainly(2, n_worlds=600, options=LINEAR)
+    plain, plain_error = plainly(2, n_worlds=300, options=LINEAR)
     without, error = audited(rcb.Exploiting(guard=False), epoch=2, n_worlds=4000)
     assert (np.abs(without - plain) > 4.5 * np.hypot(error, plain_error)).any()
 

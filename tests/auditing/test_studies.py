@@ -45,10 +45,10 @@ def gamma(n_arms: int) -> float:
 @cache
 def three_arms() -> tuple[Plan, Audit]:
     own = market((0.3, 0.15, 0.1))
-    plan = rcb.calibrate(own, notion="proof", personalised=False, n_per_arm=N, n_worlds=1000, seed=1)
+    plan = rcb.calibrate(own, notion="proof", personalised=False, n_per_arm=N, n_worlds=1000, guard=False, seed=1)
     horizon = round(plan.expected_cold_start) + 1
     return plan, rcb.audit(
-        own, plan, notion="user", horizon=horizon, n_worlds=20_000, options=rcb.Exploiting(guard=False), seed=3
+        own, plan, notion="user", horizon=horizon, n_worlds=8000, options=rcb.Exploiting(guard=False), seed=3
     )
 
 
@@ -149,24 +149,28 @@ def true_margins(rate: float, gap: float) -> dict[tuple[int, int], tuple[float, 
     return {(1, 0): (second, mass), (0, 1): (gap + second, 1 - mass)}
 
 
+@pytest.mark.parametrize("n_seeds", [60, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("notion", ["user", "proof", "definition"])
-def test_bands_cover_the_exact_values_at_their_level(notion: str):
-    n_seeds, rate, gap = 200, 0.2, 0.2
+def test_bands_cover_the_exact_values_at_their_level(notion: str, n_seeds: int):
+    rate, gap = 0.2, 0.2
     truth = true_margins(rate, gap)
     own = market((0.0, -0.2))
-    missed = 0
+    missed, planted = 0, 0
     for view in stage_views(range(n_seeds), n_worlds=500, rate=rate, gap=gap):
         cells = judged(own, view, notion)
         cells = cells if notion == "definition" else cells.isel(user=0)
         for (i, j), (joint, mass) in truth.items():
             value = joint if notion == "proof" else joint / mass
             cell = cells.isel(arm=i, rival=j)
-            if not cell["lower"].item() <= value <= cell["upper"].item():
+            lower, upper = cell["lower"].item(), cell["upper"].item()
+            planted += not lower <= value - 0.1 <= upper
+            if not lower <= value <= upper:
                 missed += 1
                 break
     # Two one-sided bands at .05 each: at most one miss in ten, up to the binomial's own spread.
     assert missed <= binom.ppf(0.999, n_seeds, 0.1)
-    assert missed >= 1  # bands that never miss are too wide to be of use
+    assert planted > 0.9 * n_seeds  # values that are off are seen
+    assert missed >= 1 or n_seeds < 200  # bands that never miss are too wide to be of use
 
 
 @pytest.mark.slow
@@ -223,19 +227,21 @@ def rate_with_margin(margin: float, gap: float) -> float:
     return low
 
 
-def test_a_margin_off_by_02_is_decided_at_the_advertised_number_of_worlds():
+@pytest.mark.parametrize("n_seeds", [40, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_margin_off_by_02_is_decided_at_the_advertised_number_of_worlds(n_seeds: int):
     gap = 0.2
+    often = binom.ppf(0.001, n_seeds, 0.94) / n_seeds  # what a share of .94 is at least, over so many seeds
     at = rate_with_margin(-EPSILON, gap)
     pilot = stage_views(range(1), n_worlds=1000, rate=at, gap=gap)[0]
     question = asked("user", n_worlds=1000)
     needed = advertised(margins_under(market((0.0, -gap)), [pilot], question, notions=(USER,))["user"])
-    assert verdicts(rate_with_margin(-EPSILON - 0.02, gap), gap, n_worlds=needed, n_seeds=100)["fail"] > 0.85
-    assert verdicts(rate_with_margin(-EPSILON + 0.02, gap), gap, n_worlds=needed, n_seeds=100)["pass"] > 0.85
-    on_the_line = verdicts(at, gap, n_worlds=needed, n_seeds=100)
-    assert on_the_line["inconclusive"] > 0.8
-    assert max(on_the_line["pass"], on_the_line["fail"]) <= binom.ppf(0.999, 100, 0.05) / 100
+    assert verdicts(rate_with_margin(-EPSILON - 0.02, gap), gap, n_worlds=needed, n_seeds=n_seeds)["fail"] >= often
+    assert verdicts(rate_with_margin(-EPSILON + 0.02, gap), gap, n_worlds=needed, n_seeds=n_seeds)["pass"] >= often
+    on_the_line = verdicts(at, gap, n_worlds=needed, n_seeds=n_seeds)
+    assert on_the_line["inconclusive"] >= binom.ppf(0.001, n_seeds, 0.9) / n_seeds
+    assert max(on_the_line["pass"], on_the_line["fail"]) <= binom.ppf(0.999, n_seeds, 0.05) / n_seeds
     few = needed // 10
-    assert verdicts(rate_with_margin(-EPSILON + 0.02, gap), gap, n_worlds=few, n_seeds=50)["pass"] < 0.8
+    assert verdicts(rate_with_margin(-EPSILON + 0.02, gap), gap, n_worlds=few, n_seeds=n_seeds // 2)["pass"] < 0.8
 
 
 def advertised(cells: xr.Dataset) -> int:
@@ -255,13 +261,13 @@ def advertised(cells: xr.Dataset) -> int:
     return made.worlds_needed(0.02)
 
 
+@pytest.mark.parametrize("n_seeds", [50, pytest.param(400, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mass", [1e-3, 4e-4])
-def test_thin_mass_is_no_more_often_wrong_than_the_level_says(mass: float):
+def test_thin_mass_is_no_more_often_wrong_than_the_level_says(mass: float, n_seeds: int):
     """The arm is the best in so few of 1,000 worlds that hardly any is seen: what is not seen is not judged."""
     from scipy.special import ndtri
 
     gap = -float(ndtri(mass)) * spread()  # organic rounds alone give the arm this mass
-    n_seeds = 400
     limit = binom.ppf(0.999, n_seeds, 0.05) / n_seeds
     # Off-best recommendations bring the true margin to just above, and to just below, -epsilon.
     for margin, wrong in ((-EPSILON + 1e-4, "fail"), (-EPSILON - 1e-4, "pass")):
@@ -293,7 +299,7 @@ def epoch_one(feed: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     scores = (mean / VARIANCE + sums / SIGMA**2) / precision
     error = (first / precision).sum(axis=1)
     spreads = np.maximum(4 * np.sqrt(2 / error), gamma(2))
-    chances = np.stack([plain.kernel(scores[[w]], spreads[w])[0] for w in range(n_worlds)])
+    chances = plain.kernel(scores, spreads[:, None])
     return truth, chances, scores
 
 

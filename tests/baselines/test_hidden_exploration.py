@@ -82,7 +82,7 @@ def round_margin(inverse_rate: float, look: int = 8) -> tuple[float, float]:
         alike(),
         lambda m, seed: rcb.baselines.HiddenExploration(m, n_per_arm=N, inverse_rate=inverse_rate, seed=seed),
         horizon=look,
-        n_worlds=450,
+        n_worlds=250,
         n_users=1,
         epsilon=0.0,
     )

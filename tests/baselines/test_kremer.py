@@ -150,7 +150,7 @@ def test_thresholds_of_a_market_are_those_of_posterior_means():
 
 def test_users_of_a_run_are_just_willing_to_explore():
     audit = rcb.audit(
-        alike(), lambda m, seed: rcb.baselines.Kremer(m, learn=False), horizon=4, n_worlds=1000, n_users=1, epsilon=0.0
+        alike(), lambda m, seed: rcb.baselines.Kremer(m, learn=False), horizon=4, n_worlds=500, n_users=1, epsilon=0.0
     )
     cells = audit.margins.isel(user=0)
     for look in (2, 4):
@@ -170,7 +170,7 @@ class Eager(rcb.baselines.Kremer):
 
 
 def test_thresholds_too_high_are_found_out():
-    audit = rcb.audit(alike(), lambda m, seed: Eager(m, learn=False), horizon=2, n_worlds=600, n_users=1, epsilon=0.0)
+    audit = rcb.audit(alike(), lambda m, seed: Eager(m, learn=False), horizon=2, n_worlds=300, n_users=1, epsilon=0.0)
     cell = audit.margins.isel(user=0).sel(stage="round 2", arm="arm_1", rival="arm_0")
     assert cell["estimate"].item() < -4 * cell["mcse"].item()
 

@@ -86,7 +86,7 @@ def worst_margin(rate: float) -> tuple[float, float]:
         alike(),
         lambda m, seed: Watched(m, lambda m, s: Contrary(m), n_per_arm=N, rate=rate, seed=seed),
         horizon=8,
-        n_worlds=450,
+        n_worlds=300,
         n_users=1,
         epsilon=0.0,
     )

@@ -1,11 +1,15 @@
 """The command line: what it prints, where, and with which exit code."""
 
 import errno
+import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,17 +38,24 @@ class Outcome:
 Run = Callable[..., Outcome]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _small_demo() -> Iterator[None]:
+    """What is tested of the demo does not depend on its sizes."""
+    few = {"check_worlds": 50, "audit_worlds": 50, "audit_users": 5, "run_worlds": 2, "sweep_worlds": 50}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "_PLAN_WORLDS", 60)
+        patch.setattr(demo, "_SIZES", few)
+        patch.setattr(demo, "_EPSILONS", (0.05,))
+        patch.setattr(demo, "_REPORT_HORIZON", 50)
+        yield
+
+
 @pytest.fixture
 def rcb(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run the command line in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("RCB_DEBUG", raising=False)
-    monkeypatch.setattr(demo, "_PLAN_WORLDS", 60)  # what is tested of the demo does not depend on it
-    few = {"check_worlds": 50, "audit_worlds": 50, "audit_users": 5, "run_worlds": 2, "sweep_worlds": 50}
-    monkeypatch.setattr(demo, "_SIZES", few)
-    monkeypatch.setattr(demo, "_EPSILONS", (0.05,))
-    monkeypatch.setattr(demo, "_REPORT_HORIZON", 50)
 
     def run(*arguments: str) -> Outcome:
         capsys.readouterr()
@@ -384,8 +395,35 @@ def test_a_tilde_left_by_the_shell_is_the_home_folder(
 # --- rcb demo --------------------------------------------------------------------------------------------------------
 
 
-def test_demo_prints_the_figures(rcb: Run) -> None:
-    outcome = rcb("demo")
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run of the demo: what it printed, its figures, its page and where that was put."""
+
+    outcome: Outcome
+    result: dict[str, Any]
+    page: str
+    target: Path
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    folder = tmp_path_factory.mktemp("demo")
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.setenv("COLUMNS", "200")
+        code = app.run(("demo", "--json", "new/demo.json", "--out", "pages"))
+    target = folder / "pages" / "report.html"
+    return Shown(
+        Outcome(code, out.getvalue(), err.getvalue()),
+        json.loads((folder / "new" / "demo.json").read_text(encoding="utf-8")),
+        target.read_text(encoding="utf-8"),
+        target,
+    )
+
+
+def test_demo_prints_the_figures(shown: Shown) -> None:
+    outcome = shown.outcome
     assert (outcome.code, outcome.err) == (0, "")
     for figure in (
         "Setting 4",
@@ -405,9 +443,8 @@ def test_demo_fits_80_columns(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None
     assert [line for line in lines if len(line) > 80 and not line.endswith(".html")] == []  # but for the path
 
 
-def test_demo_compares_the_sampled_plan_with_the_theorem_s(rcb: Run) -> None:
-    outcome = rcb("demo", "--json", "demo.json")
-    result = json.loads(Path("demo.json").read_text(encoding="utf-8"))
+def test_demo_compares_the_sampled_plan_with_the_theorem_s(shown: Shown) -> None:
+    outcome, result = shown.outcome, shown.result
     plan = result["sampled"]
     assert (plan["notion"], plan["personalised"], plan["n_per_arm"], plan["feasible"]) == ("user", True, 50, True)
     assert plan["exploration_rate"] > 0.5
@@ -423,26 +460,24 @@ def test_demo_compares_the_sampled_plan_with_the_theorem_s(rcb: Run) -> None:
     assert "`rcb report NAME`" in outcome.out[after:]
 
 
-def test_demo_ends_with_a_page_to_open(rcb: Run, tmp_path: Path) -> None:
-    outcome = rcb("demo", "--out", "pages")
-    target = tmp_path / "pages" / "report.html"
-    assert f"  {target}\n" in outcome.out
-    assert "<title>May I explore here? setting_4</title>" in target.read_text(encoding="utf-8")
-    assert rcb("demo", "--out", "pages/report.html/x").code == 2
+def test_demo_ends_with_a_page_to_open(rcb: Run, shown: Shown) -> None:
+    assert f"  {shown.target}\n" in shown.outcome.out
+    assert "<title>May I explore here? setting_4</title>" in shown.page
+    assert rcb("demo", "--out", str(shown.target / "x")).code == 2
 
 
-def test_demo_is_a_function_of_its_seed(rcb: Run) -> None:
-    first = rcb("demo", "--seed", "3")
-    assert first.out == rcb("demo", "--seed", "3").out
-    assert first.out != rcb("demo", "--seed", "4").out
+def test_demo_is_a_function_of_its_seed(rcb: Run, shown: Shown) -> None:
+    """And ``--json -`` prints what is written to a file, and nothing else."""
+    again = json.loads(rcb("demo", "--seed", "1", "--json", "-", "--out", "pages").out)
+    assert Path("pages/report.html").read_text(encoding="utf-8") == shown.page
+    other = json.loads(rcb("demo", "--seed", "4", "--json", "-", "--out", "pages").out)
+    assert again == shown.result != other | {"seed": 1}
+    assert other["seed"] == 4
 
 
-def test_demo_writes_the_figures_it_prints(rcb: Run, tmp_path: Path) -> None:
-    printed = rcb("demo", "--seed", "2", "--json", "new/demo.json")
-    alone = rcb("demo", "--seed", "2", "--json", "-")
-    result = json.loads(alone.out)
-    assert result == json.loads((tmp_path / "new" / "demo.json").read_text(encoding="utf-8"))
-    assert result["seed"] == 2
+def test_demo_writes_the_figures_it_prints(shown: Shown) -> None:
+    printed, result = shown.outcome, shown.result
+    assert result["seed"] == 1
     assert result["phi0"] == pytest.approx(0.2)
     assert f"N = {result['n_per_arm']:,} " in printed.out
     for arm, willing in result["willing"].items():
@@ -450,12 +485,12 @@ def test_demo_writes_the_figures_it_prints(rcb: Run, tmp_path: Path) -> None:
         assert line.split()[2:] == [f"{willing['share']:.3f}", "±", f"{willing['mcse']:.3f}"]
 
 
-def test_demo_shares_are_those_of_the_sphere(rcb: Run) -> None:
+def test_demo_shares_are_those_of_the_sphere(shown: Shown) -> None:
     # Half of the users have features that sum to less than zero and prefer the other arms; those within epsilon of
     # zero accept either. u = x'1/sqrt(5) has density 3/4 (1 - u^2) on [-1, 1], so Pr(u <= c) = 1/2 + (3c - c^3)/4.
     c = 0.05 / 5**0.5
     truth = 0.5 + (3 * c - c**3) / 4
-    result = json.loads(rcb("demo", "--json", "-").out)
+    result = shown.result
     assert len(result["willing"]) == 5
     for willing in result["willing"].values():
         assert abs(willing["share"] - truth) < 4.5 * willing["mcse"]

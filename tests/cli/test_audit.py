@@ -1,17 +1,25 @@
 """``rcb audit``: verdicts as exit codes, figures, files."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.cli.app import app, run
 from rcb_bayes.planning.plan import Plan
 
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
 SMALL = ("--n-per-arm", "10", "--horizon", "60", "--worlds", "200", "--users", "5")
+
+
+@pytest.fixture(autouse=True)
+def few_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tested here does not depend on how many worlds a plan is made from."""
+    monkeypatch.setattr("rcb_bayes.auditing.calibration.calibrate", partial(calibrate, n_worlds=100))
 
 
 def rcb(*words: str) -> Any:
@@ -30,10 +38,8 @@ def test_the_verdict_is_the_exit_code(tmp_path: Path):
 
 
 def test_a_saved_plan_is_audited_by_its_own_notion(tmp_path: Path):
-    made = CliRunner().invoke(
-        app,
-        ["calibrate", *BELIEF, "--n-per-arm", "10", "--worlds", "100", "--notion", "proof", "--out", str(tmp_path)],
-    )
+    few = ("--n-per-arm", "10", "--worlds", "100", "--audit-worlds", "100")
+    made = CliRunner().invoke(app, ["calibrate", *BELIEF, *few, "--notion", "proof", "--out", str(tmp_path)])
     assert made.exit_code == 0
     assert Plan.load(tmp_path / "plan.json").notion == "proof"
     outcome = rcb(*BELIEF, "--plan", str(tmp_path / "plan.json"), *SMALL[2:], "--json", "-")

@@ -22,7 +22,7 @@ from rcb_bayes.users import Sphere
 from tests.cli.command_line import Run, runner
 from tests.planning.revising import revised
 
-SMALL = ("--worlds", "200", "--audit-worlds", "200", "--n-per-arm", "10")
+SMALL = ("--worlds", "100", "--audit-worlds", "100", "--n-per-arm", "10")
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
 ARRAYS = {"prior_mean", "platform_mean", "known"}
 FIRM = (
@@ -58,7 +58,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan_of(**more: Any) -> Plan:
     prior = load_prior("setting_4", n_arms=3, n_features=2)
     market = Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.05))
-    settings: dict[str, Any] = {"n_per_arm": 10, "n_worlds": 200, "audit_worlds": 200, "seed": 1}
+    settings: dict[str, Any] = {"n_per_arm": 10, "n_worlds": 100, "audit_worlds": 100, "seed": 1}
     return calibrate(market, **settings | more)
 
 
@@ -119,9 +119,8 @@ def test_what_is_printed(rcb: Run) -> None:
 
 def test_output_fits_a_terminal(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    outcome = rcb(
-        "student_t", "--set", "n_arms=5", "--set", "n_features=2", "--set", "mean=[0.2, 0.1, 0, 0, 0]", *SMALL
-    )
+    belief = ("student_t", "--set", "n_arms=5", "--set", "n_features=2", "--set", "mean=[0.2, 0.1, 0, 0, 0]")
+    outcome = rcb(*belief, *SMALL, "--worlds", "50")
     assert outcome.code == 0
     assert re.search(r"\nand \d+ more stages ", outcome.out)
     assert not [line for line in outcome.lines if len(line) > 80]

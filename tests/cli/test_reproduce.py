@@ -38,7 +38,7 @@ def test_a_setting_is_run_printed_written_and_resumed(rcb: Run, tmp_path: Path):
 
 
 def test_json_holds_the_table_and_the_claims(rcb: Run):
-    outcome = rcb("setting-1", "--worlds", "3", "--json", "-")
+    outcome = rcb("setting-1", "--worlds", "2", "--json", "-")
     found = json.loads(outcome.out)
     assert [row["n_arms"] for row in found[0]["table"]] == [2] * 4 + [3] * 4
     assert {claim["verdict"] for claim in found[0]["claims"]} <= {"held", "not held", "undecided"}

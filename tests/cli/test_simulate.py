@@ -25,7 +25,7 @@ from rcb_bayes.users import Sphere
 from tests.cli.command_line import Run, runner
 
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
-SMALL = ("--plan-worlds", "100", "--audit-worlds", "100", "--n-per-arm", "10", "--horizon", "1500", "--worlds", "4")
+SMALL = ("--plan-worlds", "100", "--audit-worlds", "100", "--n-per-arm", "10", "--horizon", "1500", "--worlds", "2")
 
 
 rcb = runner("simulate")
@@ -42,10 +42,17 @@ def plan(guard: bool = True) -> Plan:
     return calibrate(market(), n_per_arm=10, n_worlds=100, audit_worlds=100, guard=guard, seed=1)
 
 
+@pytest.fixture
+def planned(tmp_path: Path) -> tuple[str, ...]:
+    """The same with the plan at hand, for what does not depend on where it comes from."""
+    plan().save(tmp_path / "plan.json")
+    return ("--plan", "plan.json", *SMALL[-4:])
+
+
 @cache
 def runs(guard: bool = True, **words: Any) -> xr.Dataset:
     options = Exploiting(guard=guard, **words)
-    return simulate(market(), plan(guard), horizon=1500, n_worlds=4, options=options, seed=1)
+    return simulate(market(), plan(guard), horizon=1500, n_worlds=2, options=options, seed=1)
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:
@@ -61,7 +68,7 @@ def test_what_is_printed(rcb: Run):
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.lines[0].startswith("users believe   setting_4: 3 arms, 2 features")
     assert outcome.line("plan ").endswith("sampled: user notion, epsilon 0.05, a rate for each user")
-    assert outcome.line("runs ") == "runs            4 worlds of 1,500 rounds, guarded"
+    assert outcome.line("runs ") == "runs            2 worlds of 1,500 rounds, guarded"
     assert outcome.line("cold start").startswith(
         f"cold start      {figure(*mean_and_error(runs()['cold_start_length']))} rounds (planned: "
     )
@@ -77,16 +84,16 @@ def test_what_is_printed(rcb: Run):
     assert percent(*share) in outcome.line("exploit")
 
 
-def test_output_fits_a_terminal(rcb: Run, monkeypatch: pytest.MonkeyPatch):
+def test_output_fits_a_terminal(rcb: Run, planned: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
-    outcome = rcb(*BELIEF, *SMALL)
+    outcome = rcb(*BELIEF, *planned)
     assert not [line for line in outcome.lines if len(line.rstrip()) > 80]
 
 
 def test_json_has_the_figures_with_their_errors(rcb: Run):
     outcome = rcb(*BELIEF, *SMALL, "--json", "-")
     result = json.loads(outcome.out)  # and nothing else is printed
-    assert (result["horizon"], result["n_worlds"], result["seed"]) == (1500, 4, 1)
+    assert (result["horizon"], result["n_worlds"], result["seed"]) == (1500, 2, 1)
     assert result["plan"]["n_per_arm"] == 10
     assert result["options"]["clock"] == "relative"
     found = result["runs"]
@@ -95,7 +102,7 @@ def test_json_has_the_figures_with_their_errors(rcb: Run):
     for row in found["regret"]:
         assert (row["regret"], row["regret_mcse"]) == pytest.approx(mean_and_error(total.sel(t=row["round"])))
         assert row["bound"] is None or row["bound"] < row["round"]
-    assert found["cold_start"]["n_ended"] == 4
+    assert found["cold_start"]["n_ended"] == 2
     assert [row["stage"] for row in found["stages"]] == list(ROUND_KINDS)
     assert sum(row["share"] for row in found["stages"]) == pytest.approx(1.0)
     for k, row in enumerate(found["stages"]):
@@ -115,8 +122,9 @@ def test_json_has_the_figures_with_their_errors(rcb: Run):
     ],
 )
 @pytest.mark.filterwarnings("ignore::rcb_bayes.running.exploit.GuardWarning")  # as a user would be told
-def test_options_reach_the_runs(rcb: Run, arguments: tuple[str, ...], words: dict[str, Any]):
-    result = json.loads(rcb(*BELIEF, *SMALL, *arguments, "--json", "-").out)
+def test_options_reach_the_runs(rcb: Run, planned: tuple[str, ...], arguments: tuple[str, ...], words: dict[str, Any]):
+    base = SMALL if "guard" in words else planned  # whether there is a guard is settled with the plan
+    result = json.loads(rcb(*BELIEF, *base, *arguments, "--json", "-").out)
     expected = mean_and_error(runs(**words)["regret"].sum("t"))[0]
     assert result["runs"]["regret"][-1]["regret"] == pytest.approx(expected)
     assert {name: result["options"][name] for name in words} == words
@@ -137,14 +145,14 @@ def test_a_cold_start_that_does_not_end_is_told(rcb: Run):
     assert outcome.line("exploit").split()[-1] == "-"
 
 
-def test_the_same_seed_gives_the_same_output(rcb: Run):
-    first, again, other = (rcb(*BELIEF, *SMALL, "--seed", seed).out for seed in ("3", "3", "4"))
+def test_the_same_seed_gives_the_same_output(rcb: Run, planned: tuple[str, ...]):
+    first, again, other = (rcb(*BELIEF, *planned, "--seed", seed).out for seed in ("3", "3", "4"))
     assert first == again != other
 
 
-def test_many_rounds_are_thinned(rcb: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(command, "_MOST_ROUNDS", 600)
-    result = json.loads(rcb(*BELIEF, *SMALL, "--json", "-").out)["runs"]
+def test_many_rounds_are_thinned(rcb: Run, planned: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(command, "_MOST_ROUNDS", 300)
+    result = json.loads(rcb(*BELIEF, *planned, "--json", "-").out)["runs"]
     assert result["every"] == 10
     assert result["regret"][-1]["regret"] == pytest.approx(mean_and_error(runs()["regret"].sum("t"))[0])
 
@@ -159,9 +167,8 @@ def test_rounds_are_spaced_evenly_on_a_log_scale(horizon: int, rounds: list[int]
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_plan_is_run(rcb: Run, tmp_path: Path):
-    plan().save(tmp_path / "plan.json")
-    same = rcb(*BELIEF, "--plan", "plan.json", "--horizon", "1500", "--worlds", "4")
+def test_a_saved_plan_is_run(rcb: Run, planned: tuple[str, ...]):
+    same = rcb(*BELIEF, *planned)
     assert same.out == rcb(*BELIEF, *SMALL).out
 
 
@@ -180,9 +187,11 @@ def test_a_plan_that_is_not_feasible_is_not_run(rcb: Run, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("points", [1000, 100, 7])
-def test_the_file_keeps_the_regret(rcb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: int):
+def test_the_file_keeps_the_regret(
+    rcb: Run, planned: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, points: int
+):
     monkeypatch.setattr(command, "_POINTS", points)
-    outcome = rcb(*BELIEF, *SMALL, "--out", "new/runs")
+    outcome = rcb(*BELIEF, *planned, "--out", "new/runs")
     folder = Path("new/runs")
     assert outcome.lines[-2:] == [f"Runs: {folder / 'runs.nc'}", f"Figure: {folder / 'regret.png'}"]
     assert (tmp_path / folder / "regret.png").read_bytes().startswith(b"\x89PNG")

@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
+import rcb_bayes as rcb
 from rcb_bayes.cli import app
+from rcb_bayes.reporting import report
 from tests.documents.blocks import Block, blocks_of, commands_in, differences, numbers_in, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +55,15 @@ def test_a_planted_mistake_in_a_command_is_found(line: str) -> None:
         parse(typer.main.get_command(app.app), line.split())
 
 
-def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+SMALL = rcb.ReportSizes(check_worlds=200, plan_worlds=100, audit_worlds=100, run_worlds=2, epsilons=(0.05, 0.1))
+
+
+@pytest.mark.parametrize("sizes", [SMALL, pytest.param(None, marks=pytest.mark.slow)], ids=["small page", "in full"])
+def test_the_readme_runs(
+    sizes: rcb.ReportSizes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line; the page at the end, of which the README tells no figure, may be simulated in fewer worlds."""
+    monkeypatch.setattr(rcb, "report", partial(report, sizes=sizes))
     run_document(README, tmp_path, monkeypatch, capsys)
     assert (tmp_path / "report.html").stat().st_size > 50_000
 

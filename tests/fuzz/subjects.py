@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Audit, Market, Plan, Prior, Recommender
@@ -112,19 +113,33 @@ def market(kind: str = "linear") -> Market:
     return Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3), **own)
 
 
+SAMPLED: dict[str, tuple[str, dict[str, Any]]] = {
+    "user": ("linear", {}),
+    "proof": ("linear", {"notion": "proof"}),
+    "definition": ("linear", {"notion": "definition", "personalised": False}),
+    "one rate": ("linear", {"personalised": False, "epsilon": 0.3}),
+    "platform": ("platform", {"epsilon": 0.5}),
+    "logit": ("logit", {"epsilon": 0.02}),
+}
+PLANS = (*SAMPLED, "fixed", "theorem")
+
+
 @cache
+def planned(name: str) -> tuple[Market, Plan]:
+    """A plan, made when it is first asked for, and its market."""
+    if name == "fixed":
+        return market(), rcb.fixed_plan(market(), n_per_arm=5, exploration_rate=0.5)
+    if name == "theorem":
+        return market(), rcb.theorem_plan(market(), epsilon=0.1, tau=0.05, rho=0.5)
+    kind, options = SAMPLED[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rcb_bayes.planning.forward.N_USERS", 256)  # any plan will do
+        return market(kind), rcb.calibrate(market(kind), n_per_arm=5, n_worlds=100, seed=3, **options)
+
+
 def plans() -> dict[str, tuple[Market, Plan]]:
-    few: dict[str, Any] = {"n_per_arm": 5, "n_worlds": 100, "seed": 3}
-    return {
-        "user": (market(), rcb.calibrate(market(), **few)),
-        "proof": (market(), rcb.calibrate(market(), notion="proof", **few)),
-        "definition": (market(), rcb.calibrate(market(), notion="definition", personalised=False, **few)),
-        "one rate": (market(), rcb.calibrate(market(), personalised=False, epsilon=0.3, **few)),
-        "platform": (market("platform"), rcb.calibrate(market("platform"), epsilon=0.5, **few)),
-        "logit": (market("logit"), rcb.calibrate(market("logit"), epsilon=0.02, **few)),
-        "fixed": (market(), rcb.fixed_plan(market(), n_per_arm=5, exploration_rate=0.5)),
-        "theorem": (market(), rcb.theorem_plan(market(), epsilon=0.1, tau=0.05, rho=0.5)),
-    }
+    """All of them."""
+    return {name: planned(name) for name in PLANS}
 
 
 def users_of(plan: Plan) -> np.ndarray:
@@ -171,7 +186,7 @@ def one_out(agent: Recommender) -> Recommender:
 
 @cache
 def agents() -> dict[str, tuple[Market, Recommender]]:
-    linear, logit = plans()["user"], plans()["logit"]
+    linear, logit = planned("user"), planned("logit")
     last = rcb.Exploiting(feed="last", clock="global", guard=False)
     return {
         "new": (linear[0], Recommender(*linear, seed=1)),
@@ -179,7 +194,7 @@ def agents() -> dict[str, tuple[Market, Recommender]]:
         "cold": (linear[0], one_out(_until(Recommender(*linear, seed=2), "rest of the arms"))),
         "exploiting": (linear[0], served(_until(Recommender(*linear, seed=3), "exploit"), 40)),
         "last": (linear[0], served(_until(Recommender(*linear, seed=4, options=last), "exploit"), 40)),
-        "fixed": (linear[0], served(Recommender(*plans()["fixed"], seed=5), 120)),
+        "fixed": (linear[0], served(Recommender(*planned("fixed"), seed=5), 120)),
         "logit": (logit[0], served(_until(Recommender(*logit, seed=6), "rest of the arms"), 3)),
     }
 
@@ -214,7 +229,7 @@ def agent_behaves(agent: Recommender) -> None:
 @cache
 def audits() -> dict[str, Audit]:
     few: dict[str, Any] = {"horizon": 30, "n_worlds": 50, "n_users": 4, "seed": 1}
-    where, plan = plans()["user"]
+    where, plan = planned("user")
     rows = where.covariates.sample(120, seed=1)
     import pandas as pd
 
@@ -223,7 +238,7 @@ def audits() -> dict[str, Audit]:
     return {
         "user": by_user,
         "definition": replace(by_user, notion="definition", verdict=by_user.verdicts["definition"]),
-        "fixed": rcb.audit(*plans()["fixed"], **few),
+        "fixed": rcb.audit(*planned("fixed"), **few),
         "log": rcb.audit_log(where, log),
     }
 

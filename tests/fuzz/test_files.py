@@ -47,6 +47,8 @@ from tests.fuzz.subjects import (
 )
 
 OLD_PLANS = Path(__file__).parents[1] / "planning" / "data"
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 RIGHT = {"refused", "taken, the same", "taken, sound"}
 ARRAYS = Arrays(
     read=lambda node: unpacked(msgspec.convert(node, Packed)),

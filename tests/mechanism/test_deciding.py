@@ -1,7 +1,7 @@
 """The cell that decides: one rule for audits, figures, pages and comparisons, with and without users."""
 
 import json
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,10 @@ from rcb_bayes.studies.paper.measures import worst_margins
 from tests.plots.drawing import dots_of, save
 from tests.plots.test_audits import margins_of
 
+pytestmark = pytest.mark.usefixtures("small_panels")
+
 BELIEF = ("setting_4", "--set", "n_arms=2", "--set", "n_features=2")
-SMALL = ("--n-per-arm", "10", "--horizon", "60", "--worlds", "200", "--users", "5")
+SMALL = ("--n-per-arm", "10", "--horizon", "60", "--worlds", "100", "--users", "5")
 
 
 @pytest.mark.parametrize("with_verdict", [True, False])
@@ -149,8 +151,9 @@ def test_every_figure_is_drawn_under_every_notion(figure: str, notion: str, kind
 
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_the_command_line_writes_figures_under_every_notion(
-    notion: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    notion: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rcb_bayes.auditing.calibration.calibrate", partial(rcb.calibrate, n_worlds=100))
     words = ["audit", *BELIEF, *SMALL, "--notion", notion, "--json", str(tmp_path / "a.json"), "--out", str(tmp_path)]
     assert run(words) in (0, 1, 3), capsys.readouterr().err
     assert {path.name for path in tmp_path.glob("*.png")} == {"margins.png", "matrix.png", "compliance.png"}

@@ -71,7 +71,7 @@ def test_the_order_of_a_table_changes_nothing():
     for order in (np.argsort(rows[:, 0]), np.argsort(-rows[:, 0]), rng.permutation(400)):
         users = rcb.Empirical(rows[order])
         market = Market(prior=prior, covariates=users, noise=rcb.GaussianNoise(0.3))
-        plan = rcb.calibrate(market, horizon=500, **SMALL)
+        plan = rcb.calibrate(market, horizon=200, **SMALL)
         told.append((plan.n_per_arm, [one.regret for one in plan.choices], [rule.kept for rule in plan.guards]))
     assert told[0] == told[1] == told[2]
 
@@ -202,7 +202,7 @@ def test_a_guard_is_computed_anew_for_the_options_that_are_run():
     assert anew.exploration_rate == guarded().exploration_rate
     assert anew.guards[0].gamma.mean() == pytest.approx(0.2 * guarded().guards[0].gamma.mean(), rel=0.05)
     assert anew.guards[2].kept != guarded().guards[2].kept
-    judged = rcb.audit(strong_prior(), anew, horizon=90, n_worlds=300, options=options, seed=5)
+    judged = rcb.audit(strong_prior(), anew, horizon=90, n_worlds=200, options=options, seed=5)
     assert judged.verdict == "pass"
 
 

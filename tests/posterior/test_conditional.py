@@ -16,7 +16,7 @@ from rcb_bayes.posterior import conditional as conditional_module
 from rcb_bayes.posterior.conditional import Attempt, ConditionalEngine
 from rcb_bayes.posterior.nuts import NutsEngine, NutsSettings
 from rcb_bayes.schema import FloatArray
-from tests.posterior.references import LIMIT, Averaged, averaged_over_scales, gaussian_rows, stacked
+from tests.posterior.references import LIMIT, Averaged, GaussianRows, averaged_over_scales, gaussian_rows, stacked
 from tests.posterior.twins import simulate_statistics
 
 # Their annotations do not fit their own use.
@@ -119,14 +119,20 @@ def noise_of(prior: Prior) -> GaussianNoise:
     return GaussianNoise(None if prior.has_sigma else SIGMA)
 
 
-def data_and_reference(name: str, prior: Prior, *, n_sets: int = 6) -> tuple[Statistics, list[Averaged]]:
-    """Data sets from the belief, and their posteriors by quadrature."""
-    _, grid, log_prior, given = CASES[name]
+def data_from(prior: Prior, *, n_sets: int = 6) -> tuple[Statistics, list[GaussianRows]]:
+    """Data sets from the belief, stacked and one by one."""
     rng = np.random.default_rng(8)
     beta, sigma = prior.draw_arrays(n_sets, rng=rng)
     sigmas = np.full(n_sets, SIGMA) if sigma is None else sigma
     rows = [gaussian_rows(b, COUNTS, sigma=s, rng=rng) for b, s in zip(beta, sigmas, strict=True)]
-    return stacked([one.statistics for one in rows]), [averaged_over_scales(r, grid, log_prior, given) for r in rows]
+    return stacked([one.statistics for one in rows]), rows
+
+
+def data_and_reference(name: str, prior: Prior, *, n_sets: int = 6) -> tuple[Statistics, list[Averaged]]:
+    """Data sets from the belief, and their posteriors by quadrature."""
+    _, grid, log_prior, given = CASES[name]
+    data, rows = data_from(prior, n_sets=n_sets)
+    return data, [averaged_over_scales(one, grid, log_prior, given) for one in rows]
 
 
 def largest_z(batch: PosteriorBatch, reference: list[Averaged], *, shift: float = 0.0) -> float:
@@ -320,7 +326,7 @@ def test_groups_without_samples_keep_their_prior():
 @pytest.mark.parametrize("name", ["hierarchical", "unknown noise"])
 def test_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch):
     prior = CASES[name][0]()
-    data, _ = data_and_reference(name, prior)
+    data, _ = data_from(prior)
     engine = ConditionalEngine(prior, noise_of(prior))
     whole = engine.fit(data, covariance=True)
     monkeypatch.setattr(conditional_module, "_CHUNK_VALUES", 1)
@@ -335,7 +341,7 @@ def test_chunks_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch):
 def test_data_sets_take_turns_with_several_sets_of_draws(monkeypatch: pytest.MonkeyPatch):
     """An error that all data sets share would not average out over them."""
     prior = build(log_scale)
-    data, _ = data_and_reference("log scale", prior, n_sets=24)
+    data, _ = data_from(prior, n_sets=24)
     monkeypatch.setattr(conditional_module, "LADDER", (Attempt(512, 4),))
     engine, used = ConditionalEngine(prior, GaussianNoise(SIGMA)), []
     fit_chunk = engine._fit
@@ -352,7 +358,7 @@ def test_data_sets_take_turns_with_several_sets_of_draws(monkeypatch: pytest.Mon
 
 def test_more_draws_where_the_first_do_not_do(monkeypatch: pytest.MonkeyPatch):
     prior = build(log_scale)
-    data, _ = data_and_reference("log scale", prior)
+    data, _ = data_from(prior)
     engine = ConditionalEngine(prior, GaussianNoise(SIGMA))
     monkeypatch.setattr(conditional_module, "LADDER", (Attempt(100, 1), Attempt(1000, 2)))
     batch = engine.fit(data)
@@ -365,7 +371,7 @@ def test_more_draws_where_the_first_do_not_do(monkeypatch: pytest.MonkeyPatch):
 
 def test_rewards_are_linear_in_the_mean():
     prior = build(log_scale)
-    data, _ = data_and_reference("log scale", prior)
+    data, _ = data_from(prior)
     users = np.random.default_rng(0).standard_normal((4, D))
     batch = ConditionalEngine(prior, GaussianNoise(SIGMA)).fit(data, users=users)
     assert batch.reward is not None

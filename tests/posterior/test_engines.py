@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,7 @@ def test_beliefs_with_discrete_variables_keep_what_they_have(monkeypatch: pytest
     assert not recorder.sent
 
 
+@cache
 def two_spikes() -> Prior:
     """A mixture of Student-t's, which no closed form covers."""
     import pymc

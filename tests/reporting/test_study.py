@@ -65,11 +65,11 @@ def test_rewards_that_are_not_gaussian_are_planned_for_and_audited() -> None:
     rows = np.random.default_rng(1).normal(size=(12, 2))
     prior = Prior.gaussian([[0.5, 0.2], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=Empirical(rows), noise=BernoulliLogit())
-    sizes = replace(SIZES, epsilons=(0.05,), audit_worlds=60)
-    found = report(market, n_per_arm=5, horizon=30, sizes=sizes)
+    sizes = replace(SIZES, epsilons=(0.05,), check_worlds=20, plan_worlds=50, audit_worlds=50)
+    found = report(market, n_per_arm=3, horizon=10, sizes=sizes)
     assert found.audit is not None
-    assert (found.verdict, found.audit.n_worlds) == (found.audit.verdict, 60)
-    alone = audit(market, found.plan, horizon=30, n_worlds=60, n_users=SIZES.audit_users, seed=found.seed + 1)
+    assert (found.verdict, found.audit.n_worlds) == (found.audit.verdict, 50)
+    alone = audit(market, found.plan, horizon=10, n_worlds=50, n_users=SIZES.audit_users, seed=found.seed + 1)
     assert alone.margins.equals(found.audit.margins)
     assert len(found.users) == 12
     page = found.to_html()

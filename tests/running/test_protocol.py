@@ -86,11 +86,11 @@ def test_the_paper_s_algorithm_acts_on_the_samples_of_saturated_arms_only():
 
 
 def test_a_learner_acts_on_what_it_has_learnt():
-    policy = rcb.LinUcb(market(), batch=10)
+    policy = rcb.baselines.LinUcb(market(), batch=10)
     drive(policy, 17)
     assert policy.n_by_arm.sum() == 17
     assert policy.n_acted_on.sum() == 10
-    one_by_one = rcb.LinUcb(market())
+    one_by_one = rcb.baselines.LinUcb(market())
     drive(one_by_one, 17)
     assert one_by_one.n_acted_on.sum() == 17
 
@@ -125,7 +125,7 @@ def own(arm: int) -> PolicyMaker:
 def test_a_policy_of_one_s_own_is_simulated():
     assert not isinstance(Fixed(1), Policy)
     found = rcb.simulate(market(), own(1), horizon=200, n_worlds=3, seed=2)
-    twin = rcb.simulate(market(), lambda m, seed: rcb.AlwaysArm(m, "new"), horizon=200, n_worlds=3, seed=2)
+    twin = rcb.simulate(market(), lambda m, seed: rcb.baselines.AlwaysArm(m, "new"), horizon=200, n_worlds=3, seed=2)
     np.testing.assert_array_equal(found["regret"], twin["regret"])
     assert (found["recommended"] == 1).all()
     assert found["n_samples"].isnull().all()  # it does not count
@@ -136,7 +136,7 @@ def test_a_policy_of_one_s_own_is_simulated():
 def test_a_policy_of_one_s_own_is_audited(arm: int):
     options: dict[str, Any] = {"horizon": 5, "n_worlds": 100, "users": [[1.0, 0.0]], "seed": 2}
     found = rcb.audit(market(), own(arm), **options)
-    twin = rcb.audit(market(), lambda m, seed: rcb.AlwaysArm(m, m.arms[arm]), **options)
+    twin = rcb.audit(market(), lambda m, seed: rcb.baselines.AlwaysArm(m, m.arms[arm]), **options)
     assert found.verdict == ("fail" if arm else "pass")  # by the prior she likes the first
     assert found.margins["stage"].values.tolist() == ["round 1", "round 2", "round 4"]
     np.testing.assert_array_equal(found.margins["estimate"], twin.margins["estimate"])

@@ -116,14 +116,14 @@ def test_propensities_undo_the_choice_of_arms():
 @pytest.mark.parametrize("page", [64, 1000])
 def test_no_answer_depends_on_how_rounds_are_cut(page: int, monkeypatch: pytest.MonkeyPatch):
     """Decisions in smaller pieces, the random numbers being the same."""
-    whole = simulate(market(), plan(), horizon=3000, n_worlds=2, seed=8)
+    whole = simulate(market(), plan(), horizon=3000, n_worlds=2, oracle=direct(market()), seed=8)
     original = policies.Rcb.decide
 
     def in_pieces(self: Any, x: Any, features: Any, uniforms: Any) -> Any:
         return original(self, x[:page], features[:, :page], uniforms[:page])
 
     monkeypatch.setattr(policies.Rcb, "decide", in_pieces)
-    cut = simulate(market(), plan(), horizon=3000, n_worlds=2, seed=8)
+    cut = simulate(market(), plan(), horizon=3000, n_worlds=2, oracle=direct(market()), seed=8)
     np.testing.assert_array_equal(whole["recommended"], cut["recommended"])
     np.testing.assert_array_equal(whole["regret"], cut["regret"])
 

@@ -40,7 +40,7 @@ def test_inflated_runs_are_audited_as_they_were_run(monkeypatch: pytest.MonkeyPa
 
     spied("simulate", run_with)
     spied("audit", audited_with)
-    found = run_cell(FOURTH, effort=TINY, seed=1)
+    found = run_cell(FOURTH, effort=replace(TINY, plan_worlds=50, audit_worlds=50, most_rounds=100), seed=1)
     kinds = found["kind"].values.tolist()
     assert kinds == ["theorem"] * 2 + ["fixed"] * 2 + ["uniform"] * 2 + ["personalised"] * 2
     fixed = found.isel(run=[2, 3])
