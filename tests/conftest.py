@@ -31,11 +31,11 @@ def small_panels() -> Iterator[None]:
     For whole modules, since results are kept from test to test.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rcb_bayes.planning.forward.N_USERS", 256)
+        patch.setattr("rcb_bayes.mechanism.simulator.N_USERS", 256)
         yield
 
 
 @pytest.fixture
 def small_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for a single test, which keeps nothing for others."""
-    monkeypatch.setattr("rcb_bayes.planning.forward.N_USERS", 256)
+    monkeypatch.setattr("rcb_bayes.mechanism.simulator.N_USERS", 256)

@@ -31,7 +31,7 @@ from rcb_bayes.mechanism.rates import (
     user_rates,
 )
 from rcb_bayes.mechanism.search import worst_users
-from rcb_bayes.mechanism.simulator import N_USERS, Simulator
+from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
 from rcb_bayes.planning.goal import PlanRequest
@@ -324,7 +324,7 @@ class RatePlanner:
             organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=self.settings.sense).mean(axis=1)
             for i, j in pairs
         ]  # (users,) each
-        return np.array([part.std(ddof=1) for part in means]) / np.sqrt(N_USERS)
+        return np.array([part.std(ddof=1) for part in means]) / np.sqrt(self.panel.n_users)
 
     def _note_organic(self, stage: StageRates, some: np.ndarray, left: FloatArray) -> None:
         """Enter what organic rounds give some users, ``left`` being their weights."""

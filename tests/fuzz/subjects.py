@@ -133,7 +133,7 @@ def planned(name: str) -> tuple[Market, Plan]:
         return market(), rcb.theorem_plan(market(), epsilon=0.1, tau=0.05, rho=0.5)
     kind, options = SAMPLED[name]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rcb_bayes.planning.forward.N_USERS", 256)  # any plan will do
+        patch.setattr("rcb_bayes.mechanism.simulator.N_USERS", 256)  # any plan will do
         return market(kind), rcb.calibrate(market(kind), n_per_arm=5, n_worlds=100, seed=3, **options)
 
 
