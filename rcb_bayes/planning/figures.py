@@ -23,10 +23,10 @@ class PlanFigures:
     goal: Goal
     constants: Constants
     before: Expectations
-    cold_start: PlannedColdStart
-    course: Course
-    exploitation: PlannedExploitation
-    feasibility: Feasibility
+    cold_start: PlannedColdStart = PlannedColdStart()
+    course: Course = Course()
+    exploitation: PlannedExploitation = PlannedExploitation()
+    feasibility: Feasibility = Feasibility()
     provenance: Provenance
 
     epsilon = _shown(lambda plan: plan.goal.epsilon)
