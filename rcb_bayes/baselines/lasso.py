@@ -183,7 +183,7 @@ def lasso(xtx: FloatArray, xty: FloatArray, n: int, *, penalty: float, tolerance
     rows = root[:, None] * vectors[:, kept].T  # R, (r, d)
     target = (vectors[:, kept].T @ xty) / root
     scale = sqrt(len(rows) / n)  # scikit-learn divides by the number of rows
-    model = Lasso(alpha=penalty / 2.0, fit_intercept=False, max_iter=10_000, tol=tolerance)
+    model = Lasso(alpha=penalty / 2.0, fit_intercept=False, max_iter=10_000, tol=tolerance, random_state=0)
     with warnings.catch_warnings():
         # Fewer samples than features and hardly a penalty: a hair off the optimum will do until the next estimate.
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -8,7 +8,6 @@ from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.walk import arms_of
 from rcb_bayes.planning.course import MOST_STUCK, course_of
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.exploitation import PlannedExploitation
 from rcb_bayes.planning.feasibility import feasibility_of, share_stuck
 from rcb_bayes.planning.parts import Constants, Provenance
 from rcb_bayes.planning.plan import Plan
@@ -28,7 +27,6 @@ def as_plan(forward: PlannedWalk) -> Plan:
         before=expectations_of(market, known=None if market.noise.is_gaussian else forward.panel),
         cold_start=_cold_start(forward),
         course=course,
-        exploitation=PlannedExploitation(),
         feasibility=feasibility_of(forward, course, rate=rate),
         provenance=_provenance(forward),
     )

@@ -1,7 +1,7 @@
 """What a plan is made of: eight parts, whose figures can be read on the plan by their own names."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import PlannedExploitation
@@ -22,10 +22,10 @@ class PlanFigures:
     goal: Goal
     constants: Constants
     before: Expectations
-    cold_start: PlannedColdStart
-    course: Course
-    exploitation: PlannedExploitation
-    feasibility: Feasibility
+    cold_start: PlannedColdStart = field(default_factory=PlannedColdStart)
+    course: Course = field(default_factory=Course)
+    exploitation: PlannedExploitation = field(default_factory=PlannedExploitation)
+    feasibility: Feasibility = field(default_factory=Feasibility)
     provenance: Provenance
 
     epsilon = _shown(lambda plan: plan.goal.epsilon)

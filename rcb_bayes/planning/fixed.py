@@ -8,11 +8,9 @@ from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.length import cold_start_rounds
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.exploitation import PlannedExploitation
 from rcb_bayes.planning.goal import Goal, as_epsilon
-from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
+from rcb_bayes.planning.parts import Constants, Course, provenance_of
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.planning.stages import PlannedColdStart
 from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
 
 
@@ -92,10 +90,6 @@ def given_plan(
         goal=Goal(epsilon=as_epsilon(epsilon), notion=as_notion(notion).name, personalised=False),
         constants=Constants(kind="fixed", n_per_arm=n, exploration_rate=rate, inverse_rate=1.0 / rate),
         before=expectations_of(market),
-        cold_start=PlannedColdStart(),
-        course=Course(),
-        exploitation=PlannedExploitation(),
-        feasibility=Feasibility(),
         provenance=provenance_of(
             market, seed=0, notes=("N and the rate are as given: whether users follow is for an audit to say.",)
         ),

@@ -18,11 +18,9 @@ from rcb_bayes.gaps.limiting import LimitingGaps, TauRho, chance_of, largest_pri
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.length import ColdStartLength, cold_start_rounds
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.exploitation import PlannedExploitation
 from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.planning.stages import PlannedColdStart
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.wording import figure, percent
 
@@ -219,9 +217,7 @@ def theorem_plan(
             guarantee_probability=first.rho * star.rho,
         ),
         before=expectations_of(market),
-        cold_start=PlannedColdStart(),
         course=Course(expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse),
-        exploitation=PlannedExploitation(),
         feasibility=_feasibility(length, horizon),
         provenance=provenance_of(market, seed=seed, notes=notes),
     )

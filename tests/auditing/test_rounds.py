@@ -1,6 +1,5 @@
 """An audit looks at the rounds that runs are in, whatever a plan says of its length."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes import Audit, Market, Plan, Prior
+from tests.planning.revising import revised
 
 N, RATE, EPSILON, SIGMA, VARIANCE, MEAN = 20, 0.01, 0.005, 0.3, 0.02, 0.3
 ARMS = ("arm_0", "arm_1")
@@ -72,7 +72,7 @@ def plain_first_epoch(n_worlds: int = 400_000) -> tuple[float, float]:
 
 
 def test_epochs_that_runs_get_to_are_judged_however_long_the_plan_says_its_cold_start_is():
-    late = replace(fixed(), expected_cold_start=1e6)
+    late = revised(fixed(), expected_cold_start=1e6)
     audit = rcb.audit(two_types(), late, horizon=20_000, n_worlds=500, seed=3)
     assert audit.verdict == "fail"
     assert "epoch 0" in audit.margins["stage"].values

@@ -296,7 +296,7 @@ def test_the_same_seed_gives_the_same_audit():
         ({"until": "done"}, "until is 'decided'"),
         ({"until": "decided", "max_worlds": 20}, "max_worlds must be an integer of at least 50"),
         ({"users": [[1.0, 2.0]]}, "users must have"),
-        ({"options": rcb.Exploiting(inflation="log", clock="global")}, "the relative clock"),
+        ({"options": rcb.Exploiting(inflation="log"), "oracle": rcb.RidgeOracle()}, "posterior means"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"level": 0.0}, "level"),
     ],

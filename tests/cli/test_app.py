@@ -376,7 +376,7 @@ def test_a_disk_that_fills_up_meanwhile_is_bad_input_too(rcb: Run, monkeypatch: 
     def full(*_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     outcome = rcb("models", "--json", "result.json")
     assert outcome.code == 2
     assert outcome.err == "rcb: Cannot write result.json: No space left on device. Choose another place.\n"

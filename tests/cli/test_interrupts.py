@@ -178,12 +178,12 @@ def test_a_write_that_is_stopped_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("old", encoding="utf-8")
     program = """
         from pathlib import Path
-        original = Path.write_text
-        def write_text(self, text, **more):
-            original(self, text[: len(text) // 2], **more)
+        original = Path.write_bytes
+        def write_bytes(self, data):
+            original(self, data[: len(data) // 2])
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(60)
-        Path.write_text = write_text
+        Path.write_bytes = write_bytes
         main()
     """
     assert_stopped(run(program, "models", "--json", "result.json", folder=tmp_path))

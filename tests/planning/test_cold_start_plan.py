@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes import GuardWarning, Market, Plan, Prior
+from rcb_bayes import Market, Plan, Prior
+from rcb_bayes.errors import GuardWarning
 from rcb_bayes.mechanism import engines
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning import stage_rates

@@ -1,6 +1,5 @@
 """The cold start: who is promoted, what counts, and what the platform expects at each stage."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +9,7 @@ from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.mechanism.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.oracle import PosteriorOracle
+from tests.planning.revising import revised
 
 K, D, N, SIGMA = 3, 2, 6, 0.3
 MEAN = np.array([[0.5, 0.1], [0.2, 0.0], [0.0, 0.1]])
@@ -25,7 +25,7 @@ def market(correlation: float = 0.0) -> Market:
 @cache
 def plan(rate: float = 0.3) -> Plan:
     made = rcb.calibrate(market(), notion="proof", personalised=False, n_per_arm=N, n_worlds=100, guard=False, seed=3)
-    return replace(made, exploration_rate=rate)
+    return revised(made, exploration_rate=rate)
 
 
 def cold_start(*, correlation: float = 0.0, rate: float = 0.3) -> ColdStart:
