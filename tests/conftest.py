@@ -37,5 +37,5 @@ def small_panels() -> Iterator[None]:
 
 @pytest.fixture
 def small_panel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for a single test, which keeps nothing for others."""
+    """The same for a single test, which keeps nothing for others that do without."""
     monkeypatch.setattr("rcb_bayes.mechanism.simulator.N_USERS", 256)

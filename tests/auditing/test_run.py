@@ -17,8 +17,6 @@ from rcb_bayes.mechanism.exploiting import Clock
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from tests.twins.gap_twins import normal_truth
 
-# Most users here are all alike, and a table of one; for the others it is verdicts that count.
-pytestmark = pytest.mark.usefixtures("small_panels")
 EPSILON, SIGMA, N, VARIANCE = 0.05, 0.3, 8, 0.2
 MEAN = np.array([0.3, 0.1])
 
@@ -129,6 +127,7 @@ def without_guard() -> Audit:
     return rcb.audit(strong_prior(), strong_plan(), horizon=200, n_worlds=2000, n_users=60, options=options, seed=7)
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_the_guard_makes_the_difference():
     guarded = rcb.audit(strong_prior(), strong_plan(), horizon=200, n_worlds=1000, n_users=40, seed=7)
     free = without_guard()
@@ -377,6 +376,7 @@ def test_stages_that_few_worlds_pass_are_named():
 # --- worst users, users given, users in doubt ------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_the_worst_users_are_worse_than_those_at_random():
     free = without_guard()
     lowest = free.margins["estimate"].sel(stage="epoch 0").min(("arm", "rival"))
@@ -387,6 +387,7 @@ def test_the_worst_users_are_worse_than_those_at_random():
     assert free.margins.sizes["user"] == 80
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_users_may_be_given():
     users = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]
     audit = rcb.audit(strong_prior(), strong_plan(), horizon=100, n_worlds=200, users=users)
@@ -397,6 +398,7 @@ def test_users_may_be_given():
         rcb.audit(strong_prior(), strong_plan(), horizon=100, n_worlds=50, users=[[3.0, 0.0]])
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_compliance_is_bounded():
     audit = rcb.audit(strong_prior(), strong_plan(), horizon=150, n_worlds=400, n_users=50, seed=3)
     curve = audit.compliance
@@ -405,6 +407,7 @@ def test_compliance_is_bounded():
     assert curve["share_lower"].max() < 1  # fifty users do not stand for all
 
 
+@pytest.mark.usefixtures("small_panel")
 def test_one_user_does_not_stand_for_a_population():
     """Under ``definition`` an average over a single user has no known error: nothing is decided."""
     one = rcb.Sphere(strong_prior().n_features).sample(1, seed=3)
