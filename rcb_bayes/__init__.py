@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rcb_bayes.belief import load_prior as load_prior
     from rcb_bayes.errors import RcbError as RcbError
     from rcb_bayes.gaps.assumptions import Check as Check
-    from rcb_bayes.gaps.assumptions import Checks as Checks
     from rcb_bayes.gaps.assumptions import check_assumptions as check_assumptions
     from rcb_bayes.gaps.estimation import estimate_gaps as estimate_gaps
     from rcb_bayes.gaps.estimation import gap_curve as gap_curve
@@ -60,7 +59,8 @@ if TYPE_CHECKING:
     from rcb_bayes.running.oracle import PosteriorOracle as PosteriorOracle
     from rcb_bayes.running.oracle import RidgeOracle as RidgeOracle
     from rcb_bayes.running.oracle import SklearnOracle as SklearnOracle
-    from rcb_bayes.running.policies import Policy as Policy
+    from rcb_bayes.running.policies import as_policy as as_policy
+    from rcb_bayes.running.protocol import Policy as Policy
     from rcb_bayes.running.recommender import Recommender as Recommender
     from rcb_bayes.running.simulation import simulate as simulate
     from rcb_bayes.users import Ball as Ball
@@ -80,7 +80,7 @@ _NAMES = {
     "auditing.comparison": "compare_plans",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",
-    "gaps.assumptions": "Check Checks check_assumptions",
+    "gaps.assumptions": "Check check_assumptions",
     "gaps.estimation": "estimate_gaps gap_curve",
     "market": "Market",
     "market.noise": "BernoulliLogit GaussianNoise",
@@ -94,7 +94,8 @@ _NAMES = {
     "posterior": "Engine posterior_model",
     "reporting": "Report ReportSizes report",
     "running.oracle": "Oracle PosteriorOracle RidgeOracle SklearnOracle",
-    "running.policies": "Policy",
+    "running.policies": "as_policy",
+    "running.protocol": "Policy",
     "running.recommender": "Recommender",
     "running.simulation": "simulate",
     "users": "Ball Covariates Empirical Gaussian Sphere Uniform",

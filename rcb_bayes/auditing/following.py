@@ -18,7 +18,7 @@ from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.knowledge import STAGE, Moment
+from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle
@@ -285,7 +285,7 @@ def _replayed(rcb: Rcb, rows: Log, stages: np.ndarray, known: FloatArray) -> Ite
             _settle(rcb, rows, int(order[due]), claimed)
             due += 1
         rcb.move_on()
-        now = STAGE.key(_moment(rcb))
+        now = STAGE.key(rcb.moment)
         if block is None or now != state or t - start >= _AT_A_TIME:
             block, start, state = _block(rcb, rows.x[t : t + _AT_A_TIME]), t, now
         told = block[t - start]
@@ -314,17 +314,13 @@ def _block(rcb: Rcb, x: FloatArray) -> list[_Round]:
     """The plan's answer to users at the present stage."""
     chances = rcb.recommend_proba(x)
     arms = rcb.market.arms
-    name = STAGE.label(_moment(rcb), arms)
+    name = STAGE.label(rcb.moment, arms)
     if rcb.exploitation is not None:
         return [_Round(name, EXPLOIT, own, np.nan) for own in chances]
     if not rcb.cold.saturated:
         return [_Round(name, MOST_POPULAR, own, np.nan) for own in chances]
     rates = rcb.plan.rate(x, saturated=[arms[arm] for arm in rcb.cold.saturated])
     return [_Round(f"{name} saturated", PROMOTED, own, rate) for own, rate in zip(chances, rates, strict=True)]
-
-
-def _moment(rcb: Rcb) -> Moment:
-    return Moment(saturated=rcb.cold.saturated, epoch=None if rcb.exploitation is None else rcb.exploitation.epoch)
 
 
 # --- comparisons -----------------------------------------------------------------------------------------------------

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def margins_under(
-    market: Market, views: list[View], asked: Asked, *, notions: Iterable[Notion] = tuple(NOTIONS.values())
+    market: Market, views: list[View], asked: Asked, *, notions: Iterable[Notion] | None = None
 ) -> "dict[str, xr.Dataset]":
     """The margins under every notion, by name, each as it would be if it alone had been asked for."""
-    return {notion.name: _margins(market, views, asked, notion) for notion in notions}
+    return {notion.name: _margins(market, views, asked, notion) for notion in notions or NOTIONS.values()}
 
 
 def _margins(market: Market, views: list[View], asked: Asked, notion: Notion) -> "xr.Dataset":

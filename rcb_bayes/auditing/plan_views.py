@@ -17,6 +17,7 @@ from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.epoch import epochs_from, guard_of
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.knowledge import STAGE, Moment
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.simulator import N_PATHS, Simulator
@@ -106,7 +107,7 @@ def _first_phase(run: _Run) -> View:
         two = np.ones(2)  # worlds, all alike
         chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None] * two
         return View(
-            name="most popular",
+            name=STAGE.label(Moment(), market.arms),
             chances=chances,
             rewards=seats.prior_rewards.T[:, :, None] * two,
             prior_rewards=seats.prior_rewards,
@@ -136,7 +137,7 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
         promoted = promotion_shares(seats.promoted_by, still_open)
         q = plan.rate(users, saturated=labels)[None, :, None]
         return View(
-            name=_stage_name(plan, labels),
+            name=_stage_name(run, code),
             chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
             rewards=part.rewards(users),
             prior_rewards=seats.prior_rewards,
@@ -147,11 +148,12 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     return _judged(run, view, explored=None if plan.personalised else explored)
 
 
-def _stage_name(plan: Plan, labels: list[str]) -> str:
-    for stage in plan.stages:
-        if list(stage.saturated) == labels:
-            return plan.stage_name(stage)
-    return ", ".join(labels)
+def _stage_name(run: _Run, code: int) -> str:
+    """The plan's own name of a stage, which may stand for several of arms that are alike, else what users know."""
+    arms = run.market.arms
+    labels = tuple(arms[arm] for arm in arms_of(code))
+    planned = [stage for stage in run.plan.stages if stage.saturated == labels]
+    return run.plan.stage_name(planned[0]) if planned else STAGE.label(Moment(saturated=arms_of(code)), arms)
 
 
 # --- exploitation ----------------------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ def _epoch_view(run: _Run, epochs: EpochWorlds, options: Exploiting, there: np.n
         guard = guard_of(run.plan, options, users, epochs.epoch)
         outlook = epochs.outlook.in_worlds(some)
         return View(
-            name=f"epoch {epochs.epoch}",
+            name=STAGE.label(Moment(epoch=epochs.epoch), run.market.arms),
             chances=epochs.probabilities(users, guard=guard, worlds=some),
             rewards=outlook.rewards(users),
             prior_rewards=panel_of(run.market, users).prior_rewards,

@@ -13,7 +13,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, lowest_margin, stage_cells, verdict_of
 from rcb_bayes.mechanism.margins import Verdict
-from rcb_bayes.mechanism.notions import NotionName, as_notion
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
 from rcb_bayes.telling.wording import brief, percent
 
@@ -89,7 +89,7 @@ class Audit:
     """
 
     verdict: Verdict | Literal["realised"]
-    notion: NotionName
+    notion: str
     epsilon: float
     by_notion: "dict[str, xr.Dataset]"
     compliance: "xr.Dataset"

@@ -95,7 +95,7 @@ class Checks(tuple[Check, ...]):
     >>> checks.verdict, len(checks)
     ('pass', 4)
     >>> checks.save("checks.json")
-    >>> rcb.Checks.load("checks.json") == checks
+    >>> type(checks).load("checks.json") == checks
     True
     """
 

@@ -15,7 +15,6 @@ more object here, entered in ``NOTIONS``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -110,11 +109,6 @@ DEFINITION = Notion(
     told_by=USER,
 )
 NOTIONS: dict[str, Notion] = {notion.name: notion for notion in (PROOF, DEFINITION, USER)}
-
-if TYPE_CHECKING:
-    NotionName = str
-else:
-    NotionName = Literal[tuple(NOTIONS)]  # what the schemas of files, which are derived from annotations, let through
 
 
 def as_notion(word: object) -> Notion:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.mechanism.notions import Notion, NotionName, as_notion
+from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.schema import as_count, is_number
 
 Knows = Literal["stage"]
@@ -24,9 +24,12 @@ class Goal:
     """
 
     epsilon: float
-    notion: NotionName
+    notion: str
     personalised: bool
     knows: Knows = "stage"
+
+    def __post_init__(self) -> None:
+        as_notion(self.notion)
 
     @property
     def sense(self) -> Notion:

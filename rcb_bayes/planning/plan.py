@@ -26,16 +26,24 @@ _BEHIND = ("prior_mean", "platform_mean", "known")  # arrays that a plan's file 
 class Plan(PlanFigures):
     """How to explore a market so that users follow.
 
-    Attributes
+    Parameters
     ----------
-    goal : ``epsilon``, ``notion``, ``personalised``, ``knows``
-    constants : ``n_per_arm`` (N), ``exploration_rate`` (q), ``inverse_rate`` (L), ``tau``, ``rho``, how they were found
-    before : arms, features, and what users and the platform expect before any data
-    cold_start : the stages, with the rate of each user
-    course : ``expected_cold_start``, ``expected_pulls``, ``expected_regret``, ``coverage``, shares of users
-    exploitation : ``guards``, ``guarded_for``, ``spread_multiple``
-    feasibility : ``feasible``, ``reason``, ``nearest_epsilon``, the ``verdict`` of an audit, ``choices`` of N
-    provenance : belief, users and noise in words and as fingerprints, engine, worlds, posteriors, seed, ``notes``
+    goal : Goal
+        ``epsilon``, ``notion``, ``personalised``, ``knows``.
+    constants : Constants
+        ``n_per_arm`` (N), ``exploration_rate`` (q), ``inverse_rate`` (L), ``tau``, ``rho``, and how they were found.
+    before : Expectations
+        Arms, features, and what users and the platform expect before any data.
+    cold_start : PlannedColdStart
+        The stages, with the rate of each user.
+    course : Course
+        ``expected_cold_start``, ``expected_pulls``, ``expected_regret``, ``coverage``, shares of users.
+    exploitation : PlannedExploitation
+        ``guards``, ``guarded_for``, ``spread_multiple``.
+    feasibility : Feasibility
+        ``feasible``, ``reason``, ``nearest_epsilon``, the ``verdict`` of an audit, ``choices`` of N.
+    provenance : Provenance
+        Belief, users and noise in words and as fingerprints, engine, worlds, posteriors, seed, ``notes``.
 
     What a part has can be read on the plan, too: ``plan.epsilon`` is ``plan.goal.epsilon``. Every estimate has its
     Monte Carlo error beside it, ``*_mcse``.

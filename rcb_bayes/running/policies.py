@@ -13,6 +13,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.knowledge import STAGE, Moment
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
@@ -148,9 +149,13 @@ class Rcb(Policy):
     @property
     def known_stage(self) -> str:
         """The epoch of exploitation, or the saturated arms of the cold start: the paper's users know no more."""
-        if self.exploitation is not None:
-            return f"epoch {self.exploitation.epoch}"
-        return ", ".join(self.market.arms[arm] for arm in self.cold.saturated) or "most popular"
+        return STAGE.label(self.moment, self.market.arms)
+
+    @property
+    def moment(self) -> Moment:
+        """Where the run is."""
+        epoch = None if self.exploitation is None else self.exploitation.epoch
+        return Moment(saturated=self.cold.saturated, epoch=epoch)
 
     @property
     def n_acted_on(self) -> FloatArray:

@@ -1,12 +1,12 @@
 """The page on extensions is true: its examples run from top to bottom, and are as short as it says."""
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rcb_bayes as rcb
+from rcb_bayes.mechanism.notions import NOTIONS
 from tests.documents.blocks import Block, blocks_of, run_python
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "extend.md"
@@ -16,10 +16,12 @@ _MOST_LINES = 20
 @pytest.fixture
 def registries() -> Any:
     """What is registered by a test is forgotten after it."""
-    before = dict(rcb.posterior.ENGINES)
+    registries: tuple[dict[str, Any], ...] = (rcb.posterior.ENGINES, NOTIONS)
+    kept = [(registry, dict(registry)) for registry in registries]
     yield
-    rcb.posterior.ENGINES.clear()
-    rcb.posterior.ENGINES.update(before)
+    for registry, before in kept:
+        registry.clear()
+        registry.update(before)
 
 
 def python_blocks() -> list[Block]:
@@ -31,8 +33,6 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in python_blocks():
-        if block.note == "notion" and find_spec("rcb_bayes.mechanism.notions") is None:
-            continue
         assert not run_python(block, names, source=PAGE)
 
 
