@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rcb_bayes.belief import load_prior as load_prior
     from rcb_bayes.errors import RcbError as RcbError
     from rcb_bayes.gaps.assumptions import Check as Check
+    from rcb_bayes.gaps.assumptions import Checks as Checks
     from rcb_bayes.gaps.assumptions import check_assumptions as check_assumptions
     from rcb_bayes.gaps.estimation import estimate_gaps as estimate_gaps
     from rcb_bayes.gaps.estimation import gap_curve as gap_curve
@@ -80,7 +81,7 @@ _NAMES = {
     "auditing.comparison": "compare_plans",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",
-    "gaps.assumptions": "Check check_assumptions",
+    "gaps.assumptions": "Check Checks check_assumptions",
     "gaps.estimation": "estimate_gaps gap_curve",
     "market": "Market",
     "market.noise": "BernoulliLogit GaussianNoise",

@@ -26,6 +26,9 @@ _BEHIND = ("prior_mean", "platform_mean", "known")  # arrays that a plan's file 
 class Plan(PlanFigures):
     """How to explore a market so that users follow.
 
+    What a part has can be read on the plan, too: ``plan.epsilon`` is ``plan.goal.epsilon``. Every estimate has its
+    Monte Carlo error beside it, ``*_mcse``.
+
     Parameters
     ----------
     goal : Goal
@@ -44,9 +47,6 @@ class Plan(PlanFigures):
         ``feasible``, ``reason``, ``nearest_epsilon``, the ``verdict`` of an audit, ``choices`` of N.
     provenance : Provenance
         Belief, users and noise in words and as fingerprints, engine, worlds, posteriors, seed, ``notes``.
-
-    What a part has can be read on the plan, too: ``plan.epsilon`` is ``plan.goal.epsilon``. Every estimate has its
-    Monte Carlo error beside it, ``*_mcse``.
 
     Examples
     --------
@@ -195,6 +195,15 @@ class Plan(PlanFigures):
     def from_json(cls, text: str) -> "Plan":
         """A plan from its text.
 
+        Parameters
+        ----------
+        text : str
+            What ``to_json`` gave.
+
+        Returns
+        -------
+        Plan
+
         Raises
         ------
         RcbError
@@ -222,6 +231,15 @@ class Plan(PlanFigures):
     @classmethod
     def load(cls, path: str | Path) -> "Plan":
         """Read a plan from a JSON file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Plan
 
         Raises
         ------

@@ -31,9 +31,15 @@ def as_policy(recommend_proba: Recommending, update: Learning | None = None) -> 
 
     Parameters
     ----------
-    recommend_proba : users (n, d) -> the probability of recommending each arm to each of them now, (n, K)
-    update : called with users (n, d), the positions of the arms recommended to them (n,) and their rewards (n,) after
-        every round; nothing is learnt unless given
+    recommend_proba : callable
+        Users (n, d) -> the probability of recommending each arm to each of them now, (n, K).
+    update : callable, optional
+        Called with users (n, d), the positions of the arms recommended to them (n,) and their rewards (n,) after every
+        round; nothing is learnt unless given.
+
+    Returns
+    -------
+    Policy
 
     Raises
     ------
@@ -50,7 +56,6 @@ def as_policy(recommend_proba: Recommending, update: Learning | None = None) -> 
     --------
     The arm with the best average so far, one try of each taken for granted. With ``market`` as in ``calibrate``:
 
-    >>> from rcb_bayes.running.policies import as_policy
     >>> def averages(market, seed):
     ...     total, n = np.full(market.n_arms, 0.5), np.ones(market.n_arms)
     ...
@@ -61,7 +66,7 @@ def as_policy(recommend_proba: Recommending, update: Learning | None = None) -> 
     ...         total[arm] += reward
     ...         n[arm] += 1
     ...
-    ...     return as_policy(recommend_proba, update)
+    ...     return rcb.as_policy(recommend_proba, update)
     >>> runs = rcb.simulate(market, averages, horizon=200, n_worlds=5, seed=1)
     >>> runs["n_samples"].sum("arm").values
     array([200, 200, 200, 200, 200])

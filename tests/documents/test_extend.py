@@ -16,8 +16,7 @@ _MOST_LINES = 20
 @pytest.fixture
 def registries() -> Any:
     """What is registered by a test is forgotten after it."""
-    registries: tuple[dict[str, Any], ...] = (rcb.posterior.ENGINES, NOTIONS)
-    kept = [(registry, dict(registry)) for registry in registries]
+    kept: list[tuple[Any, Any]] = [(registry, dict(registry)) for registry in (rcb.posterior.ENGINES, NOTIONS)]
     yield
     for registry, before in kept:
         registry.clear()
