@@ -22,7 +22,6 @@ from rcb_bayes.telling.wording import brief, figure, percent, times
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
     from rcb_bayes.planning.plan import Plan
-    from rcb_bayes.schema import FloatArray
 
 _FEASIBLE, _INFEASIBLE = 0, 1
 _MOST_ROWS = 8
@@ -303,19 +302,10 @@ def _arm_table(plan: "Plan") -> Table:
 
 def _save(plan: "Plan", market: "Market", out: Path, *, quiet: bool) -> None:
     from rcb_bayes.plots import plot_rates
+    from rcb_bayes.users.directions import users_to_draw
 
     write_file(plan.to_json(), out / "plan.json")
-    write_figure(plot_rates(plan, _some_users(market, seed=plan.seed)), out / "rates.png")
+    write_figure(plot_rates(plan, users_to_draw(market.covariates, _FIGURE_USERS, seed=plan.seed)), out / "rates.png")
     if not quiet:
         typer.echo(f"Plan: {out / 'plan.json'}")
         typer.echo(f"Figure: {out / 'rates.png'}")
-
-
-def _some_users(market: "Market", *, seed: int) -> "FloatArray":
-    """Users to draw: the rows of a short table, or as many at random."""
-    from rcb_bayes.users import Empirical
-
-    users = market.covariates
-    if isinstance(users, Empirical) and users.n_rows <= _FIGURE_USERS:
-        return users.rows
-    return users.sample(_FIGURE_USERS, seed=seed)

@@ -20,9 +20,9 @@ from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
 from rcb_bayes.telling.progress import say, track
-from rcb_bayes.users import Empirical
+from rcb_bayes.users.directions import users_to_draw
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -118,7 +118,7 @@ def report(
             **made,
         )
     checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, seed=seed)
-    users = _some_users(market, sizes.map_users, seed=seed)
+    users = users_to_draw(market.covariates, sizes.map_users, seed=seed)
     options = Exploiting(guard=guard)
     found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, seed=seed)
     return Report(
@@ -247,11 +247,3 @@ def _grid(plan: Plan) -> list[float]:
     if plan.nearest_epsilon is not None:
         values = [0.0, *(m * plan.nearest_epsilon for m in _AROUND)]
     return sorted({plan.epsilon, *(float(f"{value:.3g}") for value in values)})
-
-
-def _some_users(market: Market, n: int, *, seed: int) -> FloatArray:
-    """Users to draw: the rows of a short table, or as many at random."""
-    users = market.covariates
-    if isinstance(users, Empirical) and users.n_rows <= n:
-        return users.rows
-    return users.sample(n, seed=seed)

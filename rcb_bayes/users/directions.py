@@ -4,6 +4,8 @@ import numpy as np
 
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import percent
+from rcb_bayes.users.empirical import Empirical
+from rcb_bayes.users.protocol import Covariates
 
 _ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
 
@@ -58,3 +60,10 @@ def _direction_label(direction: FloatArray, name: str, share: float, features: t
     if abs(direction[feature]) >= _ONE_FEATURE:
         name = features[feature]
     return name if np.isnan(share) or len(features) == 1 else f"{name} ({percent(share)} of the variance)"
+
+
+def users_to_draw(covariates: Covariates, n: int, *, seed: int) -> FloatArray:
+    """Users for a map: the rows of a short table, or as many at random, (U, d)."""
+    if isinstance(covariates, Empirical) and covariates.n_rows <= n:
+        return covariates.rows
+    return covariates.sample(n, seed=seed)
