@@ -204,7 +204,7 @@ def test_exchangeable_beliefs_need_no_cold_start(maker: Any):
     def make(own: Market, seed: int) -> Any:
         return maker(own, seed=seed, n_draws=50) if maker is rcb.LinThompson else maker(own, seed=seed)
 
-    audit = rcb.audit(market, make, horizon=4, n_worlds=300, n_users=4)
+    audit = rcb.audit(market, make, horizon=4, n_worlds=200, n_users=4)
     assert audit.verdict == "pass"
     assert audit.margins["stage"].values.tolist() == [f"round {k}" for k in (1, 2, 4)]
 
