@@ -74,14 +74,14 @@ def audited(options: rcb.Exploiting, *, epoch: int, n_worlds: int) -> tuple[np.n
 @pytest.mark.parametrize("epoch", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_margins_are_those_of_a_plain_run(epoch: int) -> None:
     plain, plain_error = plainly(epoch, n_worlds=300, options=LINEAR)
-    ours, error = audited(LINEAR, epoch=epoch, n_worlds=4000)
+    ours, error = audited(LINEAR, epoch=epoch, n_worlds=2000)
     assert (np.abs(ours - plain) < 4.5 * np.hypot(error, plain_error)).all()
 
 
 def test_worlds_that_are_not_loosened_are_noticed() -> None:
     """The planted error: users who reckon with the prior that they began with."""
     plain, plain_error = plainly(2, n_worlds=300, options=LINEAR)
-    without, error = audited(rcb.Exploiting(guard=False), epoch=2, n_worlds=4000)
+    without, error = audited(rcb.Exploiting(guard=False), epoch=2, n_worlds=2000)
     assert (np.abs(without - plain) > 4.5 * np.hypot(error, plain_error)).any()
 
 

@@ -204,7 +204,7 @@ def test_exchangeable_beliefs_need_no_cold_start(maker: Any):
     def make(own: Market, seed: int) -> Any:
         return maker(own, seed=seed, n_draws=50) if maker is rcb.baselines.LinThompson else maker(own, seed=seed)
 
-    audit = rcb.audit(market, make, horizon=4, n_worlds=300, n_users=4)
+    audit = rcb.audit(market, make, horizon=4, n_worlds=200, n_users=4)
     assert audit.verdict == "pass"
     assert audit.margins["stage"].values.tolist() == [f"round {k}" for k in (1, 2, 4)]
 
@@ -237,7 +237,7 @@ def test_margins_of_a_policy_that_learns_late_are_those_of_all_its_data(monkeypa
         return found["estimate"].values.ravel(), found["mcse"].values.ravel()
 
     learnt, error = judged()
-    monkeypatch.setattr(rcb.EpsilonGreedy, "n_acted_on", None)  # all of them
+    monkeypatch.setattr(rcb.baselines.EpsilonGreedy, "n_acted_on", None)  # all of them
     everything, more = judged()
     seen = np.isfinite(learnt) & (error > 0)
     assert seen.any()

@@ -307,7 +307,7 @@ def test_margins_use_the_full_history_when_only_the_last_epoch_is_fed():
     own = market((0.2, 0.15))
     plan = rcb.calibrate(own, notion="proof", personalised=False, n_per_arm=N, n_worlds=1000, guard=False, seed=1)
     found = rcb.audit(
-        own, plan, notion="user", horizon=60, n_worlds=20_000, options=Exploiting(feed="last", guard=False), seed=4
+        own, plan, notion="user", horizon=60, n_worlds=10_000, options=Exploiting(feed="last", guard=False), seed=4
     )
     cell = found.margins.isel(user=0).sel(stage="epoch 1", arm="arm_1", rival="arm_0")
     truth, chances, scores = epoch_one("last")

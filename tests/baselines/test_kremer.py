@@ -175,6 +175,7 @@ def test_thresholds_too_high_are_found_out():
     assert cell["estimate"].item() < -4 * cell["mcse"].item()
 
 
+@pytest.mark.slow
 def test_learning_on_makes_regret_smaller():
     noisy = alike(sigma=0.6)
     runs = {
@@ -186,6 +187,21 @@ def test_learning_on_makes_regret_smaller():
     saved = (runs[False]["regret"] - runs[True]["regret"]).sum("t").values
     assert saved.mean() > 4 * saved.std(ddof=1) / np.sqrt(len(saved))
     np.testing.assert_array_equal(runs[False]["cold_start_length"], runs[True]["cold_start_length"])
+
+
+def test_learning_on_changes_what_comes_after_the_cold_start():
+    noisy = alike(sigma=0.6)
+    runs = {
+        learn: simulate(noisy, lambda m, seed, on=learn: rcb.Kremer(m, learn=on), horizon=100, n_worlds=40, seed=4)
+        for learn in (False, True)
+    }
+    np.testing.assert_array_equal(runs[False]["cold_start_length"], runs[True]["cold_start_length"])
+    for world in range(40):
+        fixed, learning = (runs[learn]["recommended"].values[world] for learn in (False, True))
+        length = runs[True]["cold_start_length"].values[world]
+        np.testing.assert_array_equal(fixed[:length], learning[:length])
+        assert len(set(fixed[length:])) == 1
+    assert (runs[False]["recommended"] != runs[True]["recommended"]).any()
 
 
 def test_a_run_follows_the_phases():

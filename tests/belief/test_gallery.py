@@ -48,6 +48,7 @@ MOMENTS = [
     ("setting_4", {"variance": 0.04}),
     ("warfarin_physician", {"variance": 0.6}),
 ]
+FIRST = {name: parameters for name, parameters in reversed(MOMENTS)}  # of every belief
 DENSITIES = [case for case in MOMENTS if case[0] not in ("horseshoe", "hierarchical", "correlated")]
 DENSITIES += [("student_t", {}), ("per_arm", {"families": ["laplace", "gaussian"]}), ("skewed", {"scale": 0.9})]
 SIZES = {"n_arms": 3, "n_features": 4}
@@ -169,7 +170,11 @@ def test_two_arms_and_one_feature_are_enough(name):
 # --- draws and densities against the twins --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "parameters"), MOMENTS, ids=label)
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case[1] is not FIRST[case[0]])) for case in MOMENTS],
+    ids=label,
+)
 def test_draws_have_the_twins_moments_and_a_planted_error_shows(name, parameters):
     twin = getattr(twins, name)(**SIZES, **parameters)
     [draws] = draw(build(name, **SIZES, **parameters), "beta", seed=20)
@@ -213,7 +218,9 @@ def test_a_mixture_has_one_label_per_arm():
     assert abs(mean_errors(between, np.array(0.0))) < LIMIT
 
 
-@pytest.mark.parametrize(("n_features", "eta"), [(2, 1.0), (3, 2.0), (6, 2.0)])
+@pytest.mark.parametrize(
+    ("n_features", "eta"), [(3, 2.0), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(2, 1.0), (6, 2.0)])]
+)
 def test_correlations_follow_the_lkj_law(n_features, eta):
     model = build("correlated", n_arms=2, n_features=n_features, scale=0.5, eta=eta)
     correlation, beta = draw(model, "correlation", "beta", seed=6)

@@ -94,7 +94,9 @@ def other_gaps(name: str, other: float, n_worlds: int) -> tuple[xr.Dataset, Trut
     return found.isel(arm=0), belief.truth(other, s=0.5 / np.sqrt(6), taus=TAUS)
 
 
-@pytest.mark.parametrize("name", twins.BELIEFS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "gamma")) for name in twins.BELIEFS]
+)
 def test_gaps_of_other_beliefs_are_those_of_quadrature(name: str) -> None:
     found, truth = other_gaps(name, 0.7, 40_000 if name == "mixture" else 8000)
     assert twins.worst_z(found, truth) < 4

@@ -216,12 +216,12 @@ def test_with_bernoulli_rewards_exploitation_keeps_to_the_best_arm_and_says_so()
     users = rcb.Empirical(np.eye(2))
     prior = Prior.gaussian([[2.0, -2.0], [-2.0, 2.0]], 0.5)
     market = Market(prior=prior, covariates=users, noise=rcb.BernoulliLogit())
-    made = rcb.calibrate(market, n_per_arm=5, n_worlds=60, seed=1)
+    made = rcb.calibrate(market, n_per_arm=3, n_worlds=60, seed=1)
     assert made.has_guard
     assert made.guard([1.0, 0.0], epoch=3).tolist() == [0.0, 0.0]
     assert any("best arm only" in note for note in made.notes)
     lowest = {
-        guard: rcb.audit(market, made, horizon=30, n_worlds=50, options=Exploiting(guard=guard), seed=2)
+        guard: rcb.audit(market, made, horizon=24, n_worlds=50, options=Exploiting(guard=guard), seed=2)
         .margins["estimate"]
         .sel(stage="epoch 0")
         .min()

@@ -90,17 +90,17 @@ def test_the_critical_value_knows_how_cells_depend(n_cells: int, correlation: fl
 
 @pytest.mark.parametrize("skewed", [False, True])
 def test_bands_cover_all_cells_at_their_level(skewed: bool):
-    """Lower bounds over 300 samples; skewed terms are those of organic arms, zero in most worlds."""
+    """Lower bounds over 150 samples; skewed terms are those of organic arms, zero in most worlds."""
     rng = np.random.default_rng(5)
     mixing = rng.normal(size=(6, 30))
     scale = np.sqrt((mixing**2).sum(axis=0))
     missed = 0
-    for _ in range(300):
+    for _ in range(150):
         values = rng.standard_normal((400, 6)) @ mixing / scale
         values = np.maximum(values - 1.0, 0.0) if skewed else values
         mean = normal_truth(-1.0, 1.0, []).gain if skewed else 0.0
         missed += bool((simultaneous_bands(values, level=0.05).lower > mean).any())
-    assert stats.binomtest(missed, 300, 0.05, alternative="greater").pvalue > 1e-4
+    assert stats.binomtest(missed, 150, 0.05, alternative="greater").pvalue > 1e-4
     if not skewed:
         assert missed > 0  # no wider than they need be
 

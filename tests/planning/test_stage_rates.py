@@ -111,7 +111,9 @@ def test_a_planted_error_in_the_expected_gain_is_found(factor: float, n_worlds: 
     assert seen >= 3
 
 
-@pytest.mark.parametrize("name", twins.BELIEFS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ("gamma", "laplace"))) for name in twins.BELIEFS]
+)
 def test_rates_of_other_beliefs_are_those_of_quadrature(name: str):
     model, parameters, belief = twins.BELIEFS[name]
     other = {"laplace": -0.2, "mixture": 0.0, "gamma": 0.2, "student_t": -0.2}[name]
@@ -250,7 +252,7 @@ def audit_lower_bounds(forward: PlannedWalk, fresh: PlannedWalk, stage: StageRat
     return simultaneous_bands(np.concatenate(terms).T, level=0.05).lower
 
 
-@pytest.mark.parametrize("notion", ["user", "proof"])
+@pytest.mark.parametrize("notion", ["user", pytest.param("proof", marks=pytest.mark.slow)])
 def test_what_is_handed_out_passes_an_audit_of_fresh_worlds(notion: str):
     """And the ideal rates, at which users stand exactly at -epsilon, do not."""
     prior = Prior.gaussian([[0.3, 0.2], [0.1, 0.1], [0.0, 0.3]], [0.2, 0.1, 0.1])

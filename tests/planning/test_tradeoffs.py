@@ -18,7 +18,7 @@ def market(covariates: Any = None) -> rcb.Market:
 
 @cache
 def curve() -> xr.Dataset:
-    return rcb.tradeoff(market(), epsilons=[0.2, 0.0, 0.05, 9.0], n_grid=[5, 20], n_worlds=400, seed=1)
+    return rcb.tradeoff(market(), epsilons=[0.2, 0.0, 0.05, 9.0], n_grid=[5, 20], n_worlds=200, seed=1)
 
 
 def test_a_larger_epsilon_allows_more_exploration_and_a_shorter_cold_start():

@@ -129,20 +129,23 @@ def test_no_answer_depends_on_how_rounds_are_cut(page: int, monkeypatch: pytest.
 
 
 def test_worlds_do_not_depend_on_how_many_there_are():
-    few, many = (simulate(market(), plan(), horizon=300, n_worlds=n, seed=9) for n in (2, 4))
+    few, many = (simulate(market(), plan(), horizon=300, n_worlds=n, oracle=direct(market()), seed=9) for n in (2, 4))
     np.testing.assert_array_equal(few["recommended"], many["recommended"][:2])
-    other = simulate(market(), plan(), horizon=300, n_worlds=2, seed=10)
+    other = simulate(market(), plan(), horizon=300, n_worlds=2, oracle=direct(market()), seed=10)
     assert (few["recommended"].values != other["recommended"].values).any()
 
 
 def test_a_longer_horizon_begins_the_same():
-    short, long = (simulate(market(), plan(), horizon=n, n_worlds=2, seed=9) for n in (PAGE + 100, 2 * PAGE))
+    short, long = (
+        simulate(market(), plan(), horizon=n, n_worlds=2, oracle=direct(market()), seed=9)
+        for n in (PAGE + 100, 2 * PAGE)
+    )
     np.testing.assert_array_equal(short["recommended"], long["recommended"][:, : PAGE + 100])
 
 
 def test_thinned_runs_have_the_same_regret():
-    whole = simulate(market(), plan(), horizon=1050, n_worlds=2, seed=11)
-    thin = simulate(market(), plan(), horizon=1050, n_worlds=2, every=100, seed=11)
+    whole = simulate(market(), plan(), horizon=1050, n_worlds=2, oracle=direct(market()), seed=11)
+    thin = simulate(market(), plan(), horizon=1050, n_worlds=2, oracle=direct(market()), every=100, seed=11)
     assert thin["t"].values.tolist() == [*range(100, 1001, 100), 1050]
     np.testing.assert_allclose(thin["regret"].cumsum("t"), whole["regret"].cumsum("t").sel(t=thin["t"]))
     np.testing.assert_array_equal(thin["recommended"], whole["recommended"].sel(t=thin["t"]))
@@ -199,7 +202,15 @@ def test_other_oracles_serve():
 @pytest.mark.parametrize("schedule", ["log", "sqrt", "linear"])
 def test_inflated_priors_are_outweighed_by_data(schedule: str):
     plain, wide = (
-        simulate(market(), plan(), horizon=1500, n_worlds=2, options=Exploiting(inflation=kind), seed=3)
+        simulate(
+            market(),
+            plan(),
+            horizon=1500,
+            n_worlds=2,
+            oracle=direct(market()),
+            options=Exploiting(inflation=kind),
+            seed=3,
+        )
         for kind in ("none", schedule)
     )
     length = int(plain["cold_start_length"].max())
