@@ -192,7 +192,9 @@ def test_learning_on_makes_regret_smaller():
 def test_learning_on_changes_what_comes_after_the_cold_start():
     noisy = alike(sigma=0.6)
     runs = {
-        learn: simulate(noisy, lambda m, seed, on=learn: rcb.Kremer(m, learn=on), horizon=100, n_worlds=40, seed=4)
+        learn: simulate(
+            noisy, lambda m, seed, on=learn: rcb.baselines.Kremer(m, learn=on), horizon=100, n_worlds=40, seed=4
+        )
         for learn in (False, True)
     }
     np.testing.assert_array_equal(runs[False]["cold_start_length"], runs[True]["cold_start_length"])
