@@ -321,7 +321,7 @@ def test_a_recommender_is_audited_as_its_plan():
     xr.testing.assert_identical(one.margins, two.margins)
 
 
-@pytest.mark.parametrize("clock", ["relative", "global"])
+@pytest.mark.parametrize("clock", [pytest.param("relative", marks=pytest.mark.slow), "global"])
 def test_world_by_world_is_the_same_as_side_by_side(clock: Clock):
     """An oracle of one's own is audited as a policy; the usual one, given so, has the same margins within errors."""
     options = rcb.Exploiting(guard=False, clock=clock)
