@@ -431,7 +431,7 @@ def test_demo_prints_the_figures(shown: Shown) -> None:
         "arm_4",
         "N = 175,782",
         "L = 17.0",
-        "cold start 9,3",
+        "cold start 9,312,033 ± 24,363",
         "50,000",
     ):
         assert figure in outcome.out
