@@ -23,6 +23,7 @@ def calibrate(
     spread: str = "posterior",
     horizon: int = DEFAULT_HORIZON,
     engine: str = "auto",
+    knows: str = "auto",
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -52,6 +53,10 @@ def calibrate(
         T, rounds over which regret is counted.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
+    knows : str
+        What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
+        cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
+        is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
     seed : int
         The same seed gives the same plan.
 
@@ -81,6 +86,8 @@ def calibrate(
     (True, 0.6, 26)
     """
     request = as_request(
+        market,
+        knows=knows,
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,

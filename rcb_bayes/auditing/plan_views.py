@@ -121,8 +121,8 @@ def _first_phase(run: _Run) -> View:
 def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     plan, market = run.plan, run.market
     labels = [market.arms[arm] for arm in arms_of(code)]
-    up_to_here = replace(run.walk, paths=run.walk.paths.up_to(len(labels)))
-    outlook = run.simulator.outlook(up_to_here, code, members, n_worlds=run.n_worlds)
+    chosen = run.simulator.paths_of_worlds(members, n_worlds=run.n_worlds, key=(code,))
+    outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,))
     assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
     still_open = open_arms(code, market.n_arms)
 

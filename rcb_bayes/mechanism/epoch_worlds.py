@@ -16,9 +16,8 @@ from rcb_bayes.mechanism.kernel import ipgs_probabilities, pick
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.protocol import Mechanism
-from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
-from rcb_bayes.mechanism.walk import Walk
 from rcb_bayes.mechanism.worlds import Worlds, draw_rewards, loosened, noise_sd
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
@@ -32,7 +31,7 @@ GuardAt = Callable[[int], FloatArray | None]
 
 def begin_exploitation(
     simulator: Simulator,
-    walked: Walk,
+    walked: ColdStarts,
     paths: np.ndarray,
     *,
     mechanism: Mechanism,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.schema import FloatArray
 
 
@@ -26,6 +27,15 @@ class Outlook(Protocol):
     @property
     def tables(self) -> tuple[FloatArray, ...]:
         """What it rests on, worlds first: under the users' belief and, where it is another, the platform's."""
+        ...
+
+    @property
+    def weights(self) -> FloatArray | None:
+        """How many times each world counts, (W,), one on average; None where all count alike."""
+        ...
+
+    def in_worlds(self, worlds: slice | np.ndarray) -> "Outlook":
+        """The outlook in some of the worlds."""
         ...
 
     def rewards(self, users: FloatArray) -> FloatArray:
@@ -43,6 +53,7 @@ class LinearOutlook:
 
     means: FloatArray
     platform: FloatArray | None = None
+    weights: FloatArray | None = None
 
     @property
     def n_worlds(self) -> int:
@@ -51,7 +62,8 @@ class LinearOutlook:
 
     def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
         """The outlook in some of the worlds."""
-        return LinearOutlook(self.means[worlds], None if self.platform is None else self.platform[worlds])
+        parts = (None if part is None else part[worlds] for part in (self.platform, self.weights))
+        return LinearOutlook(self.means[worlds], *parts)
 
     @property
     def tables(self) -> tuple[FloatArray, ...]:
@@ -74,11 +86,17 @@ class TableOutlook:
     users: FloatArray
     table: FloatArray
     platform: FloatArray | None = None
+    weights: FloatArray | None = None
 
     @property
     def n_worlds(self) -> int:
         """W, the number of worlds."""
         return len(self.table)
+
+    def in_worlds(self, worlds: slice | np.ndarray) -> "TableOutlook":
+        """The outlook in some of the worlds."""
+        parts = (None if part is None else part[worlds] for part in (self.platform, self.weights))
+        return TableOutlook(self.users, self.table[worlds], *parts)
 
     @property
     def tables(self) -> tuple[FloatArray, ...]:
@@ -101,6 +119,12 @@ class TableOutlook:
 
     def _rows(self, users: FloatArray) -> list[int]:
         return find_rows(self._places, users)
+
+
+def organic_shares(outlook: Outlook, users: FloatArray) -> FloatArray:
+    """How often each arm is the organic one for users, in every world as often as it counts, (K, U, W)."""
+    shares = best_shares(outlook.acted_on(users), axis=0)
+    return shares if outlook.weights is None else shares * outlook.weights
 
 
 def places_of(users: FloatArray) -> dict[bytes, int]:

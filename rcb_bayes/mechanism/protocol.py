@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rcb_bayes.mechanism.knowledge import Knows
 from rcb_bayes.schema import FloatArray
 
 
@@ -31,8 +32,20 @@ class Mechanism(Protocol):
         """Whether anything may be cut in exploitation."""
         ...
 
+    @property
+    def knows(self) -> Knows:
+        """What rates may depend on beside the user: on which arms are saturated ("stage"), else on how many."""
+        ...
+
     def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
         """How often users (U, d) are explored once these arms are saturated, (U,)."""
+        ...
+
+    def rates_by_arm(self, x: FloatArray, *, level: int) -> FloatArray:
+        """How often users (U, d) are explored where an arm is promoted to them, once so many are saturated, (U, K).
+
+        Asked for where rates do not depend on which arms are saturated.
+        """
         ...
 
     def guard(self, x: FloatArray, epoch: int) -> FloatArray:
@@ -49,10 +62,15 @@ class OneRate:
     exploration_rate: float = 1.0
     spread_multiple: float = 1.0
     has_guard: bool = False
+    knows: Knows = "stage"
 
     def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
         """The same for everybody; 1 while no arm is saturated."""
         return np.full(len(x), self.exploration_rate if saturated else 1.0)
+
+    def rates_by_arm(self, x: FloatArray, *, level: int) -> FloatArray:
+        """The same for everybody and every arm."""
+        return np.full((len(x), self.n_arms), self.exploration_rate if level else 1.0)
 
     def guard(self, x: FloatArray, epoch: int) -> FloatArray:
         """Nothing is cut."""

@@ -17,9 +17,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rcb_bayes.mechanism.choice import TIE, best_shares, promotion_shares
+from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.mechanism.margins import below_best, user_leads, user_squares
 from rcb_bayes.mechanism.notions import Notion
-from rcb_bayes.mechanism.outlook import Outlook
+from rcb_bayes.mechanism.outlook import Outlook, organic_shares
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 2_000_000
@@ -86,8 +87,7 @@ def user_rates(
     users: FloatArray,
     *,
     prior_rewards: FloatArray,
-    promoted_by: FloatArray,
-    open_arms: list[int],
+    promoted: FloatArray,
     epsilon: float,
     notion: Notion,
     slack: float,
@@ -96,11 +96,10 @@ def user_rates(
 
     Parameters
     ----------
-    users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
-    open_arms : the arms that are not saturated
+    users : (U, d), with their expectations before any data, (U, K)
+    promoted : the chance that each arm is promoted to them, (U, K)
     slack : standard deviations over worlds by which o is lowered
     """
-    promoted = promotion_shares(promoted_by, open_arms)
     explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
     n, k = prior_rewards.shape
     found = UserRates(
@@ -119,16 +118,22 @@ def user_rates(
     for start in range(0, len(bound), step):
         some = bound[start : start + step]
         rewards = outlook.rewards(users[some])
-        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        shares = organic_shares(outlook, users[some])
         found.organic[some] = shares.mean(axis=2).T
-        for i, j in zip(*np.nonzero((explored[some] < 0.0).any(axis=0)), strict=True):
-            binds = explored[some, i, j] < 0.0
-            at = some[binds]
-            terms = organic_terms(
-                rewards[:, binds], shares[:, binds], arm=i, rival=j, epsilon=epsilon, notion=notion
-            )  # (u, W)
-            _note(found, at, i, j, explored[at, i, j], terms, slack=slack)
+        organic, spread = organic_moments(rewards, shares, epsilon=epsilon, notion=notion)
+        _note(found, some, explored[some], organic, spread, slack=slack)
     return found
+
+
+def organic_moments(
+    rewards: FloatArray, shares: FloatArray, *, epsilon: float, notion: Notion
+) -> tuple[FloatArray, FloatArray]:
+    """o_ij of every user, arm and rival, and its standard deviation over worlds, from (K, U, W) each: (U, K, K)."""
+    fixed, extra = notion.epsilon_parts(epsilon)
+    below, n = below_best(rewards), rewards.shape[2]
+    mean = user_leads(shares, below, extra)
+    square = user_squares(shares, below, extra) - n * mean**2
+    return fixed + mean, np.sqrt(np.maximum(square, 0.0) / (n - 1))
 
 
 def binding_terms(
@@ -140,7 +145,7 @@ def binding_terms(
     for start in range(0, len(users), step):
         some = slice(start, start + step)
         rewards = outlook.rewards(users[some])
-        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        shares = organic_shares(outlook, users[some])
         arms, rivals = rates.arm[some], rates.rival[some]
         for i, j in set(zip(arms.tolist(), rivals.tolist(), strict=True)):
             at = np.flatnonzero((arms == i) & (rivals == j))
@@ -155,7 +160,7 @@ def organic_rounds(outlook: Outlook, users: FloatArray) -> tuple[FloatArray, Flo
     step = max(1, _CHUNK_VALUES // outlook.n_worlds)
     for start in range(0, max(len(users), 1), step):
         some = slice(start, start + step)
-        shares = best_shares(outlook.acted_on(users[some]), axis=0)
+        shares = organic_shares(outlook, users[some])
         values[:, some] = (shares * outlook.rewards(users[some])).sum(axis=0).T
         parts.append(shares.mean(axis=2).T)
     return np.concatenate(parts), values
@@ -167,8 +172,7 @@ def broken_constraints(
     rates: FloatArray,
     *,
     prior_rewards: FloatArray,
-    promoted_by: FloatArray,
-    open_arms: list[int],
+    promoted: FloatArray,
     epsilon: float,
     notion: Notion,
 ) -> np.ndarray:
@@ -176,23 +180,18 @@ def broken_constraints(
 
     Only a platform that believes otherwise than its users can get there: its organic arm is not their best one.
     """
-    promoted = promotion_shares(promoted_by, open_arms)
     explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
     out = np.zeros(len(users), dtype=bool)
     k = prior_rewards.shape[1]
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
     for start in range(0, len(users), step):
         some = slice(start, start + step)
-        rewards = outlook.rewards(users[some])
-        shares = best_shares(outlook.acted_on(users[some]), axis=0)
-        q = rates[some]
-        for i in range(k):
-            for j in range(k):
-                if i != j:
-                    terms = organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=notion)
-                    error = terms.std(axis=1, ddof=1) / np.sqrt(terms.shape[1])
-                    margin = q * explored[some, i, j] + (1.0 - q) * (terms.mean(axis=1) + 3.0 * error)
-                    out[some] |= margin < 0.0
+        rewards, shares = outlook.rewards(users[some]), organic_shares(outlook, users[some])
+        organic, spread = organic_moments(rewards, shares, epsilon=epsilon, notion=notion)
+        q = rates[some, None, None]
+        margin = q * explored[some] + (1.0 - q) * (organic + 3.0 * spread / np.sqrt(outlook.n_worlds))
+        margin[:, range(k), range(k)] = 0.0
+        out[some] = (margin < 0.0).any(axis=(1, 2))
     return out
 
 
@@ -227,14 +226,16 @@ def subset(rates: UserRates, some: np.ndarray) -> UserRates:
 
 
 def _note(
-    found: UserRates, at: np.ndarray, i: int, j: int, explored: FloatArray, terms: FloatArray, *, slack: float
+    found: UserRates, at: np.ndarray, explored: FloatArray, organic: FloatArray, spread: FloatArray, *, slack: float
 ) -> None:
-    """Enter a pair's rates where they are lower than what other pairs allow."""
-    organic = terms.mean(axis=1)
-    spread = terms.std(axis=1, ddof=1)
-    rate = largest_rate(explored, organic - slack * spread)
-    found.ideal[at] = np.minimum(found.ideal[at], largest_rate(explored, organic))
-    lower = (rate < found.rate[at]) | (found.arm[at] < 0)
-    now = at[lower]
-    found.rate[now], found.arm[now], found.rival[now] = rate[lower], i, j
-    found.gain[now], found.loss[now], found.spread[now] = organic[lower], -explored[lower], spread[lower]
+    """Enter the rates of some users, and the pairs that bind them; cells are (u, K, K)."""
+    k = explored.shape[1]
+    rates = np.where(explored < 0.0, largest_rate(explored, organic - slack * spread), np.inf).reshape(len(at), k * k)
+    ideal = np.where(explored < 0.0, largest_rate(explored, organic), np.inf)
+    cell = rates.argmin(axis=1)
+    users = np.arange(len(at))
+    arm, rival = np.divmod(cell, k)
+    found.rate[at], found.ideal[at] = rates[users, cell], ideal.min(axis=(1, 2))
+    found.arm[at], found.rival[at] = arm, rival
+    for name, values in (("gain", organic), ("loss", -explored), ("spread", spread)):
+        getattr(found, name)[at] = values[users, arm, rival]

@@ -5,22 +5,31 @@ data is the mechanism's and not the population's: an arm is sampled where it was
 stages before.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
+from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.protocol import Mechanism
+from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samples
 from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, walk
-from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
+from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, open_arms, rates_by_arm, walk
+from rcb_bayes.mechanism.worlds import Design, Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
+
+ColdStarts = Walk | SampleWalk
+"""Cold starts, followed set by set or sample by sample."""
+RatesOfLevel = Callable[[ColdStarts, int], FloatArray | float]
+"""Rates of the panel's users by promoted arm, (P, K), or of all, at a level: from the walk so far, and the level."""
+Key = tuple[int, ...]
 
 N_USERS = 2048
 N_PATHS = 20_000
@@ -66,26 +75,78 @@ class Simulator:
             alike=self.alike,
         )
 
-    def walk_under(self, mechanism: Mechanism) -> Walk:
+    def walk_by_level(self, rates_at: RatesOfLevel, *, n_per_arm: int) -> ColdStarts:
+        """The cold start with rates that are told level by level: set by set where sets are few, else by samples.
+
+        Raises
+        ------
+        RcbError
+            So many arms that differ, and samples of each, that cold starts cannot be followed.
+        """
+        if count_sets(self.alike) <= MOST_SETS:
+            return self.walk(self._set_by_set(rates_at), n_per_arm=n_per_arm)
+        n_paths = min(fitting_paths(self.market.n_arms, n_per_arm), N_PATHS)
+        if not n_paths:
+            raise RcbError(
+                f"Cold starts of {self.market.n_arms} arms that differ, with {n_per_arm:,} samples of each, take too "
+                "much memory or time to be followed. Ask for fewer samples of each arm, or fewer arms at a time."
+            )
+        return walk_by_samples(
+            self.panel,
+            rates_at,
+            n_per_arm=n_per_arm,
+            n_paths=n_paths,
+            rng_of=lambda level: self.rng(Stream.PATHS, level),
+        )
+
+    def _set_by_set(self, rates_of_level: RatesOfLevel) -> RatesAt:
+        """Rates by promoted arm, told level by level, as rates at each set."""
+        known: dict[int, FloatArray | float] = {}
+        n_arms, promoted_by = self.market.n_arms, self.panel.promoted_by
+
+        def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
+            level = len(arms_of(code))
+            if level not in known:
+                known[level] = rates_of_level(so_far, level)
+            by_arm = known[level]
+            if isinstance(by_arm, float):
+                return by_arm
+            return rates_by_arm(by_arm, promoted_by, open_arms(code, n_arms))
+
+        return rates_at
+
+    def walk_under(self, mechanism: Mechanism) -> ColdStarts:
         """The cold start under a mechanism's own rates."""
+        arms = self.market.arms
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
-            return mechanism.rate(self.panel.users, saturated=[self.market.arms[arm] for arm in arms_of(code)])
+            return mechanism.rate(self.panel.users, saturated=[arms[arm] for arm in arms_of(code)])
 
-        return self.walk(rates_at, n_per_arm=mechanism.n_per_arm)
+        if mechanism.knows == STAGE.name:
+            return self.walk(rates_at, n_per_arm=mechanism.n_per_arm)
+        return self.walk_by_level(
+            lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=mechanism.n_per_arm
+        )
 
     # --- worlds ---
 
-    def outlook(self, walked: Walk, code: int, members: np.ndarray, *, n_worlds: int) -> Outlook:
-        """What is expected of every arm once those of a set are saturated, in worlds of the paths that lead there."""
-        chosen = self.rng(Stream.PATHS_OF_WORLDS, code).choice(members, size=n_worlds, replace=len(members) < n_worlds)
-        seed = int(self.rng(Stream.STAGE_WORLDS, code).integers(2**63))
-        blocks = self._blocks(walked, chosen, arms_of(code), seed=seed)
-        fitted = [self._expected(data) for _, data in blocks]
-        return self._as_outlook(code, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
+    def paths_of_worlds(self, members: np.ndarray, *, n_worlds: int, key: Key) -> np.ndarray:
+        """Some of the paths, one for each world, (W,)."""
+        rng = self.rng(Stream.PATHS_OF_WORLDS, *key)
+        return rng.choice(members, size=n_worlds, replace=len(members) < n_worlds)
+
+    def outlook(self, walked: ColdStarts, chosen: np.ndarray, *, level: int, key: Key) -> Outlook:
+        """What is expected of every arm at a level, in a world of the users' belief for each of the chosen paths.
+
+        ``key`` tells its random numbers from those of other views.
+        """
+        saturated = walked.saturated(level, chosen)  # (W, K)
+        seed = int(self.rng(Stream.STAGE_WORLDS, *key).integers(2**63))
+        fitted = [self._expected(data) for _, data in self._blocks(walked, chosen, saturated, seed=seed)]
+        return self._as_outlook(saturated, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
 
     def after_cold_start(
-        self, walked: Walk, ended: np.ndarray, *, n_worlds: int
+        self, walked: ColdStarts, ended: np.ndarray, *, n_worlds: int
     ) -> tuple[Worlds, Statistics, np.ndarray]:
         """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,).
 
@@ -93,18 +154,24 @@ class Simulator:
         """
         rng = self.rng(Stream.AFTER_COLD_START)
         chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
-        arms = range(self.market.n_arms)
-        blocks = list(self._blocks(walked, chosen, arms, seed=int(rng.integers(2**63))))
+        saturated = np.ones((n_worlds, self.market.n_arms), dtype=bool)
+        blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63))))
         sets = [data for _, data in blocks if isinstance(data, Statistics)]
         return Worlds.joined([worlds for worlds, _ in blocks]), Statistics.joined(sets), chosen
 
     def _blocks(
-        self, walked: Walk, chosen: np.ndarray, arms: Collection[int], *, seed: int
+        self, walked: ColdStarts, chosen: np.ndarray, saturated: BoolArray, *, seed: int
     ) -> Iterator[tuple[Worlds, Statistics | Rows]]:
-        """Worlds of the users' belief that took the chosen paths, and their samples of some arms, block by block."""
+        """Worlds of the users' belief that took the chosen paths, and samples of their saturated arms, by blocks."""
         start = 0
+        sampled = np.flatnonzero(saturated.any(axis=0))
         for size, rng in block_seeds(len(chosen), seed=seed):
-            designs = walked.designs(chosen[start : start + size], arms, rng=rng)
+            some = slice(start, start + size)
+            designs = {}
+            for arm, stream in zip(sampled.tolist(), rng.spawn(len(sampled)), strict=True):
+                there = np.flatnonzero(saturated[some, arm])
+                who = walked.design(chosen[some][there], arm, rng=stream)
+                designs[arm] = Design(there, self.panel.users[who])
             worlds = draw_worlds(self.market.prior, size, rng=rng)
             yield worlds, data_of_designs(worlds, self.market, designs, rng=rng)
             start += size
@@ -115,7 +182,7 @@ class Simulator:
         batches = [engine.fit(data, users=users) for engine in self.engines.all]
         return [batch.mean if batch.reward is None else batch.reward for batch in batches]
 
-    def _as_outlook(self, code: int, expected: list[FloatArray]) -> Outlook:
+    def _as_outlook(self, saturated: BoolArray, expected: list[FloatArray]) -> Outlook:
         """From posterior means (W, K, d), or mean rewards of the panel (W, P, K), under each belief.
 
         Arms that the data say nothing about keep their prior mean exactly: ties must stay ties.
@@ -123,11 +190,13 @@ class Simulator:
         market, panel = self.market, self.panel
         before = (panel.prior_rewards, panel.promoted_by)
         for k, (values, prior) in enumerate(zip(expected, (market.prior, market.platform_prior), strict=False)):
-            same = untouched_arms(prior, arms_of(code))
-            if market.noise.is_gaussian:
-                values[:, same] = prior.mean.values[same]
-            else:
-                values[:, :, same] = before[k][:, same]
+            for group in [] if prior.has_sigma else prior.groups:
+                arms = np.array(list(group))
+                at = np.ix_(np.flatnonzero(~saturated[:, arms].any(axis=1)), arms)
+                if market.noise.is_gaussian:
+                    values[at] = prior.mean.values[arms]
+                else:
+                    values.swapaxes(1, 2)[at] = before[k].T[arms]
         platform = expected[1] if len(expected) > 1 else None
         if market.noise.is_gaussian:
             return LinearOutlook(expected[0], platform)

@@ -36,6 +36,7 @@ class Stream(IntEnum):
     AUDIT = 20
     POLICY_PANEL = 21
     POLICY_USERS = 22
+    TRIALS = 23
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
     FRESH_AUDIT = 40

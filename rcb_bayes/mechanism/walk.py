@@ -21,7 +21,7 @@ import numpy as np
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.panel import Panel
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.telling.progress import track
 
 STUCK = -1  # in the place of a set: the stage before it never ends
@@ -187,6 +187,60 @@ class Walk:
     shares: dict[int, FloatArray] = field(default_factory=dict)
     _sampling: dict[int, FloatArray] = field(default_factory=dict)
 
+    @property
+    def n_paths(self) -> int:
+        """R, the number of cold starts."""
+        return self.paths.n_paths
+
+    @property
+    def n_levels(self) -> int:
+        """How many levels the cold starts have been followed through."""
+        return self.paths.level
+
+    @property
+    def ended(self) -> BoolArray:
+        """Which paths have not got stuck, (R,)."""
+        return self.paths.ended
+
+    def at(self, level: int) -> np.ndarray:
+        """The paths that get to a level."""
+        return np.flatnonzero(self.paths.sets[level] != STUCK)
+
+    def saturated(self, level: int, members: np.ndarray) -> BoolArray:
+        """Which arms are saturated at a level, in some of the paths, (len(members), K)."""
+        n_arms = self.paths.taken.shape[2]
+        places, inverse = np.unique(self.paths.sets[level, members], return_inverse=True)
+        sets = np.zeros((len(places), n_arms), dtype=bool)
+        for row, place in enumerate(places):
+            sets[row, list(arms_of(self.paths.codes[place]))] = True
+        return sets[inverse]
+
+    def n_samples(self, level: int) -> np.ndarray:
+        """Samples that each path takes during a level, (R,)."""
+        return self.paths.taken[level].sum(axis=1)
+
+    def has(self, arm: int) -> BoolArray:
+        """Which paths have saturated an arm, (R,)."""
+        return self.paths.taken[:, :, arm].sum(axis=0) == self.n_per_arm
+
+    def trial(
+        self, level: int, members: np.ndarray, *, users: Panel, by_arm: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Rounds that some paths would spend at a level with these users and their rates by promoted arm, (U, K).
+
+        Expected given the samples taken, (len(members),).
+        """
+        paths = self.paths.up_to(level)
+        some = replace(paths, sets=paths.sets[:, members], taken=paths.taken[:, members])
+        n_arms = paths.taken.shape[2]
+        shares = {
+            code: _sampling(users, code, rates_by_arm(by_arm, users.promoted_by, open_arms(code, n_arms))).sum(axis=0)
+            for code in some.members()
+        }
+        taken = follow(some, shares, n_per_arm=self.n_per_arm, rng=rng).taken[-1].sum(axis=1)
+        chances = np.array([shares[code].sum() for code in (self.paths.codes[p] for p in some.sets[-1])])
+        return np.divide(taken, chances, out=np.zeros(len(members)), where=chances > 0)
+
     def sampling(self, code: int) -> FloatArray:
         """The chance that a round at a saturated set brings user u and, as she is explored, a sample of arm i: (P, K).
 
@@ -208,16 +262,8 @@ class Walk:
                 chance = float(self.shares[code].sum()) * (thinning if level else 1.0)
                 if chance > 0:
                     n = self.paths.taken[level, members].sum(axis=1)
-                    rounds[level, members] = _waiting(n, min(chance, 1.0), rng=rng)
+                    rounds[level, members] = waiting_time(n, min(chance, 1.0), rng=rng)
         return rounds
-
-    def designs(self, members: np.ndarray, arms: Iterable[int], *, rng: np.random.Generator) -> dict[int, FloatArray]:
-        """Users behind the samples of each of some saturated arms, in some of the paths: (len(members), N, d) each."""
-        saturated = list(arms)
-        return {
-            arm: self.panel.users[self.design(members, arm, rng=stream)]
-            for arm, stream in zip(saturated, rng.spawn(len(saturated)), strict=True)
-        }
 
     def design(self, members: np.ndarray, arm: int, *, rng: np.random.Generator) -> np.ndarray:
         """Which of the panel's users the samples of a saturated arm came from: (len(members), N)."""
@@ -266,13 +312,19 @@ def walk(
     return so_far
 
 
+def rates_by_arm(by_arm: FloatArray, promoted_by: FloatArray, still_open: list[int]) -> FloatArray:
+    """The rate of each user at a set, (U,), from those by promoted arm (U, K); of tied arms the first one's."""
+    first = promotion_shares(promoted_by, still_open).argmax(axis=1)
+    return np.take_along_axis(by_arm, first[:, None], axis=1)[:, 0]
+
+
 def _sampling(panel: Panel, code: int, rates: FloatArray | float) -> FloatArray:
     explored = panel.weights * rates
     return explored[:, None] * promotion_shares(panel.promoted_by, open_arms(code, panel.promoted_by.shape[1]))
 
 
-def _waiting(n_samples: np.ndarray, chance: float, *, rng: np.random.Generator) -> FloatArray:
+def waiting_time(n_samples: np.ndarray, chance: float | FloatArray, *, rng: np.random.Generator) -> FloatArray:
     """Rounds until there are so many samples, each round bringing one with this chance (negative binomial)."""
-    if n_samples.max(initial=0) * (1.0 - chance) / chance < _MOST_ROUNDS:
+    if np.max(n_samples * (1.0 - chance) / chance, initial=0.0) < _MOST_ROUNDS:
         return (n_samples + rng.negative_binomial(n_samples, chance)).astype(float)
     return n_samples + rng.standard_gamma(n_samples) * (1.0 - chance) / chance

@@ -92,29 +92,53 @@ def simulate_data(
     return _simulate_rows(worlds, market, n_per_arm=n_per_arm, rng=rng)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """Users behind n samples of an arm, ``x`` (len(worlds), n, d), in some of the worlds."""
+
+    worlds: np.ndarray
+    x: FloatArray
+
+
 def data_of_designs(
-    worlds: Worlds, market: Market, designs: Mapping[int, FloatArray], *, rng: np.random.Generator
+    worlds: Worlds, market: Market, designs: Mapping[int, Design], *, rng: np.random.Generator
 ) -> Statistics | Rows:
-    """Rewards of given users, ``designs`` being each sampled arm's (W, n, d): what an engine takes."""
+    """Rewards of given users, ``designs`` being each sampled arm's: what an engine takes.
+
+    With rewards other than Gaussian every world has samples of as many arms, whichever they are.
+    """
     w, k, d = worlds.beta.shape
     streams = rng.spawn(k)
-    if market.noise.is_gaussian:
-        sigma = noise_sd(worlds, market.noise)
-        xtx, xty, yty, n = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k)), np.zeros((w, k))
-        for arm, x in designs.items():
-            xtx[:, arm] = x.swapaxes(1, 2) @ x
-            n[:, arm] = x.shape[1]
-            xty[:, arm], yty[:, arm] = draw_rewards(
-                xtx[:, arm], worlds.beta[:, arm], sigma, n=x.shape[1], rng=streams[arm]
-            )
-        return unchecked_statistics(xtx, xty, yty, n)
-    rewards = [
-        market.noise.sample((x @ worlds.beta[:, arm, :, None])[..., 0], rng=streams[arm]) for arm, x in designs.items()
-    ]
-    arms = np.repeat(list(designs), [x.shape[1] for x in designs.values()]).astype(int)
-    reward = np.concatenate([np.zeros((w, 0)), *rewards], axis=1)
-    x = np.concatenate([np.zeros((w, 0, d)), *designs.values()], axis=1)
-    return Rows(x=x, arm=np.broadcast_to(arms, reward.shape), reward=reward, n_arms=k)
+    if not market.noise.is_gaussian:
+        return _rows_of_designs(worlds, market, designs, streams=streams)
+    sigma = noise_sd(worlds, market.noise)
+    xtx, xty, yty, n = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k)), np.zeros((w, k))
+    for arm, design in designs.items():
+        there, x = design.worlds, design.x
+        grams = x.swapaxes(1, 2) @ x
+        xtx[there, arm], n[there, arm] = grams, x.shape[1]
+        xty[there, arm], yty[there, arm] = draw_rewards(
+            grams, worlds.beta[there, arm], sigma[there], n=x.shape[1], rng=streams[arm]
+        )
+    return unchecked_statistics(xtx, xty, yty, n)
+
+
+def _rows_of_designs(
+    worlds: Worlds, market: Market, designs: Mapping[int, Design], *, streams: list[np.random.Generator]
+) -> Rows:
+    """Samples one by one, the arms of each world in their order."""
+    w, k, d = worlds.beta.shape
+    size = sum(design.x.shape[1] * len(design.worlds) for design in designs.values()) // max(w, 1)
+    x, arms, rewards = np.zeros((w, size, d)), np.zeros((w, size), dtype=int), np.zeros((w, size))
+    filled = np.zeros(w, dtype=int)
+    for arm, design in designs.items():
+        there, own = design.worlds, design.x
+        columns = filled[there, None] + np.arange(own.shape[1])
+        x[there[:, None], columns], arms[there[:, None], columns] = own, arm
+        eta = (own @ worlds.beta[there, arm, :, None])[..., 0]
+        rewards[there[:, None], columns] = market.noise.sample(eta, rng=streams[arm])
+        filled[there] += own.shape[1]
+    return Rows(x=x, arm=arms, reward=rewards, n_arms=k)
 
 
 def sample_grams(covariates: Covariates, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:
@@ -180,8 +204,9 @@ def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng
     w, k, d = worlds.beta.shape
     of_users, of_rewards = rng.spawn(2)
     sizes = n_per_arm.astype(int)
+    everywhere = np.arange(w)
     designs = {
-        arm: market.covariates.sample(w * sizes[arm], seed=stream).reshape(w, sizes[arm], d)
+        arm: Design(everywhere, market.covariates.sample(w * sizes[arm], seed=stream).reshape(w, sizes[arm], d))
         for arm, stream in enumerate(of_users.spawn(k))
         if sizes[arm]
     }

@@ -4,15 +4,16 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.mechanism.compact import compact_outlook
+from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.outlook import LinearOutlook
-from rcb_bayes.mechanism.walk import arms_of
+from rcb_bayes.mechanism.walk import Walk
 from rcb_bayes.planning.course import MOST_STUCK, course_of
 from rcb_bayes.planning.expectations import expectations_of
 from rcb_bayes.planning.feasibility import feasibility_of, share_stuck
 from rcb_bayes.planning.parts import Constants, Provenance
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
-from rcb_bayes.planning.stages import PlannedColdStart, PlannedStage, SampledRule, TableRule
+from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage, SampledRule, TableRule
 from rcb_bayes.telling.wording import percent
 
 
@@ -82,17 +83,18 @@ def _cold_start(forward: PlannedWalk) -> PlannedColdStart:
 
 def _planned(forward: PlannedWalk, stage: StageRates) -> PlannedStage:
     panel, settings = forward.panel, forward.settings
-    rule: SampledRule | TableRule | None = None
-    if settings.personalised and stage.outlook is not None:
-        if isinstance(stage.outlook, LinearOutlook):
-            means = forward.market.prior.mean.values, forward.market.platform_prior.mean.values
-            rule = SampledRule(compact_outlook(stage.outlook, *means), stage.slack)
-        else:
-            rule = TableRule(panel.users, stage.rates)
-    elif settings.personalised and not forward.market.noise.is_gaussian:
-        rule = TableRule(panel.users, stage.rates)
+    rule: SampledRule | LevelRule | TableRule | None = None
+    is_linear = forward.market.noise.is_gaussian
+    if settings.personalised and is_linear and isinstance(stage.outlook, LinearOutlook):
+        means = forward.market.prior.mean.values, forward.market.platform_prior.mean.values
+        worlds = compact_outlook(stage.outlook, *means)
+        sampled = stage.sets is None
+        rule = SampledRule(worlds, stage.slack) if sampled else LevelRule(worlds, stage.sets.saturated, stage.slack)
+    elif settings.personalised and not is_linear:
+        rule = TableRule(panel.users, stage.rates if stage.sets is None else stage.by_arm)
     return PlannedStage(
-        saturated=tuple(forward.market.arms[arm] for arm in arms_of(stage.code)),
+        saturated=tuple(forward.market.arms[arm] for arm in stage.saturated),
+        level=stage.level,
         share=stage.share,
         rate=stage.rate,
         rate_mcse=stage.rate_mcse,
@@ -139,6 +141,8 @@ def _notes(forward: PlannedWalk) -> tuple[str, ...]:
 
 def _unplanned(forward: PlannedWalk) -> float:
     """The share of stages passed, over cold starts and levels, that have no rates of their own."""
+    if not isinstance(forward.walk, Walk) or forward.settings.knows != STAGE.name:
+        return 0.0
     paths = forward.walk.paths
     planned = [code in forward.stages for code in paths.codes]
     passed = paths.sets[1:-1]

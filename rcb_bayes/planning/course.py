@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.knowledge import STAGE
+from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.walk import open_arms
+from rcb_bayes.mechanism.walk import Walk, open_arms
 from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.planning.parts import Course
 from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
@@ -51,7 +53,7 @@ def _coverage(forward: PlannedWalk) -> tuple[tuple[float, ...], tuple[float, ...
     means, errors = np.full((2, forward.market.n_arms), np.nan)
     for arm in range(forward.market.n_arms):
         rng = generator(forward.settings.seed, Stream.COVERAGE, arm)
-        some = np.flatnonzero(walked.paths.taken[:, :, arm].sum(axis=0) == n)[:_COVERAGE_PATHS]
+        some = np.flatnonzero(walked.has(arm))[:_COVERAGE_PATHS]
         if len(some) < 2:
             continue
         least = np.empty(len(some))
@@ -81,18 +83,18 @@ def _rounds_course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Co
     """Length, pulls and regret of the cold start, with errors; infinite where it does not end."""
     k, personalised = forward.market.n_arms, forward.settings.personalised
     rng = generator(forward.settings.seed, Stream.ROUNDS)
-    paths = forward.walk.paths
-    ends = paths.ended
+    walked = forward.walk
+    ends = walked.ended
     if ends.mean() < 1.0 - MOST_STUCK or (not personalised and rate <= 0):
         return _endless(k)
-    rounds = forward.walk.rounds(thinning=1.0 if personalised else rate, rng=rng)
+    rounds = walked.rounds(thinning=1.0 if personalised else rate, rng=rng)
     best = _best_rewards(forward)
-    pulls, regret = np.zeros((paths.n_paths, k)), np.zeros(paths.n_paths)
+    pulls, regret = np.zeros((walked.n_paths, k)), np.zeros(walked.n_paths)
     drift = np.zeros(2 + k)  # errors that more paths do not average out
     for level in range(k):
-        for code, members in paths.members(level).items():
-            here = members[ends[members]]
-            one = _per_round(forward, code, (rate, rate_mcse), best)
+        for place in _places(forward, level):
+            here = place.members[ends[place.members]]
+            one = _per_round(forward, place, (rate, rate_mcse), best)
             pulls[here] += rounds[level, here, None] * one.chances
             regret[here] += rounds[level, here] * one.regret
             total = rounds[level, here].sum() / ends.sum()
@@ -137,17 +139,56 @@ class _Round:
     regret_error: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Place:
+    """Paths that stand at one stage of a level: what is promoted there, (P, K), and at which rates, (P,) or of all."""
+
+    level: int
+    members: np.ndarray
+    promoted: FloatArray
+    rates: FloatArray | float
+    stage: StageRates | None
+
+
+def _places(forward: PlannedWalk, level: int) -> list[_Place]:
+    """The stages of a level.
+
+    One that only counts arms is an average over its sets by the rounds spent there; times the average of these rounds
+    that is what its paths come to, on average over them.
+    """
+    walked, panel, k = forward.walk, forward.panel, forward.market.n_arms
+    if level and forward.settings.knows != STAGE.name:
+        stage, members = forward.stages[level], walked.at(level)
+        rates = stage.rates if forward.settings.personalised else 1.0
+        return [_Place(level=level, members=members, promoted=stage.promoted, rates=rates, stage=stage)]
+    if level == 0:
+        promoted = promotion_shares(panel.promoted_by, range(k))
+        return [_Place(level=0, members=walked.at(0), promoted=promoted, rates=1.0, stage=None)]
+    assert isinstance(walked, Walk)  # sets are known one by one
+    return [
+        _Place(
+            level=level,
+            members=members,
+            promoted=promotion_shares(panel.promoted_by, open_arms(code, k)),
+            rates=walked.rates[code],
+            stage=forward.stages.get(code),
+        )
+        for code, members in walked.paths.members(level).items()
+    ]
+
+
 def _per_round(
-    forward: PlannedWalk, code: int, one_rate: tuple[float, float], best: tuple[FloatArray, float]
+    forward: PlannedWalk, place: _Place, one_rate: tuple[float, float], best: tuple[FloatArray, float]
 ) -> _Round:
     panel, settings = forward.panel, forward.settings
     rate, rate_mcse = one_rate
-    stage = forward.stages.get(code)
-    promoted = promotion_shares(panel.promoted_by, open_arms(code, forward.market.n_arms))
-    rates = np.broadcast_to(forward.walk.rates[code], panel.n_users)
-    if code and not settings.personalised:
+    stage, promoted = place.stage, place.promoted
+    rates = np.broadcast_to(place.rates, panel.n_users)
+    if place.level and not settings.personalised:
         rates = rates * rate
     best_reward, best_error = best
+    if stage is not None and stage.found is not None:
+        return _per_round_of_level(forward, stage, stage.found, best)
     gained = rates * (promoted * panel.prior_rewards).sum(axis=1)
     organic, organic_error = np.zeros(promoted.shape), 0.0
     if (rates < 1.0).any():
@@ -158,7 +199,7 @@ def _per_round(
     sampled, sampled_error = panel.mean(rates)
     loss, loss_error = panel.mean(best_reward - gained)
     time_error = sampled_error / sampled if sampled > 0 else 0.0
-    if code and stage is not None:
+    if place.level and stage is not None:
         stage_rate, error = (stage.rate, stage.rate_mcse) if settings.personalised else (rate, rate_mcse)
         time_error = max(time_error, error / stage_rate if stage_rate > 0 else 0.0)
     return _Round(
@@ -167,6 +208,25 @@ def _per_round(
         regret=loss,
         time_error=time_error,
         regret_error=float(np.sqrt(loss_error**2 + best_error**2 + organic_error**2 + (loss * time_error) ** 2)),
+    )
+
+
+def _per_round_of_level(
+    forward: PlannedWalk, stage: StageRates, found: LevelRates, best: tuple[FloatArray, float]
+) -> _Round:
+    """The same where rates are by promoted arm: all is averaged over the level's worlds already."""
+    panel = forward.panel
+    best_reward, best_error = best
+    gained = (found.explored * panel.prior_rewards).sum(axis=1) + found.organic_value
+    loss, loss_error = panel.mean(best_reward - gained)
+    sampled, sampled_error = panel.mean(found.rate)
+    time_error = max(sampled_error, stage.rate_mcse) / sampled if sampled > 0 else 0.0
+    return _Round(
+        chances=panel.weights @ (found.explored + found.organic),
+        organic=panel.weights @ found.organic,
+        regret=loss,
+        time_error=time_error,
+        regret_error=float(np.sqrt(loss_error**2 + best_error**2 + (loss * time_error) ** 2)),
     )
 
 

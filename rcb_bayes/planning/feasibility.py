@@ -3,9 +3,9 @@
 import numpy as np
 
 from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.level_rates import level_forms
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
-from rcb_bayes.mechanism.walk import arms_of, open_arms
 from rcb_bayes.planning.course import MOST_STUCK
 from rcb_bayes.planning.parts import Course, Feasibility
 from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
@@ -41,7 +41,7 @@ def feasibility_of(forward: PlannedWalk, course: Course, *, rate: float) -> Feas
 
 def share_stuck(forward: PlannedWalk) -> float:
     """The share of cold starts that reach a stage at which nobody is explored."""
-    return float((~forward.walk.paths.ended).mean())
+    return float((~forward.walk.ended).mean())
 
 
 def nearest_epsilon(forward: PlannedWalk) -> float | None:
@@ -64,7 +64,7 @@ def _is_blocked(forward: PlannedWalk, stage: StageRates) -> bool:
 def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
     """The smallest epsilon at which the stage is no longer blocked."""
     panel, settings = forward.panel, forward.settings
-    promoted = promotion_shares(panel.promoted_by, open_arms(stage.code, forward.market.n_arms))
+    promoted = stage.promoted
     gap = panel.prior_rewards[:, :, None] - panel.prior_rewards[:, None, :]
     loss = np.where(promoted[:, :, None] > 0, -gap, 0.0).max(axis=(1, 2))  # at this epsilon she is free
 
@@ -73,13 +73,18 @@ def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
         if not settings.sense.is_per_user:
             return planner.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
-        asked = {"code": stage.code, "slack": stage.slack, "epsilon": epsilon}
-        rates = planner.rates_of(stage.outlook, panel, **asked).rate
+        asked = {"slack": stage.slack, "epsilon": epsilon}
+        if stage.found is not None:
+            return bool((planner.level_rates_of(stage, panel, **asked).rate > 0).any())
+        rates = planner.rates_of(stage.outlook, panel, promoted=stage.promoted, **asked).rate
         if settings.personalised:
             return bool((rates > 0).any())
         looked_for = None if stage.worst is None else panel_of(forward.market, stage.worst)
-        worst = np.ones(0) if looked_for is None else planner.rates_of(stage.outlook, looked_for, **asked).rate
-        return bool(min(rates.min(), worst.min(initial=1.0)) >= LEAST_RATE)
+        worst = np.ones(1)
+        if looked_for is not None:
+            promoted = stage.promoted_to(looked_for, n_arms=forward.market.n_arms)
+            worst = planner.rates_of(stage.outlook, looked_for, promoted=promoted, **asked).rate
+        return bool(min(rates.min(), worst.min()) >= LEAST_RATE)
 
     low, high = settings.epsilon, float(loss.max() if not settings.personalised else loss.min())
     high = max(high, low)
@@ -107,21 +112,25 @@ def _broken(forward: PlannedWalk, rate: float) -> float:
     broken = (terms < 0.0).any(axis=(1, 2))
     for stage in forward.stages.values():
         if stage.outlook is not None:
-            broken |= broken_constraints(
-                stage.outlook,
-                panel.users,
-                stage.rates if settings.personalised else np.full(panel.n_users, rate),
-                prior_rewards=panel.prior_rewards,
-                promoted_by=panel.promoted_by,
-                open_arms=open_arms(stage.code, k),
-                epsilon=settings.epsilon,
-                notion=settings.sense,
-            )
+            broken |= _broken_at(forward, stage, rate)
     return panel.mean(broken.astype(float))[0]
 
 
+def _broken_at(forward: PlannedWalk, stage: StageRates, rate: float) -> np.ndarray:
+    """Users for whom some constraint fails at a stage by more than three errors, (P,)."""
+    panel, settings = forward.panel, forward.settings
+    assert stage.outlook is not None  # the stage was simulated
+    asked = {"prior_rewards": panel.prior_rewards, "epsilon": settings.epsilon, "notion": settings.sense}
+    if stage.sets is not None and settings.personalised:
+        _, now, spread = level_forms(
+            stage.outlook, stage.sets, panel.users, stage.by_arm, promoted_by=panel.promoted_by, **asked
+        )
+        return (now + 3.0 * spread / np.sqrt(stage.outlook.n_worlds) < 0.0).any(axis=(1, 2))
+    rates = stage.rates if settings.personalised else np.full(panel.n_users, rate)
+    return broken_constraints(stage.outlook, panel.users, rates, promoted=stage.promoted, **asked)
+
+
 def _reason(forward: PlannedWalk, *, stuck: float, broken: float) -> str:
-    arms = forward.market.arms
     if broken > _MOST_BROKEN:
         return (
             f"{percent(broken)} of users would lose more than epsilon by what the platform takes for their best "
@@ -129,13 +138,20 @@ def _reason(forward: PlannedWalk, *, stuck: float, broken: float) -> str:
         )
     if not forward.settings.personalised:
         stage = min(forward.stages.values(), key=lambda part: part.rate)
-        names = ", ".join(arms[arm] for arm in arms_of(stage.code))
-        return f"Once {names} is saturated {_why_blocked(forward, stage)}"
+        return f"Once {_named(forward, stage)} saturated {_why_blocked(forward, stage)}"
     blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
     if not blocked:
         return f"{percent(stuck)} of cold starts reach a stage at which nobody can be explored."
-    names = ", ".join(arms[arm] for arm in arms_of(blocked[0].code))
-    return f"Once {names} is saturated ({percent(stuck)} of cold starts end there) {_why_blocked(forward, blocked[0])}"
+    ends = f"({percent(stuck)} of cold starts end there)"
+    return f"Once {_named(forward, blocked[0])} saturated {ends} {_why_blocked(forward, blocked[0])}"
+
+
+def _named(forward: PlannedWalk, stage: StageRates) -> str:
+    """A stage, and a verb."""
+    if stage.saturated:
+        return ", ".join(forward.market.arms[arm] for arm in stage.saturated) + " is"
+    n, k = stage.level, forward.market.n_arms
+    return f"{n} of {k} arms {'is' if n == 1 else 'are'}"
 
 
 def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rcb_bayes.mechanism.knowledge import Knows
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import PlannedExploitation
-from rcb_bayes.planning.goal import Goal, Knows
+from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, PlanKind, Provenance
 from rcb_bayes.planning.stages import PlannedColdStart
 

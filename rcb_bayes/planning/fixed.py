@@ -8,7 +8,7 @@ from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.length import cold_start_rounds
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.goal import Goal, as_epsilon
+from rcb_bayes.planning.goal import Goal, as_epsilon, as_knows
 from rcb_bayes.planning.parts import Constants, Course, provenance_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
@@ -21,6 +21,7 @@ def fixed_plan(
     exploration_rate: float = 0.5,
     epsilon: float = 0.05,
     notion: str = "user",
+    knows: str = "auto",
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan with this many samples of every arm and this rate for all users.
@@ -37,6 +38,8 @@ def fixed_plan(
         What an audit of the plan is to judge by, unless it is told otherwise.
     notion : str
         What an audit of the plan is to judge by, unless it is told otherwise.
+    knows : str
+        What users know of the clock, unless an audit is told otherwise; see ``calibrate``.
     seed : int
         Of the simulated cold starts, whose length is all that is computed.
 
@@ -64,7 +67,9 @@ def fixed_plan(
     >>> rcb.audit(market, plan, horizon=50, n_worlds=200, n_users=20).verdict
     'fail'
     """
-    plan = given_plan(market, n_per_arm=n_per_arm, exploration_rate=exploration_rate, epsilon=epsilon, notion=notion)
+    plan = given_plan(
+        market, n_per_arm=n_per_arm, exploration_rate=exploration_rate, epsilon=epsilon, notion=notion, knows=knows
+    )
     length = cold_start_rounds(
         market,
         n_per_arm=plan.n_per_arm,
@@ -79,7 +84,13 @@ def fixed_plan(
 
 
 def given_plan(
-    market: Market, *, n_per_arm: int, exploration_rate: float, epsilon: float = 0.05, notion: str = "user"
+    market: Market,
+    *,
+    n_per_arm: int,
+    exploration_rate: float,
+    epsilon: float = 0.05,
+    notion: str = "user",
+    knows: str = "auto",
 ) -> Plan:
     """The same without the length of its cold start, for policies that are made by the thousand."""
     n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
@@ -87,7 +98,12 @@ def given_plan(
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
     rate = float(exploration_rate)
     return Plan(
-        goal=Goal(epsilon=as_epsilon(epsilon), notion=as_notion(notion).name, personalised=False),
+        goal=Goal(
+            epsilon=as_epsilon(epsilon),
+            notion=as_notion(notion).name,
+            personalised=False,
+            knows=as_knows(knows, market),
+        ),
         constants=Constants(kind="fixed", n_per_arm=n, exploration_rate=rate, inverse_rate=1.0 / rate),
         before=expectations_of(market),
         provenance=provenance_of(

@@ -1,15 +1,16 @@
 """What a plan is asked for: what users put up with, in which sense, and how precisely it is to be computed."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.mechanism.knowledge import Knows, as_knowledge, chosen_knowledge
 from rcb_bayes.mechanism.notions import Notion, as_notion
+from rcb_bayes.mechanism.walk import alike_arms
 from rcb_bayes.schema import as_count, is_number
-
-Knows = Literal["stage"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,7 @@ class Goal:
     ----------
     epsilon, notion : what users put up with, in which sense
     personalised : a rate for each user, or one for all
-    knows : what users know of the clock: the saturated set
+    knows : what users know of the clock
     """
 
     epsilon: float
@@ -30,6 +31,7 @@ class Goal:
 
     def __post_init__(self) -> None:
         as_notion(self.notion)
+        as_knowledge(self.knows)
 
     @property
     def sense(self) -> Notion:
@@ -66,7 +68,12 @@ def as_epsilon(value: object) -> float:
     return float(value)
 
 
-def as_request(**values: Any) -> PlanRequest:
+def as_knows(value: object, market: Market) -> Knows:
+    """What users know of the clock; ``auto`` is the stage where all saturated sets can be planned, else the level."""
+    return chosen_knowledge(value, alike=alike_arms(market)).name
+
+
+def as_request(market: Market, **values: Any) -> PlanRequest:
     """What a plan is asked for, checked."""
     epsilon, notion, personalised = as_epsilon(values["epsilon"]), as_notion(values["notion"]), values["personalised"]
     if not isinstance(personalised, bool | np.bool_):
@@ -80,6 +87,7 @@ def as_request(**values: Any) -> PlanRequest:
         epsilon=epsilon,
         notion=notion.name,
         personalised=bool(personalised),
+        knows=as_knows(values["knows"], market),
         n_per_arm=as_count(values["n_per_arm"], name="n_per_arm", least=1),
         n_worlds=as_count(values["n_worlds"], name="n_worlds", least=50),
         audit_worlds=as_count(values["audit_worlds"], name="audit_worlds", least=50),

@@ -11,9 +11,8 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.protocol import OneRate
-from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
-from rcb_bayes.mechanism.walk import Walk
 from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
@@ -39,7 +38,7 @@ class GuardSetting:
     """
 
     simulator: Simulator
-    walk: Walk
+    walk: ColdStarts
     epsilon: float
     notion: Notion
     n_worlds: int
@@ -60,7 +59,7 @@ class GuardSetting:
 
         None where no cold start ends, or rewards are not Gaussian.
         """
-        ended = np.flatnonzero(self.walk.paths.ended)
+        ended = np.flatnonzero(self.walk.ended)
         if not len(ended) or not self.market.noise.is_gaussian:
             return None
         mechanism = OneRate(n_per_arm=self.walk.n_per_arm, n_arms=self.market.n_arms)

@@ -92,6 +92,16 @@ class Plan(PlanFigures):
             rates = self.cold_start.stage_rates(rows, self.before.in_order(saturated), **of_plan)
         return rates if users.ndim == 2 else rates[0]
 
+    def rates_by_arm(self, x: Users, *, level: int) -> FloatArray:
+        """Exploration rates of users x where an arm is promoted to them, once ``level`` arms are saturated.
+
+        (d,) -> (K,), (U, d) -> (U, K); of a plan whose users do not know which arms are saturated.
+        """
+        users = as_users(x, features=self.before.features, name="x")
+        of_plan = {"goal": self.goal, "constants": self.constants, "before": self.before}
+        rates = self.cold_start.rates_by_arm(np.atleast_2d(users), level, **of_plan)
+        return rates if users.ndim == 2 else rates[0]
+
     def guard(self, x: Users, epoch: int) -> FloatArray:
         """Factors on each arm's off-best probability in an epoch of exploitation, (d,) -> (K,), (U, d) -> (U, K).
 

@@ -20,6 +20,7 @@ from rcb_bayes.files import Format, Records, as_text, content_of, read_text, ref
 from rcb_bayes.files.encoding import Packed, packed, unpacked
 from rcb_bayes.files.records import LARGEST, Count, Error, NonNegative, Positive, Share
 from rcb_bayes.mechanism.compact import LEAST_EXPONENT, from_steps, steps_of
+from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.planning.expectations import Expectations
@@ -27,8 +28,8 @@ from rcb_bayes.planning.exploitation import GuardRule, PlannedExploitation
 from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, Provenance, SampleChoice
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.planning.stages import PlannedStage, SampledRule, TableRule
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.planning.stages import LevelRule, PlannedStage, SampledRule, TableRule
+from rcb_bayes.schema import BoolArray, FloatArray
 
 
 def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
@@ -52,12 +53,37 @@ def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
     return parts | left
 
 
+def with_levels(parts: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of version 3, whose stages are all saturated sets, as files have it now."""
+    cold = parts.get("cold_start")
+    if not isinstance(cold, dict) or not isinstance(cold.get("stages"), list):
+        return parts
+    stages = [
+        {**stage, "level": len(stage.get("saturated", ())), "rule": _weighted(stage.get("rule"))}
+        if isinstance(stage, dict)
+        else stage
+        for stage in cold["stages"]
+    ]
+    after = parts.get("exploitation")
+    if isinstance(after, dict) and isinstance(after.get("guards"), list):
+        after = {**after, "guards": [_weighted(guard) for guard in after["guards"]]}
+    return {**parts, "cold_start": {**cold, "stages": stages}, "exploitation": after}
+
+
+def _weighted(rule: Any) -> Any:
+    """A rule of version 3, all of whose worlds count alike."""
+    if not isinstance(rule, dict) or not isinstance(rule.get("outlook"), dict):
+        return rule
+    return {**rule, "outlook": {**rule["outlook"], "weights": None}}
+
+
 FORM = Format(
     name="plan",
-    version=3,
+    version=4,
     remedy="Restore the file, or calibrate again: `plan.save(path)` and `rcb calibrate --out DIR` write one.",
-    older={2: in_parts},
+    older={2: lambda content: with_levels(in_parts(content)), 3: with_levels},
 )
+_BITS = 15
 MOST_VALUES = 2**27
 """Posterior means in all of a plan: a gigabyte in memory."""
 
@@ -126,6 +152,15 @@ class _Means(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     means: _Means
     platform: _Means | None
+    weights: Packed | None
+
+
+class _Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="LevelRule"):
+    """Saturated sets have a bit for each arm, fifteen in a number."""
+
+    outlook: _Outlook
+    saturated: Packed
+    slack: NonNegative
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="TableRule"):
@@ -135,7 +170,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="Table
     rates: Packed
 
 
-RECORDS = Records(Plan, ranges=RANGES, custom={LinearOutlook: _Outlook, TableRule: _Table})
+RECORDS = Records(Plan, ranges=RANGES, custom={LinearOutlook: _Outlook, TableRule: _Table, LevelRule: _Level})
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -156,13 +191,18 @@ def plan_wire(plan: Plan) -> dict[str, Any]:
 
     def outlook(worlds: LinearOutlook) -> dict[str, Any]:
         platform = None if worlds.platform is None else _packed_means(worlds.platform, _platform_mean(plan.before))
-        return {"means": _packed_means(worlds.means, plan.prior_mean), "platform": platform}
+        weights = None if worlds.weights is None else packed(worlds.weights)
+        return {"means": _packed_means(worlds.means, plan.prior_mean), "platform": platform, "weights": weights}
 
     def table(rule: TableRule) -> dict[str, Any]:
         known = plan.known is not None and np.array_equal(plan.known.users, rule.users)
         return {"type": "TableRule", "users": None if known else packed(rule.users), "rates": packed(rule.rates)}
 
-    content = RECORDS.to_wire(plan, {LinearOutlook: outlook, TableRule: table})
+    def level(rule: LevelRule) -> dict[str, Any]:
+        sets = packed(_as_words(rule.saturated), "i2")
+        return {"type": "LevelRule", "outlook": outlook(rule.outlook), "saturated": sets, "slack": rule.slack}
+
+    content = RECORDS.to_wire(plan, {LinearOutlook: outlook, TableRule: table, LevelRule: level})
     for rule, one in zip(plan.guards, content["exploitation"]["guards"], strict=True):
         one["gamma"] = _packed_gamma(rule.gamma)
     return content
@@ -180,6 +220,31 @@ def _packed_means(means: FloatArray, before: FloatArray) -> dict[str, Any]:
     if steps is None:
         return {**head, "exponents": None, "values": packed(values)}
     return {**head, "exponents": packed(steps[1], "i2"), "values": packed(steps[0], "i2")}
+
+
+def _as_words(sets: BoolArray) -> np.ndarray:
+    """Sets of arms (W, K) as numbers below 2^15, (W, ...)."""
+    n_worlds, n_arms = sets.shape
+    padded = np.zeros((n_worlds, -(-n_arms // _BITS) * _BITS), dtype=np.int64)
+    padded[:, :n_arms] = sets
+    return padded.reshape(n_worlds, -1, _BITS) @ (1 << np.arange(_BITS))
+
+
+def _as_sets(stored: Packed, *, n_worlds: int, n_arms: int) -> BoolArray:
+    """The sets again.
+
+    Raises
+    ------
+    RcbError
+        Sets of other worlds or arms.
+    """
+    words = unpacked(stored)
+    if stored.kind != "i2" or words.shape != (n_worlds, -(-n_arms // _BITS)) or (words < 0).any():
+        raise RcbError(f"saturated sets are of {n_worlds:,} worlds and {n_arms} arms")
+    sets = (words[:, :, None] >> np.arange(_BITS) & 1).reshape(n_worlds, -1).astype(bool)
+    if sets[:, n_arms:].any():
+        raise RcbError("saturated sets have arms that do not exist")
+    return sets[:, :n_arms]
 
 
 def _packed_gamma(gamma: FloatArray) -> dict[str, object]:
@@ -227,7 +292,8 @@ def plan_of(struct: Any) -> Plan:
         if room < 0:
             raise RcbError(f"it claims more than {MOST_VALUES:,} posterior means")
         platform = None if stored.platform is None else _means(stored.platform, platform_mean)
-        return LinearOutlook(_means(stored.means, users_mean), platform)
+        weights = None if stored.weights is None else _world_weights(unpacked(stored.weights), stored.means.n_worlds)
+        return LinearOutlook(_means(stored.means, users_mean), platform, weights)
 
     def table(stored: _Table) -> TableRule:
         if stored.users is None and expected.known is None:
@@ -235,7 +301,12 @@ def plan_of(struct: Any) -> Plan:
         users = expected.known.users if stored.users is None else stored.users
         return TableRule(unpacked(users), unpacked(stored.rates))
 
-    plan: Plan = RECORDS.from_wire(struct, {_Outlook: outlook, _Table: table})
+    def level(stored: _Level) -> LevelRule:
+        worlds = outlook(stored.outlook)
+        sets = _as_sets(stored.saturated, n_worlds=worlds.n_worlds, n_arms=shape[0])
+        return LevelRule(worlds, sets, stored.slack)
+
+    plan: Plan = RECORDS.from_wire(struct, {_Outlook: outlook, _Table: table, _Level: level})
     for fault in _faults(plan):
         raise RcbError(fault)
     return plan
@@ -259,6 +330,13 @@ def _means(stored: _Means, before: FloatArray) -> FloatArray:
     out = np.broadcast_to(before, (stored.n_worlds, k, d)).copy()
     out[:, arms] = values
     return _finite(out, out.shape, "posterior means")
+
+
+def _world_weights(weights: np.ndarray, n_worlds: int) -> FloatArray:
+    _finite(weights, (n_worlds,), "weights of worlds")
+    if (weights < 0.0).any() or abs(weights.mean() - 1.0) > 1e-6:
+        raise RcbError("weights of worlds are not negative, and one on average")
+    return weights
 
 
 def _finite(values: np.ndarray, shape: tuple[int, ...], name: str) -> FloatArray:
@@ -325,7 +403,7 @@ def _user_faults(known: Panel | None, plan: Plan) -> Iterator[str]:
 
 
 def _stage_faults(plan: Plan) -> Iterator[str]:
-    seen = [stage.saturated for stage in plan.stages]
+    seen = [(stage.saturated, stage.level) for stage in plan.stages]
     if len(set(seen)) != len(seen):
         yield "a stage stands there twice"
     if plan.stages and not sum(stage.share for stage in plan.stages) > 0:
@@ -334,8 +412,14 @@ def _stage_faults(plan: Plan) -> Iterator[str]:
         if stage.saturated != tuple(arm for arm in plan.arms if arm in stage.saturated):
             names = ", ".join(stage.saturated)[:80]
             yield f"a stage has saturated arms that do not exist, or in another order: {names}"
-        if not 0 < len(stage.saturated) < len(plan.arms):
+        counts_only = plan.knows != STAGE.name
+        if not 0 < (stage.level if counts_only else len(stage.saturated)) < len(plan.arms):
             yield "a stage has some of the arms saturated, not none and not all"
+        wrong = SampledRule if counts_only else LevelRule
+        if len(stage.saturated) != (0 if counts_only else stage.level) or isinstance(stage.rule, wrong):
+            yield f"its stages are not what users know ({plan.knows})"
+        if isinstance(stage.rule, LevelRule) and (stage.rule.saturated.sum(axis=1) != stage.level).any():
+            yield "the saturated sets of a stage do not have as many arms as it says"
         if isinstance(stage.rule, TableRule):
             yield from _table_faults(stage.rule, plan)
         if stage.rule is not None and not plan.personalised:
@@ -345,7 +429,8 @@ def _stage_faults(plan: Plan) -> Iterator[str]:
 def _table_faults(rule: TableRule, plan: Plan) -> Iterator[str]:
     n = len(rule.users)
     _finite(rule.users, (n, len(plan.features)), "users of a rule")
-    _finite(rule.rates, (n,), "rates of users")
+    shape = (n,) if plan.knows == STAGE.name else (n, len(plan.arms))
+    _finite(rule.rates, shape, "rates of users")
     if not ((rule.rates >= 0.0) & (rule.rates <= 1.0)).all():
         yield "rates of users are in [0, 1]"
     if plan.known is not None and not np.array_equal(rule.users, plan.known.users):

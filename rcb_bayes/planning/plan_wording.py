@@ -58,8 +58,8 @@ def explanation(plan: Plan, x: Users) -> str:
 
 def _why(plan: Plan, stage: PlannedStage, user: FloatArray) -> str:
     if not isinstance(stage.rule, SampledRule):
-        return f"explored at the rate {plan.rate(user, saturated=stage.saturated):.3g}"
-    rates = sampled_rates(stage.rule, user[None], stage.saturated, goal=plan.goal, before=plan.before)
+        return f"explored at the rate {plan.rate(user, saturated=stage.saturated or plan.arms[: stage.level]):.3g}"
+    rates = sampled_rates(stage, user[None], goal=plan.goal, before=plan.before)
     if rates.is_free[0]:
         return f"she loses at most {plan.epsilon:g} by the promoted arm, and is explored at the rate 1"
     arm, rival = plan.arms[rates.arm[0]], plan.arms[rates.rival[0]]

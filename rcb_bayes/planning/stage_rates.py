@@ -1,14 +1,16 @@
 r"""Rates at each stage of a cold start: the largest that users follow, by the law of the data that the walk gives.
 
-Stages are taken in the order in which arms fill up. At each saturated set that cold starts reach, the posterior means
-in simulated worlds give every user's rate; the rates then say how the walk goes on.
+Stages are taken in the order in which arms fill up. At each of them, the posterior means in simulated worlds give every
+user's rate; the rates then say how the walk goes on. A stage is what users can tell apart: a saturated set, or the
+number of saturated arms. Of the latter every world has a set of its own and counts by the rounds that its cold start
+spends there. These depend, a little, on the rates sought, so that both are found in turns.
 
 A rate is the largest whose *predicted simultaneous audit bound* clears -epsilon. An audit of W_a worlds subtracts
 c standard errors (c its critical value), and its estimate differs from the one here, of W worlds, by another c errors
 at most, so that the slack is :math:`c (W_a^{-1/2} + (W_a^{-1} + W^{-1})^{1/2})` standard deviations over worlds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,9 +18,12 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE
+from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
 from rcb_bayes.mechanism.margins import critical_value
-from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, own_linear_rewards
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, organic_shares, own_linear_rewards
 from rcb_bayes.mechanism.panel import Panel, panel_of
+from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import (
     UserRates,
     binding_terms,
@@ -31,7 +36,7 @@ from rcb_bayes.mechanism.rates import (
     user_rates,
 )
 from rcb_bayes.mechanism.search import worst_users
-from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.mechanism.simulator import ColdStarts, Key, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
 from rcb_bayes.planning.goal import PlanRequest
@@ -39,19 +44,31 @@ from rcb_bayes.schema import FloatArray
 
 LEVEL = 0.01  # of the bands at each stage
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
-MAX_STAGES = 128
+MAX_STAGES = MOST_SETS
 _MOST_ARMS = 62
 _CRITICAL_USERS = 256
+_TRIAL_USERS = 256
+_REPEATS = 2  # of each turn
+_PARTS = 4  # of the worlds of a level, for the error of its rate
+_TRIALS = 2  # turns in which rates and rounds are found
+_USUAL_CRITICAL = 3.5  # errors, in these turns
 _USERS_PER_WORLD = 16
+_FEW_WORLDS = 50
 _FOUND = 0.9999  # of the least rate that a search finds, for what it leaves to find
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class StageRates:
-    """What one saturated set allows.
+    """What one stage allows: a saturated set, or all sets of a size.
 
     Attributes
     ----------
+    saturated : the arms of the set; of a level, none
+    level : how many arms are saturated
+    key : what tells its random numbers from those of other stages
+    sets : of a level, the saturated arms of each of its worlds
+    promoted : the chance that each arm is promoted to the users of the panel, (P, K)
+    share : of cold starts that pass the stage
     rates : the rate of every user of the panel, (P,): one for all unless personalised
     rate, rate_mcse : their average; for a uniform plan the rate that the stage allows
     is_free : which users need no subsidy, (P,)
@@ -62,9 +79,13 @@ class StageRates:
     gap : tau and rho of the arm with the least tau rho, with errors: (tau, tau_mcse, rho, rho_mcse)
     organic : how often each arm is recommended in an organic round, (P, K)
     organic_value : what an organic round gives each user, (P,), and its average over users not explored, with error
+    found : of a level with rates of each user's own, these by promoted arm
     """
 
-    code: int
+    saturated: tuple[int, ...]
+    level: int
+    key: Key
+    promoted: FloatArray
     share: float
     rates: FloatArray
     rate: float
@@ -80,6 +101,21 @@ class StageRates:
     organic: FloatArray | None = None
     organic_value: FloatArray | None = None
     organic_error: float = 0.0
+    sets: Sets | None = None
+    found: LevelRates | None = None
+
+    @property
+    def by_arm(self) -> FloatArray:
+        """Rates of the panel's users at a level, by promoted arm, (P, K)."""
+        return np.ones(self.promoted.shape) if self.found is None else self.found.by_arm
+
+    def promoted_to(self, users: Panel, *, n_arms: int) -> FloatArray:
+        """The chance that each arm is promoted to users, of the panel or not, (U, K)."""
+        if self.sets is None:
+            still_open = [arm for arm in range(n_arms) if arm not in self.saturated]
+            return promotion_shares(users.promoted_by, still_open)
+        weights = None if self.outlook is None else self.outlook.weights
+        return self.sets.usually_promoted(users.promoted_by, weights)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,12 +131,12 @@ class PlannedWalk:
     """A cold start walked to its end with the rates that its stages allow."""
 
     settings: PlanRequest
-    walk: Walk
+    walk: ColdStarts
     planner: "RatePlanner"
 
     @property
     def stages(self) -> "dict[int, StageRates]":
-        """What each planned set allows."""
+        """What each planned stage allows: by the code of its set, or by the level."""
         return self.planner.stages
 
     @property
@@ -121,14 +157,8 @@ class PlannedWalk:
 
 def plan_walk(market: Market, settings: PlanRequest) -> PlannedWalk:
     """Walk through the cold start, computing the rates of each stage on the way."""
-    if market.n_arms > _MOST_ARMS:
-        raise RcbError(
-            f"A cold start is planned for at most {_MOST_ARMS} arms, got {market.n_arms}. "
-            "Plan for fewer arms at a time."
-        )
     planner = RatePlanner(market, settings)
-    walked = planner.simulator.walk(planner.rates_at, n_per_arm=settings.n_per_arm)
-    return PlannedWalk(settings=settings, walk=walked, planner=planner)
+    return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
 
 
 class RatePlanner:
@@ -136,10 +166,15 @@ class RatePlanner:
 
     Attributes
     ----------
-    stages : what each planned set allows, by its code
+    stages : what each planned stage allows, by the code of its set, or by the level
     """
 
     def __init__(self, market: Market, settings: PlanRequest) -> None:
+        if settings.knows == STAGE.name and market.n_arms > _MOST_ARMS:
+            raise RcbError(
+                f"Saturated sets are planned one by one for at most {_MOST_ARMS} arms, got {market.n_arms}. "
+                "Use knows='level', or plan for fewer arms at a time."
+            )
         self.market = market
         self.settings = settings
         self.simulator = Simulator(market, engine=settings.engine, seed=settings.seed)
@@ -151,60 +186,173 @@ class RatePlanner:
                 "Use covariates=Empirical(rows), or personalised=False."
             )
 
+    def walked(self) -> ColdStarts:
+        """The cold start to its end."""
+        n = self.settings.n_per_arm
+        if self.settings.knows == STAGE.name:
+            return self.simulator.walk(self.rates_at, n_per_arm=n)
+        return self.simulator.walk_by_level(self.rates_of_level, n_per_arm=n)
+
     def rates_at(self, so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
         """The rates of the panel's users at a set: planned, or, at a rare set, 1 for those who need no subsidy."""
-        last = len(arms_of(code)) == self.market.n_arms - 1
-        # tau and rho are wanted from one stage at least, the last if no other needs simulating.
-        wanted = last and all(stage.gap is None for stage in self.stages.values())
-        is_rare = len(members) < _LEAST_SHARE * so_far.paths.n_paths or len(self.stages) >= MAX_STAGES
+        arms = arms_of(code)
+        is_rare = len(members) < _LEAST_SHARE * so_far.n_paths or len(self.stages) >= MAX_STAGES
+        wanted = self._is_wanted(len(arms))
+        promoted = promotion_shares(self.panel.promoted_by, open_arms(code, self.market.n_arms))
+        share = len(members) / so_far.n_paths
+        stage = self._new(promoted, level=len(arms), share=share, key=(code,), saturated=arms)
         if is_rare and not wanted:
-            return self.is_free(code).astype(float)
-        self.stages[code] = self._stage(so_far, code, members, wanted=wanted)
-        return self.stages[code].rates if self.settings.personalised else 1.0
+            return stage.is_free.astype(float)
+        self.stages[code] = stage
+        if self._needs_worlds(stage):
+            chosen = self.simulator.paths_of_worlds(members, n_worlds=self.settings.n_worlds, key=stage.key)
+            stage.outlook = self.simulator.outlook(so_far, chosen, level=stage.level, key=stage.key)
+            self._enter_figures(stage, so_far.saturated(stage.level, chosen))
+            if not stage.is_free.all():
+                (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
+        return stage.rates if self.settings.personalised else 1.0
 
-    def is_free(self, code: int) -> np.ndarray:
+    def rates_of_level(self, so_far: ColdStarts, level: int) -> FloatArray | float:
+        """The rates of the panel's users by promoted arm, (P, K), once so many arms are saturated."""
+        members = so_far.at(level)
+        if not len(members):
+            return 0.0
+        key = (0, level)
+        places = self.simulator.paths_of_worlds(np.arange(len(members)), n_worlds=self.settings.n_worlds, key=key)
+        sets = Sets(so_far.saturated(level, members[places]))
+        promoted = sets.usually_promoted(self.panel.promoted_by, None)
+        stage = self._new(promoted, level=level, share=len(members) / so_far.n_paths, key=key)
+        stage.sets = sets
+        self.stages[level] = stage
+        by_arm: FloatArray | float = 1.0
+        if self._needs_worlds(stage):
+            stage.outlook = self.simulator.outlook(so_far, members[places], level=level, key=key)
+            self._weigh(stage, so_far, members[places])
+            self._enter_figures(stage, sets.saturated)
+            if not stage.is_free.all():
+                by_arm = self._enter_level(stage)
+        return by_arm if self.settings.personalised else 1.0
+
+    def _weigh(self, stage: StageRates, so_far: ColdStarts, chosen: np.ndarray) -> None:
+        """Count every world by the rounds that its path spends at the level: so much more often users meet it there."""
+        assert stage.outlook is not None  # asked for where it is
+        rng = self.simulator.rng(Stream.TRIALS, *stage.key)
+        some, shares = self.panel.some(_TRIAL_USERS, rng=rng)
+        users = self.panel.take(some, weights=shares)
+        of_each = self.settings.personalised
+        for _ in range(_TRIALS if of_each else 1):
+            by_arm = np.ones(users.promoted_by.shape)
+            if of_each:
+                by_arm = self.level_rates_of(stage, users, slack=self._slack(_USUAL_CRITICAL)).by_arm
+            parts = [so_far.trial(stage.level, chosen, users=users, by_arm=by_arm, rng=rng) for _ in range(_REPEATS)]
+            rounds = np.mean(parts, axis=0)
+            if not rounds.any():
+                return
+            stage.outlook = replace(stage.outlook, weights=rounds / rounds.mean())
+        stage.promoted = stage.promoted_to(self.panel, n_arms=self.market.n_arms)
+
+    def _enter_level(self, stage: StageRates) -> FloatArray | float:
+        """Rates of a level; of each user's own by promoted arm, (P, K)."""
+        if not self.settings.personalised:
+            (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
+            return 1.0
+        panel, s = self.panel, self.settings
+        bound = np.flatnonzero(~stage.is_free)
+        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:_CRITICAL_USERS]
+        critical = critical_value(self._level_terms(stage, panel.take(some)), level=LEVEL, seed=s.seed)
+        stage.slack = self._slack(critical)
+        found = stage.found = self.level_rates_of(stage, panel, slack=stage.slack)
+        stage.rates, stage.organic_value = found.rate, found.organic_value
+        stage.rate, of_users = panel.mean(found.rate)
+        stage.ideal = panel.mean(found.ideal)[0]
+        needed = np.where(found.is_bound, certifying(found.gain, found.spread, critical), 0.0)
+        stage.worlds_needed = float(needed[bound].min())
+        stage.rate_mcse = float(np.hypot(of_users, self._error_of_worlds(stage)))
+        return found.by_arm
+
+    def _error_of_worlds(self, stage: StageRates) -> float:
+        """Error that the worlds leave in the average rate of a level: from some users' rates in parts of them."""
+        assert stage.outlook is not None  # not all users are free
+        assert stage.sets is not None  # it is a level
+        some, shares = self.panel.some(_TRIAL_USERS, rng=self.simulator.rng(Stream.TRIALS, *stage.key))
+        users = self.panel.take(some, weights=shares)
+        means = []
+        for part in range(_PARTS):
+            worlds = slice(part, None, _PARTS)
+            own = replace(stage, outlook=stage.outlook.in_worlds(worlds), sets=Sets(stage.sets.saturated[worlds]))
+            means.append(users.weights @ self.level_rates_of(own, users, slack=0.5 * stage.slack).rate)
+        return float(np.std(means, ddof=1) / np.sqrt(_PARTS))
+
+    def level_rates_of(
+        self, stage: StageRates, users: Panel, *, slack: float, epsilon: float | None = None
+    ) -> LevelRates:
+        """Rates at a level by promoted arm, of users of the panel or not."""
+        assert stage.outlook is not None  # it has worlds
+        assert stage.sets is not None  # it is a level
+        return level_rates(
+            stage.outlook,
+            stage.sets,
+            users.users,
+            prior_rewards=users.prior_rewards,
+            promoted_by=users.promoted_by,
+            epsilon=self.settings.epsilon if epsilon is None else epsilon,
+            notion=self.settings.sense,
+            slack=slack,
+        )
+
+    def _level_terms(self, stage: StageRates, users: Panel) -> FloatArray:
+        """The organic terms of the pair that binds for each of some users, world by world, (W, U)."""
+        assert stage.outlook is not None  # not all users are free
+        s = self.settings
+        found = self.level_rates_of(stage, users, slack=0.0)
+        rewards, shares = stage.outlook.rewards(users.users), organic_shares(stage.outlook, users.users)
+        at = np.arange(users.n_users)
+        lead = rewards[found.arm, at] - rewards[found.rival, at]
+        return s.sense.linear_form(shares[found.arm, at], lead, s.epsilon).T
+
+    def _new(
+        self, promoted: FloatArray, *, level: int, share: float, key: Key, saturated: tuple[int, ...] = ()
+    ) -> StageRates:
+        """A stage at which nothing has been computed yet."""
+        return StageRates(
+            saturated=saturated,
+            level=level,
+            key=key,
+            promoted=promoted,
+            share=share,
+            rates=np.ones(self.panel.n_users),
+            rate=1.0,
+            rate_mcse=0.0,
+            is_free=self._is_free(promoted),
+        )
+
+    def _is_free(self, promoted: FloatArray) -> np.ndarray:
         """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
-        promoted = promotion_shares(self.panel.promoted_by, self.open_arms(code))
         s = self.settings
         terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
         return (terms >= 0.0).all(axis=(1, 2))
 
-    def open_arms(self, code: int) -> list[int]:
-        """The arms that are not saturated."""
-        return open_arms(code, self.market.n_arms)
+    def _is_wanted(self, level: int) -> bool:
+        """Whether the figures of a stage are wanted whoever is free: tau and rho, from the last if from no other."""
+        return level == self.market.n_arms - 1 and all(stage.gap is None for stage in self.stages.values())
 
-    def _stage(self, so_far: Walk, code: int, members: np.ndarray, *, wanted: bool) -> StageRates:
-        """Rates at a stage; a stage at which all users are free is simulated only where its figures are wanted."""
-        free = self.is_free(code)
-        stage = StageRates(
-            code=code,
-            share=len(members) / so_far.paths.n_paths,
-            rates=np.ones(self.panel.n_users),
-            rate=1.0,
-            rate_mcse=0.0,
-            is_free=free,
-        )
-        if free.all() and self.settings.personalised and not wanted:
-            return stage
-        outlook = self.simulator.outlook(so_far, code, members, n_worlds=self.settings.n_worlds)
-        own = self._own_users(outlook, code)
-        best_known = own.rewards[list(arms_of(code))].max(axis=0)
-        stage.gap = best_gap(own.rewards[self.open_arms(code)] - best_known)
-        stage.outlook, stage.own = outlook, own
+    def _needs_worlds(self, stage: StageRates) -> bool:
+        """Whether a stage has to be simulated: one at which all users are free only where its figures are wanted."""
+        return not (stage.is_free.all() and self.settings.personalised) or self._is_wanted(stage.level)
+
+    def _enter_figures(self, stage: StageRates, saturated: np.ndarray) -> None:
+        """Enter what is told of a stage with an outlook, whose worlds have these arms saturated, (W, K)."""
+        assert stage.outlook is not None  # asked for where it is
+        stage.own = self._own_users(stage.outlook, stage.key)
+        stage.gap = _gap_of(stage.own.rewards, saturated)
         if not self.settings.personalised:  # one rate leaves organic rounds to everybody
             self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
-        if free.all():
-            stage.outlook = stage.outlook if self.simulator.engines.platform is not None else None
-            return stage
-        if self.settings.sense.is_per_user:
-            self._rates_of_each(stage)
-        else:
-            self._rate_of_all(stage)
-        return stage
+        if stage.is_free.all() and self.simulator.engines.platform is None:
+            stage.outlook = None
 
-    def _own_users(self, outlook: Outlook, code: int) -> OwnUsers:
+    def _own_users(self, outlook: Outlook, key: Key) -> OwnUsers:
         """What users of each world's own expect; with rewards that are not linear they are drawn from the panel."""
-        n, rng = outlook.n_worlds, self.simulator.rng(Stream.USERS_OF_WORLDS, code)
+        n, rng = outlook.n_worlds, self.simulator.rng(Stream.USERS_OF_WORLDS, *key)
         if isinstance(outlook, LinearOutlook):
             users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=rng).reshape(n, _USERS_PER_WORLD, -1)
             expected = [own_linear_rewards(users, means) for means in outlook.tables]
@@ -219,12 +367,12 @@ class RatePlanner:
         panel, s = self.panel, self.settings
         assert stage.outlook is not None  # not all users are free
         bound = np.flatnonzero(~stage.is_free)
-        some = self.simulator.rng(Stream.CRITICAL_USERS, stage.code).permutation(bound)[:_CRITICAL_USERS]
-        first = self.rates_of(stage.outlook, panel.take(some), code=stage.code, slack=0.0)
+        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:_CRITICAL_USERS]
+        first = self.rates_of(stage.outlook, panel.take(some), promoted=stage.promoted[some], slack=0.0)
         terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.sense)
         critical = critical_value(terms, level=LEVEL, seed=s.seed)
         stage.slack = self._slack(critical)
-        everyone = self.rates_of(stage.outlook, panel, code=stage.code, slack=stage.slack)
+        everyone = self.rates_of(stage.outlook, panel, promoted=stage.promoted, slack=stage.slack)
         stage.rates = everyone.rate
         if not s.personalised:
             self._one_rate(stage, critical)
@@ -245,20 +393,22 @@ class RatePlanner:
         outlook = stage.outlook
         assert outlook is not None  # not all users are free
 
-        def rates(users: FloatArray) -> FloatArray:
-            return self.rates_of(outlook, panel_of(self.market, users), code=stage.code, slack=stage.slack).rate
+        def found_for(users: FloatArray) -> UserRates:
+            panel = panel_of(self.market, users)
+            promoted = stage.promoted_to(panel, n_arms=self.market.n_arms)
+            return self.rates_of(outlook, panel, promoted=promoted, slack=stage.slack)
 
         if isinstance(outlook, LinearOutlook):
             stage.worst = worst_users(
-                rates,
+                lambda users: found_for(users).rate,
                 self.market.covariates,
                 self.panel,
-                rng=self.simulator.rng(Stream.LEAST_RATE, stage.code),
+                rng=self.simulator.rng(Stream.LEAST_RATE, *stage.key),
                 thorough=4,
             )[0]
         else:
             stage.worst = self.panel.users[np.argsort(stage.rates, kind="stable")[:1]]
-        found = self.rates_of(outlook, panel_of(self.market, stage.worst), code=stage.code, slack=stage.slack)
+        found = found_for(stage.worst)
         least = int(found.rate.argmin())
         worst = subset(found, np.array([least]))
         stage.rate = float(worst.rate[0]) * (1.0 if self.panel.is_exact or worst.is_free[0] else _FOUND)
@@ -277,7 +427,7 @@ class RatePlanner:
         stage.ideal = float(largest_rate(explored, organic.mean(axis=0)).min())
         binds = explored < 0.0
         gain, spread = organic.mean(axis=0)[binds], organic.std(axis=0, ddof=1)[binds]
-        stage.worlds_needed = float(_certifying(gain, spread, _critical_of(len(explored))).max(initial=0.0))
+        stage.worlds_needed = float(certifying(gain, spread, _critical_of(len(explored))).max(initial=0.0))
 
     def rate_of_all(self, stage: StageRates, *, epsilon: float) -> tuple[float, float]:
         """The largest rate by a notion that averages over users, and its error."""
@@ -297,13 +447,17 @@ class RatePlanner:
         Last is the error that an audit's own users leave in o.
         """
         assert stage.own is not None  # not all users are free
-        still_open, notion = self.open_arms(stage.code), self.settings.sense
+        notion = self.settings.sense
+        full = stage.saturated if stage.sets is None else np.flatnonzero(stage.sets.saturated.all(axis=0))
+        still_open = [arm for arm in range(self.market.n_arms) if arm not in full]
         pairs = [(i, j) for i in still_open for j in range(self.market.n_arms) if i != j]
         panel = self.simulator.many_users
-        promoted = promotion_shares(panel.promoted_by, still_open)
+        promoted = stage.promoted_to(panel, n_arms=self.market.n_arms)
         terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion=notion)
         means = [panel.mean(terms[:, i, j]) for i, j in pairs]
         shares = best_shares(stage.own.acted_on, axis=0)
+        if stage.outlook is not None and stage.outlook.weights is not None:
+            shares = shares * stage.outlook.weights
         organic = [
             organic_terms(stage.own.rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=notion).mean(axis=0)
             for i, j in pairs
@@ -317,9 +471,9 @@ class RatePlanner:
             return np.zeros(len(pairs))
         assert stage.outlook is not None  # not all users are free
         users = self.panel.users[
-            self.panel.some(_CRITICAL_USERS, rng=self.simulator.rng(Stream.USER_ERROR, stage.code))[0]
+            self.panel.some(_CRITICAL_USERS, rng=self.simulator.rng(Stream.USER_ERROR, *stage.key))[0]
         ]
-        rewards, shares = stage.outlook.rewards(users), best_shares(stage.outlook.acted_on(users), axis=0)
+        rewards, shares = stage.outlook.rewards(users), organic_shares(stage.outlook, users)
         means = [
             organic_terms(rewards, shares, arm=i, rival=j, epsilon=epsilon, notion=self.settings.sense).mean(axis=1)
             for i, j in pairs
@@ -337,15 +491,14 @@ class RatePlanner:
         stage.organic_error = float((values @ left).std(ddof=1) / np.sqrt(len(values)))
 
     def rates_of(
-        self, outlook: Outlook, users: Panel, *, code: int, slack: float, epsilon: float | None = None
+        self, outlook: Outlook, users: Panel, *, promoted: FloatArray, slack: float, epsilon: float | None = None
     ) -> UserRates:
-        """Rates of users, of the panel or not."""
+        """Rates of users, of the panel or not, to whom arms are promoted with these chances, (U, K)."""
         return user_rates(
             outlook,
             users.users,
             prior_rewards=users.prior_rewards,
-            promoted_by=users.promoted_by,
-            open_arms=self.open_arms(code),
+            promoted=promoted,
             epsilon=self.settings.epsilon if epsilon is None else epsilon,
             notion=self.settings.sense,
             slack=slack,
@@ -354,6 +507,20 @@ class RatePlanner:
     def _slack(self, critical: float) -> float:
         fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds
         return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
+
+
+def _gap_of(rewards: FloatArray, saturated: np.ndarray) -> tuple[float, float, float, float]:
+    """tau and rho of the open arm with the least tau rho, with errors, from rewards (K, u, W) and sets (W, K).
+
+    An arm counts in the worlds in which it is open, where these are not a few.
+    """
+    n_arms, _, n_worlds = rewards.shape
+    best_known = np.where(saturated.T[:, None], rewards, -np.inf).max(axis=0)
+    usual = [arm for arm in range(n_arms) if (~saturated[:, arm]).sum() >= min(_FEW_WORLDS, n_worlds)]
+    if saturated.min(axis=0).tolist() == saturated.max(axis=0).tolist():
+        return best_gap(rewards[usual] - best_known)
+    found = [best_gap((rewards[arm] - best_known)[None, :, ~saturated[:, arm]]) for arm in usual]
+    return min(found, key=lambda gap: gap[0] * gap[2])
 
 
 def _critical_of(n_cells: int) -> float:
@@ -365,10 +532,10 @@ def _critical_of(n_cells: int) -> float:
 
 def _worlds_needed(rates: UserRates, critical: float) -> FloatArray:
     """Worlds from which on each user's rate is above 0, (U,); infinite where no world seen has a gain for her."""
-    return np.where(rates.is_free, 0.0, _certifying(rates.gain, rates.spread, critical))
+    return np.where(rates.is_free, 0.0, certifying(rates.gain, rates.spread, critical))
 
 
-def _certifying(gain: FloatArray, spread: FloatArray, critical: float) -> FloatArray:
+def certifying(gain: FloatArray, spread: FloatArray, critical: float) -> FloatArray:
     """Worlds W, of plan and audit alike, at which gain = slack x spread: see the slack of the module's docstring."""
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = (critical * (1.0 + np.sqrt(2.0)) * spread / gain) ** 2

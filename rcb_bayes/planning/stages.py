@@ -6,12 +6,16 @@ from functools import cached_property
 import numpy as np
 
 from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.knowledge import LEVEL, STAGE, Moment
+from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
 from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows, places_of
+from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import UserRates, explored_terms, user_rates
+from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +33,33 @@ class SampledRule:
 
 
 @dataclass(frozen=True, eq=False)
+class LevelRule:
+    """The same where users know only how many arms are saturated: rates by promoted arm.
+
+    Attributes
+    ----------
+    saturated : which arms are, in every world, (W, K)
+    """
+
+    outlook: LinearOutlook
+    saturated: BoolArray
+    slack: float
+
+    @cached_property
+    def sets(self) -> Sets:
+        """The sets of the worlds."""
+        return Sets(self.saturated)
+
+
+@dataclass(frozen=True, eq=False)
 class TableRule:
-    """Rates of the users of a table, (P, d) and (P,)."""
+    """Rates of the users of a table, (P, d): (P,), or by promoted arm, (P, K)."""
 
     users: FloatArray
     rates: FloatArray
 
     def rates_of(self, users: FloatArray) -> FloatArray:
-        """Rates of some of them, (U, d) -> (U,)."""
+        """Rates of some of them, (U, d) -> (U,) or (U, K)."""
         return self.rates[find_rows(self._places, users)]
 
     @cached_property
@@ -46,11 +69,13 @@ class TableRule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlannedStage:
-    """The stage at which these arms are saturated.
+    """The stage at which these arms, or so many arms, are saturated.
 
     Attributes
     ----------
-    saturated : labels of the saturated arms; of arms that are alike the first ones stand for any
+    saturated : labels of the saturated arms; of arms that are alike the first ones stand for any, and of a stage that
+        only counts arms there are none
+    level : how many arms are saturated
     share : of cold starts that pass this stage
     rate : the users' average exploration rate, with its error; of one rate for all, the largest this stage allows
     share_explored : of users who can be explored at all
@@ -59,12 +84,19 @@ class PlannedStage:
     """
 
     saturated: tuple[str, ...]
+    level: int
     share: float
     rate: float
     rate_mcse: float
     share_explored: float
     share_free: float
-    rule: SampledRule | TableRule | None = None
+    rule: SampledRule | LevelRule | TableRule | None = None
+
+    @classmethod
+    def unplanned(cls, saturated: tuple[str, ...]) -> "PlannedStage":
+        """A stage that is too rare to be planned."""
+        nothing = {"share": 0.0, "rate": 0.0, "rate_mcse": 0.0, "share_explored": 0.0, "share_free": 0.0}
+        return cls(saturated=saturated, level=len(saturated), **nothing)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +118,10 @@ class PlannedColdStart:
         total = sum(stage.share for stage in self.stages)
         rates = np.zeros(len(users))
         for stage in self.stages:
-            own = self.stage_rates(users, stage.saturated, goal=goal, constants=constants, before=before)
+            if goal.knows == STAGE.name:
+                own = self._own_rates(users, stage, goal=goal, before=before)
+            else:
+                own = self._usual_rates(users, stage, goal=goal, before=before)
             rates += stage.share / total * own
         return rates
 
@@ -96,19 +131,57 @@ class PlannedColdStart:
         """Rates of users (U, d) once these arms are saturated, (U,); 1 where that is none of them, or all."""
         if len(saturated) in (0, len(before.arms)):
             return np.ones(len(users))
+        if goal.knows != STAGE.name:
+            by_arm = self.rates_by_arm(users, len(saturated), goal=goal, constants=constants, before=before)
+            return rates_by_arm(by_arm, before.of(users)[1], before.open_arms(saturated))
         stage = self._by_arms.get(self._stands_for(saturated, before.arms))
         if constants.kind != "sampled" or (stage is not None and not goal.personalised):
             return np.full(len(users), constants.exploration_rate)
-        if stage is None or stage.rule is None:
-            free = _is_free(users, saturated, goal=goal, before=before).astype(float)
-            return free if goal.personalised else free * constants.exploration_rate
+        rates = self._own_rates(users, stage or PlannedStage.unplanned(saturated), goal=goal, before=before)
+        return rates if goal.personalised else rates * constants.exploration_rate
+
+    def rates_by_arm(
+        self, users: FloatArray, level: int, *, goal: Goal, constants: Constants, before: Expectations
+    ) -> FloatArray:
+        """Rates of users (U, d) where an arm is promoted to them, once so many arms are saturated, (U, K)."""
+        shape = (len(users), len(before.arms))
+        if level in (0, len(before.arms)):
+            return np.ones(shape)
+        stage = self._by_level.get(level)
+        if constants.kind != "sampled" or not goal.personalised:
+            return np.full(shape, constants.exploration_rate)
+        if stage is None:
+            return np.zeros(shape)
+        rows, places = distinct_rows(users)
+        if isinstance(stage.rule, TableRule):
+            return stage.rule.rates_of(users)
+        if isinstance(stage.rule, LevelRule):
+            return rates_at_level(stage.rule, rows, goal=goal, before=before).by_arm[places]
+        gap = _worst_gaps(rows, before=before)
+        return (gap >= -goal.epsilon).astype(float)[places]
+
+    def _usual_rates(self, users: FloatArray, stage: PlannedStage, *, goal: Goal, before: Expectations) -> FloatArray:
+        """Rates at a level on average over what is promoted there, (U,)."""
+        if isinstance(stage.rule, LevelRule):
+            rows, places = distinct_rows(users)
+            return rates_at_level(stage.rule, rows, goal=goal, before=before).rate[places]
+        if isinstance(stage.rule, TableRule):
+            return stage.rule.rates_of(users).mean(axis=1)  # by arm; which is promoted how often is not known
+        return np.ones(len(users))
+
+    def _own_rates(self, users: FloatArray, stage: PlannedStage, *, goal: Goal, before: Expectations) -> FloatArray:
+        """Rates of each user's own at a set; where nothing was simulated for it, 1 for who loses at most epsilon."""
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates_of(users)
         rows, places = distinct_rows(users)
-        return sampled_rates(stage.rule, rows, stage.saturated, goal=goal, before=before).rate[places]
+        if stage.rule is None:
+            return _is_free(rows, stage.saturated, goal=goal, before=before).astype(float)[places]
+        return sampled_rates(stage, rows, goal=goal, before=before).rate[places]
 
     def name_of(self, stage: PlannedStage, arms: tuple[str, ...]) -> str:
-        """The saturated arms in words: ``arm_0 and 2 of arm_1, arm_2, arm_3``."""
+        """The saturated arms in words: ``arm_0 and 2 of arm_1, arm_2, arm_3``, or ``2 of 5 arms``."""
+        if not stage.saturated:
+            return LEVEL.label(Moment(saturated=tuple(range(stage.level))), arms)
         parts = []
         for alike in self.alike or tuple((arm,) for arm in arms):
             n = sum(arm in stage.saturated for arm in alike)
@@ -125,18 +198,35 @@ class PlannedColdStart:
     def _by_arms(self) -> dict[tuple[str, ...], PlannedStage]:
         return {stage.saturated: stage for stage in self.stages}
 
+    @cached_property
+    def _by_level(self) -> dict[int, PlannedStage]:
+        return {stage.level: stage for stage in self.stages}
 
-def sampled_rates(
-    rule: SampledRule, users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, before: Expectations
-) -> UserRates:
-    """Rates of users (U, d) by a rule, and what binds them."""
+
+def sampled_rates(stage: PlannedStage, users: FloatArray, *, goal: Goal, before: Expectations) -> UserRates:
+    """Rates of users (U, d) by a set's sampled rule, and what binds them."""
+    assert isinstance(stage.rule, SampledRule)  # asked for where it is
     prior_rewards, promoted_by = before.of(users)
     return user_rates(
+        stage.rule.outlook,
+        users,
+        prior_rewards=prior_rewards,
+        promoted=promotion_shares(promoted_by, before.open_arms(stage.saturated)),
+        epsilon=goal.epsilon,
+        notion=goal.sense,
+        slack=stage.rule.slack,
+    )
+
+
+def rates_at_level(rule: LevelRule, users: FloatArray, *, goal: Goal, before: Expectations) -> LevelRates:
+    """Rates of users (U, d) by a level's rule, and what binds them."""
+    prior_rewards, promoted_by = before.of(users)
+    return level_rates(
         rule.outlook,
+        rule.sets,
         users,
         prior_rewards=prior_rewards,
         promoted_by=promoted_by,
-        open_arms=before.open_arms(saturated),
         epsilon=goal.epsilon,
         notion=goal.sense,
         slack=rule.slack,
@@ -144,8 +234,14 @@ def sampled_rates(
 
 
 def _is_free(users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, before: Expectations) -> np.ndarray:
-    """Who may be explored at a stage that nothing was simulated for: those who lose at most epsilon by it."""
+    """Who may be explored at a set that nothing was simulated for: those who lose at most epsilon by it."""
     prior_rewards, promoted_by = before.of(users)
     promoted = promotion_shares(promoted_by, before.open_arms(saturated))
     terms = explored_terms(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
     return (terms >= 0.0).all(axis=(1, 2))
+
+
+def _worst_gaps(users: FloatArray, *, before: Expectations) -> FloatArray:
+    """What each arm promises beyond the best one before any data, (U, K)."""
+    prior_rewards, _ = before.of(users)
+    return prior_rewards - prior_rewards.max(axis=1, keepdims=True)

@@ -37,6 +37,7 @@ def tradeoff(
     personalised: bool = True,
     n_worlds: int = 1000,
     engine: str = "auto",
+    knows: str = "auto",
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Plans over a grid of epsilon and N.
@@ -57,6 +58,8 @@ def tradeoff(
         Worlds behind each stage of each plan.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
+    knows : str
+        What users know of the clock; see ``calibrate``.
     seed : int
         The same seed gives the same answer.
 
@@ -89,6 +92,8 @@ def tradeoff(
 
     def plan_for(epsilon: float, n: int, *, personalised: bool) -> Plan:
         request = as_request(
+            market,
+            knows=knows,
             epsilon=epsilon,
             notion=notion,
             personalised=personalised,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rcb_bayes as rcb
-from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.compact import STEPS, compact_gamma, compact_means, compact_outlook, from_steps, steps_of
 from rcb_bayes.mechanism.guard import users_guard
 from rcb_bayes.mechanism.notions import USER
@@ -74,8 +74,7 @@ def rates_of(which: LinearOutlook):
         which,
         USERS,
         prior_rewards=before,
-        promoted_by=before,
-        open_arms=[1, 2],
+        promoted=promotion_shares(before, [1, 2]),
         epsilon=0.05,
         notion=USER,
         slack=0.1,

@@ -1,5 +1,6 @@
 """Rates by forward simulation: against closed forms and quadrature, and against a plain run of the mechanism."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
+from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.margins import simultaneous_bands, steadied_terms
 from rcb_bayes.mechanism.notions import USER
 from rcb_bayes.mechanism.outlook import LinearOutlook
@@ -76,7 +78,9 @@ def stage_rate(market: Market, notion: str, **changes: Any) -> tuple[float, floa
         gain, spread, loss = organic[:, 0].mean(), organic[:, 0].std(ddof=1), -explored[0]
         rate = float(largest_rate(explored, organic.mean(axis=0)).min())
     else:
-        found = forward.planner.rates_of(stage.outlook, forward.panel.take(np.array([0])), code=stage.code, slack=0.0)
+        found = forward.planner.rates_of(
+            stage.outlook, forward.panel.take(np.array([0])), promoted=stage.promoted[:1], slack=0.0
+        )
         gain, spread, loss, rate = found.gain[0], found.spread[0], found.loss[0], float(found.rate[0])
     return rate, float(loss / (gain + loss) ** 2 * spread / np.sqrt(stage.outlook.n_worlds))
 
@@ -182,8 +186,7 @@ def of_the_population(arms: tuple[int, ...]) -> np.ndarray:
         outlook,
         TYPES,
         prior_rewards=TYPES @ PRIOR_MEAN.T,
-        promoted_by=TYPES @ PRIOR_MEAN.T,
-        open_arms=[k for k in range(3) if k not in arms],
+        promoted=promotion_shares(TYPES @ PRIOR_MEAN.T, [k for k in range(3) if k not in arms]),
         epsilon=EPSILON,
         notion=USER,
         slack=0.0,
@@ -229,7 +232,7 @@ def test_rates_from_the_population_s_designs_are_caught():
 
 def audit_lower_bounds(forward: PlannedWalk, fresh: PlannedWalk, stage: StageRates, *, n_users: int) -> np.ndarray:
     """The audit's lower bounds of users who are not free, in another seed's worlds of the same mechanism."""
-    other = fresh.stages[stage.code]
+    other = fresh.stages[stage.key[0]]
     assert other.outlook is not None
     panel = forward.panel
     bound = np.flatnonzero(~stage.is_free)[:n_users]
@@ -237,7 +240,7 @@ def audit_lower_bounds(forward: PlannedWalk, fresh: PlannedWalk, stage: StageRat
     rewards = other.outlook.rewards(users)  # (K, U, W)
     organic = (rewards == rewards.max(axis=0)).astype(float)
     organic /= organic.sum(axis=0)
-    open_arms = [k for k in range(len(rewards)) if not stage.code >> k & 1]
+    open_arms = [k for k in range(len(rewards)) if k not in stage.saturated]
     candidates = prior[:, open_arms]
     best = candidates >= candidates.max(axis=1, keepdims=True) - 1e-12
     promoted = np.zeros(prior.shape)
@@ -265,8 +268,8 @@ def test_what_is_handed_out_passes_an_audit_of_fresh_worlds(notion: str):
         if stage.share < 0.05 or stage.outlook is None:
             continue
         assert audit_lower_bounds(forward, fresh, stage, n_users=300).min() >= 0
-        rates = forward.planner.rates_of(stage.outlook, forward.panel, code=stage.code, slack=0.0).rate
-        greedy = StageRates(code=stage.code, share=1.0, rates=rates, rate=0, rate_mcse=0, is_free=stage.is_free)
+        rates = forward.planner.rates_of(stage.outlook, forward.panel, promoted=stage.promoted, slack=0.0).rate
+        greedy = replace(stage, rates=rates)
         ideal_fails += audit_lower_bounds(forward, fresh, greedy, n_users=300).min() < 0
     assert ideal_fails > 0
 

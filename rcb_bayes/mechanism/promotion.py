@@ -1,0 +1,141 @@
+"""What is promoted to users where worlds have saturated sets of their own.
+
+Promotion goes by the platform's prior means: the best arm that is still open. So it is a matter of the user and of the
+set, and is worked out once for each set that occurs.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.schema import BoolArray, FloatArray
+
+_CHUNK_VALUES = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Sets:
+    """The arms that are saturated in each of W worlds, (W, K)."""
+
+    saturated: BoolArray
+
+    @property
+    def n_worlds(self) -> int:
+        """W, the number of worlds."""
+        return len(self.saturated)
+
+    @cached_property
+    def _distinct(self) -> tuple[BoolArray, np.ndarray]:
+        """The sets that occur, (S, K), and the place of each world's among them, (W,)."""
+        sets, places = np.unique(self.saturated, axis=0, return_inverse=True)
+        return sets, places.reshape(-1)
+
+    def promotion(self, promoted_by: FloatArray) -> "Promotion":
+        """What is promoted to users in every world, from the platform's prior means (U, K)."""
+        sets, places = self._distinct
+        ranks = dense_ranks(promoted_by)
+        if not is_torn(ranks):
+            return Promotion(first_open(ranks, ~sets)[:, places], ranks.shape[1])
+        shares = np.ascontiguousarray(_shared(ranks, ~sets)[:, :, places])
+        return Promotion(shares.argmax(axis=0), ranks.shape[1], shares)
+
+    def promoted(self, promoted_by: FloatArray) -> FloatArray:
+        """The chance that each arm is promoted to users in every world, (K, U, W)."""
+        found = self.promotion(promoted_by)
+        if found.shares is not None:
+            return found.shares
+        return (found.first == np.arange(found.n_arms)[:, None, None]).astype(float)
+
+    def usually_promoted(self, promoted_by: FloatArray, weights: FloatArray | None) -> FloatArray:
+        """The same on average over worlds, which count by their weights (W,), (U, K)."""
+        sets, places = self._distinct
+        shares = np.bincount(places, weights=weights, minlength=len(sets))
+        shares = shares / shares.sum()
+        step = max(1, _CHUNK_VALUES // (len(sets) * promoted_by.shape[1]))
+        of_sets = Sets(sets)
+        parts = [
+            (of_sets.promoted(promoted_by[start : start + step]) @ shares).T
+            for start in range(0, max(len(promoted_by), 1), step)
+        ]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Promotion:
+    """What is promoted to U users in W worlds.
+
+    Attributes
+    ----------
+    first : the arm, (U, W); the first of those that tie
+    shares : where some user is torn between arms, the chance of each arm, (K, U, W); else None
+    """
+
+    first: np.ndarray
+    n_arms: int
+    shares: FloatArray | None = None
+
+    def together(self, weights: FloatArray) -> FloatArray:
+        """How often i is promoted where k is the first to be, over worlds that count by weights (W,), (U, K, K)."""
+        u, w = self.first.shape
+        k = self.n_arms
+        group = (np.arange(u)[:, None] * k + self.first).reshape(-1)
+        out = np.zeros((u, k, k))
+        if self.shares is None:
+            counts = np.bincount(group, weights=np.tile(weights, u), minlength=u * k).reshape(u, k)
+            out[:, range(k), range(k)] = counts / w
+            return out
+        for arm in range(k):
+            counts = (self.shares[arm] * weights).reshape(-1)
+            out[:, :, arm] = np.bincount(group, weights=counts, minlength=u * k).reshape(u, k) / w
+        return out
+
+    def n_worlds_of_arms(self) -> np.ndarray:
+        """In how many worlds each arm is the first to be promoted, (U, K)."""
+        u = len(self.first)
+        group = (np.arange(u)[:, None] * self.n_arms + self.first).reshape(-1)
+        return np.bincount(group, minlength=u * self.n_arms).reshape(u, self.n_arms)
+
+
+def dense_ranks(values: FloatArray) -> np.ndarray:
+    """The rank of each arm for each user, 0 the best, arms that tie alike, (U, K)."""
+    order = np.argsort(-values, axis=1, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=1)
+    steps = -np.diff(ranked, axis=1, prepend=ranked[:, :1]) > TIE * np.maximum(np.abs(ranked), 1.0)
+    ranks = np.empty(values.shape, dtype=np.int64)
+    np.put_along_axis(ranks, order, np.cumsum(steps, axis=1), axis=1)
+    return ranks
+
+
+def is_torn(ranks: np.ndarray) -> bool:
+    """Whether some user is torn between arms."""
+    return bool((ranks.max(axis=1, initial=0) < ranks.shape[1] - 1).any())
+
+
+def first_open(ranks: np.ndarray, is_open: BoolArray) -> np.ndarray:
+    """The best open arm of each user at each set, from ranks (U, K) without ties and sets (S, K): (U, S)."""
+    order = np.argsort(ranks, axis=1).astype(np.int16)
+    by_arm = np.ascontiguousarray(is_open.T)  # (K, S)
+    found = np.full((len(ranks), len(is_open)), -1, dtype=np.int16)
+    for arms in order.T:
+        np.copyto(found, arms[:, None], where=by_arm[arms] & (found < 0))
+        if (found >= 0).all():
+            break
+    return found
+
+
+def _shared(ranks: np.ndarray, is_open: BoolArray) -> FloatArray:
+    """The chance of each arm where arms tie, (K, U, S)."""
+    there = is_open.T.astype(float)  # (K, S)
+    out = np.zeros((ranks.shape[1], len(ranks), len(is_open)))
+    left = np.ones(out.shape[1:], dtype=bool)
+    for rank in range(int(ranks.max(initial=0)) + 1):
+        tied = ranks == rank  # (U, K)
+        n_open = tied.astype(float) @ there  # whole numbers
+        here = left & (n_open > 0)
+        share = np.divide(1.0, n_open, out=np.zeros(n_open.shape), where=here)
+        for arm in np.flatnonzero(tied.any(axis=0)):
+            out[arm] += np.where(tied[:, arm, None], share * there[arm], 0.0)
+        left &= n_open == 0
+    return out
