@@ -5,13 +5,14 @@ as sums given its users. How long each stage of a cold start takes is drawn, too
 horizon is not looked at, and what it does get to is, however long others take.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
-from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
+from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.epoch import epochs_from, guard_of
@@ -54,18 +55,24 @@ class _Run:
         return self.asked.n_worlds + SEARCH_WORLDS
 
 
-def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting) -> Looked:
-    """The first phase, and every stage and epoch that runs get to before the horizon often enough."""
+def plan_views(
+    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting, look: Look = as_it_is
+) -> Looked:
+    """The first phase, and every stage and epoch that runs get to before the horizon often enough.
+
+    ``look`` makes of each view, and its number, what is kept of it.
+    """
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
     walked = simulator.walk_under(plan)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
     run = _Run(simulator=simulator, walk=walked, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
-    views = [_first_phase(run)]
+    views = [look(_first_phase(run), 0)]
     for code, members in track(_stages(run), description="stages"):
-        views.append(_stage(run, code, members))
-    views += _epoch_views(run, options)
+        views.append(look(_stage(run, code, members), len(views)))
+    for view in _epoch_views(run, options):
+        views.append(look(view, len(views)))
     counts = simulator.engines.counts
     return Looked(
         crowd=crowd,
@@ -159,10 +166,9 @@ def _stage_name(run: _Run, code: int) -> str:
 # --- exploitation ----------------------------------------------------------------------------------------------------
 
 
-def _epoch_views(run: _Run, options: Exploiting) -> list[View]:
+def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
-    views: list[View] = []
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
@@ -185,8 +191,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> list[View]:
         epochs.advance_to(each.number, lambda number: guard_of(run.plan, options, run.simulator.panel.users, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
         view = _judged(run, _epoch_view(run, epochs, options, in_time))
-        views.append(replace(view, share=len(there) / N_PATHS))
-    return views
+        yield replace(view, share=len(there) / N_PATHS)
 
 
 def _epoch_view(run: _Run, epochs: EpochWorlds, options: Exploiting, there: np.ndarray) -> ViewOf:

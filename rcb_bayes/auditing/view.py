@@ -1,6 +1,8 @@
 """What an audit looks at: a stage in simulated worlds of the users' belief, as users of a panel see it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +39,7 @@ class View:
     prior_rewards : what they expected before any data, (U, K), the mean of ``rewards`` over worlds
     best : shares of the arms that the platform takes for the best, (K, U, W)
     share : of runs that get here before the horizon
+    weights : how much each world counts, (W,) with mean one, whatever its rewards; None where all count alike
     averages : the linear form averaged over the population; None where nobody asks for it
     """
 
@@ -46,6 +49,7 @@ class View:
     prior_rewards: FloatArray
     best: FloatArray
     share: float = 1.0
+    weights: FloatArray | None = None
     averages: "Averages | None" = None
 
     @property
@@ -58,6 +62,19 @@ class View:
         """U, the number of users."""
         return self.chances.shape[1]
 
+    def counted(self) -> "View":
+        """The view of the worlds that count: one of weight zero might as well not have been drawn."""
+        if self.weights is None or self.weights.min() > 0.0:
+            return self
+        some = np.flatnonzero(self.weights)
+        return replace(
+            self,
+            chances=self.chances[:, :, some],
+            rewards=self.rewards[:, :, some],
+            best=self.best[:, :, some],
+            weights=self.weights[some] / self.weights[some].mean(),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Averages:
@@ -65,19 +82,23 @@ class Averages:
 
     Attributes
     ----------
-    values : the average of p_i (m_i - m_j + epsilon) over users with their weights, in every world, (K, K, W)
-    varying : its part that depends on the world, (K, K, W)
+    varying : the average of p_i (m_i - m_j + epsilon) over users with their weights, in every world, (K, K, W): the
+        part that depends on the world
+    constant : the part that does not, (K, K)
     chances : how often each arm is recommended, (K, W)
+    weights : how much each world counts, (W,) with mean one; None where all count alike
     user_values, user_chances : of every user, averaged over worlds, (U, K, K) and (U, K)
     fixed_error : of what is the same in all worlds and averaged over users of its own, (K, K)
     is_exact : whether the users are all there are
     n_events : worlds in which some user has the arm as her best, (K,)
-    least : the lowest m_i - m_j of any user in any world in which she is recommended i, (K, K)
+    least : the lowest m_i - m_j of any user in any world in which she is recommended i, (K, K); 0 where it is no less,
+        and no more than it says where it is below -epsilon
     """
 
-    values: FloatArray
     varying: FloatArray
+    constant: FloatArray
     chances: FloatArray
+    weights: FloatArray | None
     user_values: FloatArray
     user_chances: FloatArray
     fixed_error: FloatArray
@@ -96,13 +117,25 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Looked:
-    """All that an audit looks at: users, stages, what was left out, and how many posteriors nobody vouches for."""
+    """All that an audit looks at: users, stages, what was left out, and how many posteriors nobody vouches for.
+
+    ``views`` are as they were, or condensed.
+    """
 
     crowd: Crowd
-    views: list[View]
+    views: list[Any]
     notes: tuple[str, ...]
     n_posteriors: int
     n_not_vouched: int
+
+
+Look = Callable[[View, int], Any]
+"""What is kept of a view, the so-manieth of an audit."""
+
+
+def as_it_is(view: View, number: int) -> View:
+    """All of it."""
+    return view
 
 
 def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd:
