@@ -108,7 +108,7 @@ class _Sums:
         self.user_values.append(values)
         self.user_chances.append(counting.mean(axis=2).T)
         self.chances += np.einsum("kuw,u->kw", chances, weights)
-        self.events |= (view.best > 0.0).any(axis=1)
+        self.events |= view.best.any(axis=1)
         self._note_least(chances, below)
 
     def _note_least(self, chances: FloatArray, below: FloatArray) -> None:

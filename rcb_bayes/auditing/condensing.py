@@ -5,7 +5,7 @@ every notion from one set of moments, and forgotten.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,9 +58,8 @@ class Seen:
     cells: dict[str, Cells]
 
 
-def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None, number: int = 0) -> Seen:
-    """What verdicts need of a view, the so-manieth of an audit, under some notions or all."""
-    asked = replace(asked, seed=asked.seed + number)
+def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None) -> Seen:
+    """What verdicts need of a view under some notions, or all."""
     wanted = tuple(NOTIONS.values() if notions is None else notions)
     counted = view.counted()
     by_user = [notion for notion in wanted if notion.is_per_user]
@@ -114,7 +113,7 @@ def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> 
         chance=chance[:, :, None],
         is_thin=thin,
         evidence=found,
-        reach=reach_of(estimate, error, is_thin=thin, holds=found.always_holds, deviations=deviations, seed=asked.seed),
+        reach=reach_of(estimate, error, is_thin=thin, holds=found.always_holds, deviations=deviations),
         n_worlds=moments.n_worlds,
     )
 
@@ -176,9 +175,7 @@ def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
         chance=chance[:, None],
         is_thin=thin,
         evidence=evidence,
-        reach=reach_of(
-            estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=deviations, seed=asked.seed
-        ),
+        reach=reach_of(estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=deviations),
         n_worlds=found.chances.shape[1],
     )
 

@@ -161,7 +161,7 @@ def _weigh(
         varying = chances - moments.rows.always[user, arm][:, None]
         if view.weights is not None:
             varying *= view.weights
-        not_best = view.best[arm, user] == 0.0
+        not_best = ~view.best[arm, user].astype(bool)
         spread = lead.std(axis=1) + epsilon
         gain = np.maximum(spread, np.where(not_best, 0.0, lead).max(axis=1))
         found.gain[tuple(some)] = gain * moments.mean_square_weight

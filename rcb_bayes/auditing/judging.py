@@ -29,10 +29,7 @@ def margins_under(
 ) -> "dict[str, xr.Dataset]":
     """The margins under every notion, by name, each as it would be if it alone had been asked for."""
     wanted = tuple(NOTIONS.values() if notions is None else notions)
-    seen = [
-        condensed(view, asked, notions=wanted, number=number) if isinstance(view, View) else view
-        for number, view in enumerate(views)
-    ]
+    seen = [condensed(view, asked, notions=wanted) if isinstance(view, View) else view for view in views]
     return {notion.name: _margins(market, seen, asked, notion) for notion in wanted}
 
 

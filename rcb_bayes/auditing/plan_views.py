@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
+from rcb_bayes.auditing.guards import RememberedGuards
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
 from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.epoch import epochs_from, guard_of
+from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
+from rcb_bayes.mechanism.epoch import epochs_from
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE, Moment
@@ -60,7 +61,7 @@ def plan_views(
 ) -> Looked:
     """The first phase, and every stage and epoch that runs get to before the horizon often enough.
 
-    ``look`` makes of each view, and its number, what is kept of it.
+    ``look`` makes of each view what is kept of it.
     """
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
     walked = simulator.walk_under(plan)
@@ -68,11 +69,10 @@ def plan_views(
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
     run = _Run(simulator=simulator, walk=walked, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
-    views = [look(_first_phase(run), 0)]
+    views = [look(_first_phase(run))]
     for code, members in track(_stages(run), description="stages"):
-        views.append(look(_stage(run, code, members), len(views)))
-    for view in _epoch_views(run, options):
-        views.append(look(view, len(views)))
+        views.append(look(_stage(run, code, members)))
+    views += map(look, _epoch_views(run, options))
     counts = simulator.engines.counts
     return Looked(
         crowd=crowd,
@@ -140,13 +140,14 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     def view(users: FloatArray, worlds: slice) -> View:
         seats = panel_of(market, users)
         part = outlook.in_worlds(worlds)
-        organic = best_shares(part.acted_on(users), axis=0)  # (K, U, W)
+        rewards = part.rewards(users)
+        organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)  # (K, U, W)
         promoted = promotion_shares(seats.promoted_by, still_open)
         q = plan.rate(users, saturated=labels)[None, :, None]
         return View(
             name=_stage_name(run, code),
             chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
-            rewards=part.rewards(users),
+            rewards=rewards,
             prior_rewards=seats.prior_rewards,
             best=organic,
             share=len(members) / N_PATHS,
@@ -169,6 +170,7 @@ def _stage_name(run: _Run, code: int) -> str:
 def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
+    guards = RememberedGuards(run.plan, options)
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
@@ -188,25 +190,27 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
                 epoch=each.number,
                 rounds=cold_starts,
             )
-        epochs.advance_to(each.number, lambda number: guard_of(run.plan, options, run.simulator.panel.users, number))
+        epochs.advance_to(each.number, lambda number: guards(run.simulator.panel.users, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
-        view = _judged(run, _epoch_view(run, epochs, options, in_time))
+        view = _judged(run, _epoch_view(run, epochs, guards, in_time))
         yield replace(view, share=len(there) / N_PATHS)
 
 
-def _epoch_view(run: _Run, epochs: EpochWorlds, options: Exploiting, there: np.ndarray) -> ViewOf:
+def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there: np.ndarray) -> ViewOf:
     """The epoch that has begun, in the worlds that are there."""
 
     def view(users: FloatArray, worlds: slice) -> View:
         some = there[worlds]
-        guard = guard_of(run.plan, options, users, epochs.epoch)
+        guard = guards(users, epochs.epoch)
         outlook = epochs.outlook.in_worlds(some)
+        rewards = outlook.rewards(users)
+        scores = rewards if outlook.platform is None else outlook.acted_on(users)
         return View(
             name=STAGE.label(Moment(epoch=epochs.epoch), run.market.arms),
-            chances=epochs.probabilities(users, guard=guard, worlds=some),
-            rewards=outlook.rewards(users),
+            chances=epochs.probabilities(users, guard=guard, worlds=some, scores=scores),
+            rewards=rewards,
             prior_rewards=panel_of(run.market, users).prior_rewards,
-            best=best_shares(outlook.acted_on(users), axis=0),
+            best=is_best(scores, axis=0),
         )
 
     return view

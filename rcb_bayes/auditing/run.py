@@ -170,7 +170,7 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
 
 def _condensing(asked: Asked, *notions: Notion) -> Look:
     """Views are condensed as they come: all of them together may not fit."""
-    return lambda view, number: condensed(view, asked, notions=notions or None, number=number)
+    return lambda view: condensed(view, asked, notions=notions or None)
 
 
 def _once(

@@ -10,7 +10,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import steadied_terms
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _BY_PRODUCT_USERS = 256
 
@@ -37,7 +37,7 @@ class View:
     chances : the probability with which each arm is recommended, (K, U, W)
     rewards : what users expect of it, m_j(x), (K, U, W)
     prior_rewards : what they expected before any data, (U, K), the mean of ``rewards`` over worlds
-    best : shares of the arms that the platform takes for the best, (K, U, W)
+    best : the arms that the platform takes for the best, or their shares, (K, U, W)
     share : of runs that get here before the horizon
     weights : how much each world counts, (W,) with mean one, whatever its rewards; None where all count alike
     averages : the linear form averaged over the population; None where nobody asks for it
@@ -47,7 +47,7 @@ class View:
     chances: FloatArray
     rewards: FloatArray
     prior_rewards: FloatArray
-    best: FloatArray
+    best: FloatArray | BoolArray
     share: float = 1.0
     weights: FloatArray | None = None
     averages: "Averages | None" = None
@@ -129,11 +129,11 @@ class Looked:
     n_not_vouched: int
 
 
-Look = Callable[[View, int], Any]
-"""What is kept of a view, the so-manieth of an audit."""
+Look = Callable[[View], Any]
+"""What is kept of a view."""
 
 
-def as_it_is(view: View, number: int) -> View:
+def as_it_is(view: View) -> View:
     """All of it."""
     return view
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from rcb_bayes.mechanism.margins import N_BOOT, Bands, largest_errors
+from rcb_bayes.mechanism.margins import N_BOOT, Bands
 from rcb_bayes.schema import BoolArray, FloatArray
 
 FEW_CELLS = 256  # all of them go into the bootstrap
@@ -49,7 +49,7 @@ class Reach:
 
 
 def reach_of(
-    estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray, deviations: Deviations, seed: int
+    estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray, deviations: Deviations
 ) -> Reach:
     """The reach of C cells' errors, from their estimates and errors, (C,) each.
 
@@ -60,8 +60,7 @@ def reach_of(
     """
     tried = ~is_thin & (error > 0.0)
     if len(estimate) <= FEW_CELLS:
-        values = deviations(np.flatnonzero(tried)).T
-        return Reach(largest=largest_errors(values, seed=seed) if tried.any() else np.zeros(0), limit=np.inf)
+        return Reach(largest=_largest(np.flatnonzero(tried), deviations), limit=np.inf)
     tried &= ~holds
     places = np.flatnonzero(tried)
     ratio = estimate[places] / error[places]
@@ -69,7 +68,7 @@ def reach_of(
     most = max(_MOST_CELLS, int(_MOST_SHARE * len(estimate)))
     if (ratio <= limit).sum() > most:
         limit = float(np.partition(ratio, most - 1)[most - 1])
-    return Reach(largest=_largest_of_few(places[ratio <= limit], deviations), limit=limit)
+    return Reach(largest=_largest(places[ratio <= limit], deviations), limit=limit)
 
 
 def bands_within(
@@ -105,8 +104,11 @@ def _limit(n_cells: int, level: float) -> float:
     return 2.0 * wide - float(ndtri(1.0 - (1.0 - _BONFERRONI_SHARE) * level))
 
 
-def _largest_of_few(places: np.ndarray, deviations: Deviations) -> FloatArray:
-    """The same in single precision: a quantile of a thousand replicates is known to a few hundredths only."""
+def _largest(places: np.ndarray, deviations: Deviations) -> FloatArray:
+    """The largest error of some cells in each replicate, (B,).
+
+    Single precision will do: a quantile of a thousand replicates is known to a few hundredths.
+    """
     largest = np.zeros(0)
     step = max(1, _CHUNK_VALUES // N_BOOT)
     for start in range(0, len(places), step):

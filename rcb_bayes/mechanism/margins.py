@@ -5,7 +5,7 @@ What is tested of a notion is its linear form (``notions``), world by world; the
 
 Since :math:`E[m_i - m_j] = U_{ij}`, the prior gap, is known, the part of p_i that is the same in all worlds is taken
 from the mean exactly and not from the sample (``steadied_terms``). Sums of the form over many users, or worlds, are
-products of arrays: no cell's terms are written down (``world_leads``, ``user_leads``, ``user_squares``).
+products of arrays: no cell's terms are written down (``world_leads``, ``user_leads``, ``user_means``).
 """
 
 from dataclasses import dataclass
@@ -71,9 +71,10 @@ def below_best(rewards: FloatArray) -> FloatArray:
 
 def world_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
     """Sums over users of a_i (m_i - m_j + epsilon) in every world, from a and m, see ``below_best``: (K, K, W)."""
-    own = (weights * (below + epsilon)).sum(axis=1)
     first, second = (np.ascontiguousarray(part.transpose(2, 0, 1)) for part in (weights, below))  # (W, K, U)
-    return own[:, None] - (first @ second.swapaxes(1, 2)).transpose(1, 2, 0)
+    products = (first @ second.swapaxes(1, 2)).transpose(1, 2, 0)  # (K, K, W)
+    own = np.einsum("iiw->iw", products) + epsilon * weights.sum(axis=1)
+    return own[:, None] - products
 
 
 def user_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
@@ -82,11 +83,19 @@ def user_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatA
     return own.T[:, :, None] - _over_worlds(weights, below) / weights.shape[2]
 
 
-def user_squares(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
-    """Sums over worlds of the squares of the same for every user, (U, K, K)."""
-    own = weights * (below + epsilon)
-    crossed = _over_worlds(weights * weights, below * below) - 2.0 * _over_worlds(weights * own, below)
-    return (own * own).sum(axis=2).T[:, :, None] + crossed
+def user_means(
+    weights: FloatArray, below: FloatArray, square: FloatArray, epsilon: float
+) -> tuple[FloatArray, FloatArray]:
+    """Averages over worlds of the same and of its square for every user, (U, K, K) each; ``square`` is below^2."""
+    n = weights.shape[2]
+    first, twice = _over_worlds(weights, below), weights * weights
+    second, third = _over_worlds(twice, below), _over_worlds(twice, square)
+    crossed = _over_worlds(twice * below, below)
+    mean, mean_square = (part.sum(axis=2).T[:, :, None] for part in (weights, twice))
+    own, own_square, own_third = (np.einsum("uii->ui", part)[:, :, None] for part in (first, second, crossed))
+    leads = own - first + epsilon * mean
+    squares = own_third - 2.0 * crossed + third + epsilon * (2.0 * (own_square - second) + epsilon * mean_square)
+    return leads / n, squares / n
 
 
 def _over_worlds(one: FloatArray, other: FloatArray) -> FloatArray:

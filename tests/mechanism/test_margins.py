@@ -13,7 +13,7 @@ from rcb_bayes.mechanism.margins import (
     simultaneous_bands,
     steadied_terms,
     user_leads,
-    user_squares,
+    user_means,
     verdict_codes,
     world_leads,
 )
@@ -70,7 +70,9 @@ def test_products_of_arrays_are_sums_of_the_plain_form(name: str):
     np.testing.assert_allclose(world_leads(weights, below, extra), plain.sum(axis=2), atol=1e-12)
     by_user = np.moveaxis(plain, 2, 0)
     np.testing.assert_allclose(user_leads(weights, below, extra), by_user.mean(axis=3), atol=1e-12)
-    np.testing.assert_allclose(user_squares(weights, below, extra), (by_user**2).sum(axis=3), atol=1e-12)
+    found = user_means(weights, below, below**2, extra)
+    np.testing.assert_allclose(found[0], by_user.mean(axis=3), atol=1e-12)
+    np.testing.assert_allclose(found[1], (by_user**2).mean(axis=3), atol=1e-12)
     off = abs(user_leads(weights, below, extra - EPSILON) - by_user.mean(axis=3))
     assert off.max() > 0.01
 
