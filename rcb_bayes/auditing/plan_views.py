@@ -31,6 +31,7 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.telling.wording import percent
 
 _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
+_COMERS = 256  # users of each world's own in a long epoch
 _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
 
 
@@ -189,6 +190,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
                 purpose=Stream.AUDITED_EPOCHS,
                 epoch=each.number,
                 rounds=cold_starts,
+                comers=_COMERS,
             )
         epochs.advance_to(each.number, lambda number: guards(run.simulator.panel.users, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
