@@ -22,7 +22,7 @@ Fixed = Callable[[FloatArray], FloatArray]
 
 
 def averages_of(
-    view_of: Callable[[FloatArray], View],
+    view_of: Callable[[slice], View],
     population: Panel,
     *,
     epsilon: float,
@@ -34,16 +34,15 @@ def averages_of(
 
     Parameters
     ----------
-    view_of : the stage as some users see it
+    view_of : the stage as some users of the population, given by their places, see it
     fixed, fixed_mean : a_i where it is known, with the average of a_i (U_ij + epsilon), (K, K), and its error
     """
     so_far: _Sums | None = None
     start, step = 0, 1
-    while start < len(population.users):
-        some = slice(start, start + step)
-        users = population.users[some]
-        own = None if fixed is None or fixed_mean is None else fixed(users)
-        view = view_of(users).counted()
+    while start < population.n_users:
+        some = slice(start, min(start + step, population.n_users))
+        own = None if fixed is None or fixed_mean is None else fixed(population.users[some])
+        view = view_of(some).counted()
         so_far = so_far or _Sums(view, epsilon)
         so_far.add(view, population.weights[some], fixed=own)
         start += step
@@ -99,15 +98,16 @@ class _Sums:
         share = weights[:, None]
         below = below_best(view.rewards)
         self.varying += world_leads(moving * share, below, self._epsilon)
-        counting = chances if view.weights is None else chances * view.weights
-        values = user_leads(moving if view.weights is None else moving * view.weights, below, self._epsilon)
+        self.chances += weights @ moving + (same @ weights)[:, None]
+        if view.weights is not None:
+            moving *= view.weights
+        values = user_leads(moving, below, self._epsilon)
         if fixed is None:
             own = same.T[:, :, None] * (prior[:, :, None] - prior[:, None, :] + self._epsilon)
             values += own
             self.constant += np.tensordot(weights, own, axes=(0, 0))
         self.user_values.append(values)
-        self.user_chances.append(counting.mean(axis=2).T)
-        self.chances += np.einsum("kuw,u->kw", chances, weights)
+        self.user_chances.append((same + moving.mean(axis=2)).T)
         self.events |= view.best.any(axis=1)
         self._note_least(chances, below)
 

@@ -60,12 +60,7 @@ def with_averages(view: View) -> View:
     prior = view.prior_rewards
     panel = Panel(users=users, weights=share / share.sum(), prior_rewards=prior, promoted_by=prior, is_exact=False)
 
-    def of(some: np.ndarray) -> View:
-        rows = some[:, 0].astype(int)
-        own = (view.chances[:, rows], view.rewards[:, rows], view.best[:, rows])
-        return replace(view, chances=own[0], rewards=own[1], best=own[2], prior_rewards=prior[rows])
-
-    return replace(view, averages=averages_of(of, panel, epsilon=EPSILON, n_worlds=view.n_worlds))
+    return replace(view, averages=averages_of(view.of_users, panel, epsilon=EPSILON, n_worlds=view.n_worlds))
 
 
 def differences(found: Cells, view: View, notion: Notion) -> dict[str, float]:
