@@ -5,13 +5,15 @@ as sums given its users. How long each stage of a cold start takes is drawn, too
 horizon is not looked at, and what it does get to is, however long others take.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
 from rcb_bayes.auditing.guards import RememberedGuards
+from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled, rounds_before
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
 from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
@@ -19,10 +21,11 @@ from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
 from rcb_bayes.mechanism.epoch import epochs_from
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
-from rcb_bayes.mechanism.knowledge import STAGE, Moment
+from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import panel_of
-from rcb_bayes.mechanism.simulator import N_PATHS, Simulator
+from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too
+from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
 from rcb_bayes.planning.plan import Plan
@@ -31,6 +34,8 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.telling.wording import percent
 
 _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
+_FEWEST_WORLDS = 50
+_MOST_TIMES = 8.0  # as many worlds as a stage has, for all levels of a cold start together
 _COMERS = 256  # users of each world's own in a long epoch
 _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
 
@@ -40,7 +45,7 @@ class _Run:
     """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R)."""
 
     simulator: Simulator
-    walk: Walk
+    walk: ColdStarts
     plan: Plan
     crowd: Crowd
     asked: Asked
@@ -70,10 +75,7 @@ def plan_views(
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
     run = _Run(simulator=simulator, walk=walked, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
-    views = [look(_first_phase(run))]
-    for code, members in track(_stages(run), description="stages"):
-        views.append(look(_stage(run, code, members)))
-    views += map(look, _epoch_views(run, options))
+    views = [look(view) for view in _views(run, options)]
     counts = simulator.engines.counts
     return Looked(
         crowd=crowd,
@@ -82,6 +84,29 @@ def plan_views(
         n_posteriors=counts.n_fitted,
         n_not_vouched=counts.n_not_vouched,
     )
+
+
+def _views(run: _Run, options: Exploiting) -> Iterator[View]:
+    """One view for all that users can tell apart."""
+    knows = run.asked.knows
+    if knows is STAGE or knows is LEVEL:
+        yield _first_phase(run)
+    if knows is STAGE:
+        for code, members in track(_stages(run), description="stages"):
+            yield _stage(run, code, members)
+    elif knows is LEVEL:
+        for part in track(_level_parts(run), description="levels"):
+            level, share, make = part
+            label = knows.label(Moment(saturated=tuple(range(level))), run.market.arms)
+            yield _judged(run, pooled([make(run.n_worlds)], run.market, name=label, share=share))
+    if knows is STAGE or knows is LEVEL:
+        yield from _epoch_views(run, options)
+        return
+    cold, after = _cold_parts(run), _exploitation(run, options)
+    groups = [cold, after] if knows is PHASE else [[*cold, *after]]
+    for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
+        if group:
+            yield _judged(run, pooled(group, run.market, name=knows.label(moment, run.market.arms), share=1.0))
 
 
 def _unfinished(run: _Run) -> tuple[str, ...]:
@@ -97,11 +122,12 @@ def _unfinished(run: _Run) -> tuple[str, ...]:
 def _stages(run: _Run) -> list[tuple[int, np.ndarray]]:
     """Saturated sets that runs get to before the horizon, and which of them do."""
     stages = []
+    assert isinstance(run.walk, Walk)  # sets are followed one by one
     for level in range(1, run.market.n_arms):
         there = run.begins[level] < run.horizon
         for code, some in run.walk.paths.members(level).items():
             members = some[there[some]]
-            if len(members) >= _LEAST_SHARE * N_PATHS:
+            if len(members) >= _LEAST_SHARE * run.walk.n_paths:
                 stages.append((code, members))
     return stages
 
@@ -125,6 +151,79 @@ def _first_phase(run: _Run) -> View:
     everybody = run.crowd.population
     averages = averages_of(lambda some: view(everybody.users[some]), everybody, epsilon=run.asked.epsilon, n_worlds=2)
     return replace(view(run.crowd.judged.users), averages=averages)
+
+
+def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
+    """Levels that runs get to before the horizon, the share of runs that do, and what makes a part of each."""
+    looks = LevelLooks(run.plan, run.market)
+    spent = rounds_before(run.begins, run.horizon)  # (K, R)
+    found = []
+    for level in range(1, run.market.n_arms):
+        there = np.flatnonzero(np.nan_to_num(spent[level]) > 0)
+        if len(there) >= _LEAST_SHARE * run.walk.n_paths:
+            found.append(
+                (level, len(there) / run.walk.n_paths, partial(_level, run, looks, level, there, spent[level]))
+            )
+    return found
+
+
+def _level(run: _Run, looks: LevelLooks, level: int, there: np.ndarray, spent: FloatArray, n_worlds: int) -> Part:
+    """A level of the cold start, in worlds whose paths are met there as often as users meet them."""
+    key, saturated = (0, level), run.walk.saturated(level, there)
+    rng = run.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
+    chosen, weights = rare_sets_too(saturated, spent[there], n_worlds=n_worlds, rng=rng)
+    outlook = run.simulator.outlook(run.walk, there[chosen], level=level, key=key)
+    assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
+    return level_part(
+        looks,
+        replace(outlook, weights=weights),
+        level=level,
+        rounds=float(spent[there].sum() / run.walk.n_paths),
+        saturated=saturated,
+        spent=spent[there],
+        chosen=chosen,
+    )
+
+
+def _cold_parts(run: _Run) -> list[Part]:
+    """The whole cold start, level by level; many levels have fewer worlds each."""
+    spent = rounds_before(run.begins, run.horizon)
+    levels = _level_parts(run)
+    n_worlds = SEARCH_WORLDS + max(
+        _FEWEST_WORLDS, int(run.asked.n_worlds * min(1.0, _MOST_TIMES / max(len(levels), 1)))
+    )
+    first = Part(
+        rounds=float(spent[0].mean()),
+        fixed=lambda seats: promotion_shares(seats.promoted_by, range(run.market.n_arms)).T,
+        moving=None,
+    )
+    made = [make(n_worlds) for _, _, make in track(levels, description="levels")]
+    return [first, *made] if made else []
+
+
+def _exploitation(run: _Run, options: Exploiting) -> list[Part]:
+    """All of exploitation, as far as runs get to it before the horizon."""
+    cold_starts = run.begins[-1]
+    left = np.maximum(run.horizon - cold_starts, 0.0)
+    there = np.flatnonzero(left > 0)
+    if len(there) < _LEAST_SHARE * run.walk.n_paths:
+        return []
+    rng = run.simulator.rng(Stream.MOMENTS)
+    paths = there[by_weight(left[there], run.n_worlds, rng=rng)]
+    epochs, _ = begin_exploitation(
+        run.simulator,
+        run.walk,
+        paths,
+        mechanism=run.plan,
+        options=options,
+        n_worlds=run.n_worlds,
+        purpose=Stream.AUDITED_EPOCHS,
+        rounds=cold_starts,
+        comers=_COMERS,
+    )
+    guards = RememberedGuards(run.plan, options)
+    rounds = float(left.mean())
+    return [exploitation_part(epochs, guards, run.market, horizon=run.horizon, rounds=rounds, rng=rng)]
 
 
 def _stage(run: _Run, code: int, members: np.ndarray) -> View:
@@ -152,7 +251,7 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
             rewards=rewards,
             prior_rewards=seats.prior_rewards,
             best=organic,
-            share=len(members) / N_PATHS,
+            share=len(members) / run.walk.n_paths,
         )
 
     return _judged(run, view, explored=None if plan.personalised else explored)
@@ -177,7 +276,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
-        if len(there) < _LEAST_SHARE * N_PATHS:
+        if len(there) < _LEAST_SHARE * run.walk.n_paths:
             break
         still = np.zeros(0, dtype=bool) if epochs is None else epochs.state.ends < run.horizon
         # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
@@ -197,7 +296,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
         epochs.advance_to(each.number, lambda number: guards(everybody, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
         view = _judged(run, _epoch_view(run, epochs, guards, in_time))
-        yield replace(view, share=len(there) / N_PATHS)
+        yield replace(view, share=len(there) / run.walk.n_paths)
 
 
 def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there: np.ndarray) -> ViewOf:

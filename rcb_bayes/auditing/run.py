@@ -23,8 +23,10 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
 from rcb_bayes.mechanism.deciding import verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
+from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import Notion, as_notion
+from rcb_bayes.mechanism.walk import alike_arms
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
@@ -53,6 +55,7 @@ def audit(
     max_worlds: int | None = None,
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
+    knows: str | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
@@ -87,6 +90,9 @@ def audit(
         Of the exploitation stage of a plan.
     options : Exploiting, optional
         Of the exploitation stage of a plan.
+    knows : str, optional
+        What users know of the clock, "stage", "level", "phase" or "mechanism"; the plan's own unless given. Users who
+        know more than a plan is made for are its stress test.
     seed : int
         The same seed gives the same answer.
 
@@ -134,12 +140,13 @@ def audit(
             max_worlds=max_worlds,
             oracle=oracle or plan.own_oracle,
             options=options or plan.options,
+            knows=knows,
             seed=seed,
         )
     asked = _as_asked(
         market, plan, n_worlds=n_worlds, notion=notion, epsilon=epsilon, n_users=n_users, users=users, level=level
     )
-    asked = replace(asked, seed=as_count(seed, name="seed"))
+    asked = replace(asked, seed=as_count(seed, name="seed"), knows=_as_knowledge(market, plan, knows))
     horizon = as_count(horizon, name="horizon", least=1)
     options = options or Exploiting()
     if isinstance(plan, Plan):
@@ -161,11 +168,38 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
     asked = replace(
         _as_asked(market, plan, n_worlds=n_worlds, notion=None, epsilon=None, n_users=100, users=None, level=0.05),
         seed=seed,
+        knows=_as_knowledge(market, plan, None),
     )
     look = _condensing(asked, asked.notion)
     looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
     verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
+
+
+def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -> Knowledge:
+    """What users know in an audit.
+
+    Raises
+    ------
+    RcbError
+        Unknown knowledge; anything but what they know of rounds, of a policy; more sets than can be judged one by one.
+    """
+    if not isinstance(plan, Plan):
+        if knows is not None:
+            raise RcbError("knows is for plans: other policies are judged at the rounds at which they are looked at.")
+        return STAGE
+    known = as_knowledge(plan.knows if knows is None else knows)
+    if known is STAGE and plan.knows != STAGE.name and count_sets(alike_arms(market)) > MOST_SETS:
+        n = count_sets(alike_arms(market))
+        raise RcbError(
+            f"A cold start of {market.n_arms} arms that differ may pass {n:,} saturated sets, and at most {MOST_SETS} "
+            "are judged one by one. Audit with knows='level', or less."
+        )
+    if known is not STAGE and not market.noise.is_gaussian:
+        raise RcbError(
+            f"Plans with other rewards than Gaussian are audited stage by stage. Use knows='stage', got {known.name!r}."
+        )
+    return known
 
 
 def _condensing(asked: Asked, *notions: Notion) -> Look:

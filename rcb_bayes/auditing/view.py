@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.knowledge import STAGE, Knowledge
 from rcb_bayes.mechanism.margins import steadied_terms
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of
@@ -15,7 +16,10 @@ from rcb_bayes.schema import BoolArray, FloatArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What an audit is asked; ``users`` (U, d) where they are given rather than drawn at random."""
+    """What an audit is asked; ``users`` (U, d) where they are given rather than drawn at random.
+
+    ``knows`` is what users know of the clock.
+    """
 
     notion: Notion
     epsilon: float
@@ -24,6 +28,7 @@ class Asked:
     level: float
     seed: int
     users: FloatArray | None = None
+    knows: Knowledge = STAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,6 +64,11 @@ class View:
     def n_users(self) -> int:
         """U, the number of users."""
         return self.chances.shape[1]
+
+    @property
+    def world_weights(self) -> FloatArray:
+        """How much each world counts, (W,)."""
+        return np.ones(self.n_worlds) if self.weights is None else self.weights
 
     def of_users(self, some: slice | np.ndarray) -> "View":
         """The stage as some of the users see it."""

@@ -30,7 +30,7 @@ from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 500_000  # a few arrays of them stay in a core's own cache
 _CHUNK_CELLS = 4_000_000
-_FEW_WORLDS = 20  # in which an arm is promoted: nothing is known of its rate with fewer
+_FEW_WORLDS = 50  # in which an arm is promoted: nothing is known of its rate with fewer
 _CUTS = 2
 
 
@@ -60,10 +60,15 @@ class LevelMoments:
     n_worlds: int
 
     @property
-    def loses(self) -> BoolArray:
+    def costs(self) -> BoolArray:
         """Where recommending i in the place of j to a user who is explored costs her more than epsilon, (U, K, K)."""
         scale = np.maximum(np.abs(self.gap).max(axis=(1, 2), keepdims=True), 1.0)
-        return (self.gap < -TIE * scale) & (self.explored.sum(axis=1) > 0.0)[:, :, None]
+        return self.gap < -TIE * scale
+
+    @property
+    def loses(self) -> BoolArray:
+        """The same of arms that are promoted to her in some world."""
+        return self.costs & (self.explored.sum(axis=1) > 0.0)[:, :, None]
 
     def paid(self, rates: FloatArray) -> FloatArray:
         """The explored part of the form at rates (U, K), (U, K, K)."""
@@ -255,7 +260,7 @@ def _own(moments: LevelMoments, loses: BoolArray) -> FloatArray:
     explored = np.minimum(of_arm[:, :, None] * moments.gap + moments.fixed, 0.0)
     rates = np.where(loses, largest_rate(explored, organic), 1.0).min(axis=2)
     seen = moments.n_promoted >= min(_FEW_WORLDS, moments.n_worlds)
-    return np.where(seen | ~loses.any(axis=2), rates, 0.0)
+    return np.where(seen | ~moments.costs.any(axis=2), rates, 0.0)
 
 
 def _cut(moments: LevelMoments, rates: FloatArray, loses: BoolArray, *, slack: float) -> FloatArray:

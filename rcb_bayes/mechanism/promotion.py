@@ -62,6 +62,33 @@ class Sets:
         return np.concatenate(parts)
 
 
+def rare_sets_too(
+    saturated: BoolArray, spent: FloatArray, *, n_worlds: int, rng: np.random.Generator
+) -> tuple[np.ndarray, FloatArray]:
+    """Paths for W worlds, (W,), and how many times each world counts, (W,), one on average.
+
+    A set is taken in proportion to the square root of the rounds spent there, and its worlds count for less or more:
+    users meet rare sets, too, and what is explored there must be seen to be paid for.
+
+    Parameters
+    ----------
+    saturated, spent : the set of each of R paths, (R, K), and the rounds that it spends there, (R,)
+    """
+    _, places = np.unique(saturated, axis=0, return_inverse=True)
+    of_set = np.bincount(places.reshape(-1), weights=spent)[places.reshape(-1)]  # (R,)
+    scale = np.sqrt(np.where(of_set > 0, of_set, 1.0))
+    chosen = by_weight(spent / scale, n_worlds, rng=rng)
+    weights = scale[chosen]
+    return chosen, weights / weights.mean()
+
+
+def by_weight(weights: FloatArray, n: int, *, rng: np.random.Generator) -> np.ndarray:
+    """n places with chances by weight, one from each nth of the whole, in an order of their own."""
+    upto = np.cumsum(weights)
+    points = (np.arange(n) + rng.random(n)) / n * upto[-1]
+    return rng.permutation(np.minimum(np.searchsorted(upto, points, side="right"), len(upto) - 1))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Promotion:
     """What is promoted to U users in W worlds.

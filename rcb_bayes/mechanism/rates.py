@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rcb_bayes.mechanism.choice import TIE
-from rcb_bayes.mechanism.margins import below_best, user_leads, user_squares
+from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import Outlook, organic_shares
 from rcb_bayes.schema import FloatArray
@@ -131,9 +131,8 @@ def organic_moments(
     """o_ij of every user, arm and rival, and its standard deviation over worlds, from (K, U, W) each: (U, K, K)."""
     fixed, extra = notion.epsilon_parts(epsilon)
     below, n = below_best(rewards), rewards.shape[2]
-    mean = user_leads(shares, below, extra)
-    square = user_squares(shares, below, extra) - n * mean**2
-    return fixed + mean, np.sqrt(np.maximum(square, 0.0) / (n - 1))
+    mean, square = user_means(shares, below, below * below, extra)
+    return fixed + mean, np.sqrt(np.maximum(square - mean**2, 0.0) * n / (n - 1))
 
 
 def binding_terms(

@@ -37,6 +37,7 @@ class Stream(IntEnum):
     POLICY_PANEL = 21
     POLICY_USERS = 22
     TRIALS = 23
+    MOMENTS = 24
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
     FRESH_AUDIT = 40

@@ -23,7 +23,7 @@ from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
 from rcb_bayes.mechanism.margins import critical_value
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, organic_shares, own_linear_rewards
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.mechanism.promotion import Sets
+from rcb_bayes.mechanism.promotion import Sets, rare_sets_too
 from rcb_bayes.mechanism.rates import (
     UserRates,
     binding_terms,
@@ -218,23 +218,29 @@ class RatePlanner:
         if not len(members):
             return 0.0
         key = (0, level)
-        places = self.simulator.paths_of_worlds(np.arange(len(members)), n_worlds=self.settings.n_worlds, key=key)
-        sets = Sets(so_far.saturated(level, members[places]))
-        promoted = sets.usually_promoted(self.panel.promoted_by, None)
+        saturated = so_far.saturated(level, members)
+        rng = self.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
+        places, counts = rare_sets_too(saturated, np.ones(len(members)), n_worlds=self.settings.n_worlds, rng=rng)
+        sets = Sets(saturated[places])
+        promoted = sets.usually_promoted(self.panel.promoted_by, counts)
         stage = self._new(promoted, level=level, share=len(members) / so_far.n_paths, key=key)
         stage.sets = sets
         self.stages[level] = stage
         by_arm: FloatArray | float = 1.0
         if self._needs_worlds(stage):
             stage.outlook = self.simulator.outlook(so_far, members[places], level=level, key=key)
-            self._weigh(stage, so_far, members[places])
+            stage.outlook = replace(stage.outlook, weights=counts)
+            self._weigh(stage, so_far, members[places], counts)
             self._enter_figures(stage, sets.saturated)
             if not stage.is_free.all():
                 by_arm = self._enter_level(stage)
         return by_arm if self.settings.personalised else 1.0
 
-    def _weigh(self, stage: StageRates, so_far: ColdStarts, chosen: np.ndarray) -> None:
-        """Count every world by the rounds that its path spends at the level: so much more often users meet it there."""
+    def _weigh(self, stage: StageRates, so_far: ColdStarts, chosen: np.ndarray, counts: FloatArray) -> None:
+        """Count every world by the rounds that its path spends at the level: so much more often users meet it there.
+
+        ``counts`` (W,) is how many times it counts as a path.
+        """
         assert stage.outlook is not None  # asked for where it is
         rng = self.simulator.rng(Stream.TRIALS, *stage.key)
         some, shares = self.panel.some(_TRIAL_USERS, rng=rng)
@@ -245,7 +251,7 @@ class RatePlanner:
             if of_each:
                 by_arm = self.level_rates_of(stage, users, slack=self._slack(_USUAL_CRITICAL)).by_arm
             parts = [so_far.trial(stage.level, chosen, users=users, by_arm=by_arm, rng=rng) for _ in range(_REPEATS)]
-            rounds = np.mean(parts, axis=0)
+            rounds = counts * np.mean(parts, axis=0)
             if not rounds.any():
                 return
             stage.outlook = replace(stage.outlook, weights=rounds / rounds.mean())
