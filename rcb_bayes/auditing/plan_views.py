@@ -171,7 +171,8 @@ def _level(run: _Run, looks: LevelLooks, level: int, there: np.ndarray, spent: F
     """A level of the cold start, in worlds whose paths are met there as often as users meet them."""
     key, saturated = (0, level), run.walk.saturated(level, there)
     rng = run.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
-    chosen, weights = rare_sets_too(saturated, spent[there], n_worlds=n_worlds, rng=rng)
+    judged = run.simulator.worlds_of_level(saturated, n_worlds - SEARCH_WORLDS)
+    chosen, weights = rare_sets_too(saturated, spent[there], n_worlds=judged + SEARCH_WORLDS, rng=rng)
     outlook = run.simulator.outlook(run.walk, there[chosen], level=level, key=key)
     assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
     return level_part(

@@ -31,6 +31,7 @@ from rcb_bayes.schema import BoolArray, FloatArray
 _CHUNK_VALUES = 500_000  # a few arrays of them stay in a core's own cache
 _CHUNK_CELLS = 4_000_000
 _FEW_WORLDS = 50  # in which an arm is promoted: nothing is known of its rate with fewer
+_USUAL = 0.02  # of the rounds of a level in which an arm is promoted to a user, for other levels to pay for it
 _CUTS = 2
 
 
@@ -92,6 +93,8 @@ class LevelRates:
     rate, ideal : averages over what is promoted to her, by the bound and by the point estimates, (U,)
     explored : how often each arm is recommended because she is explored, (U, K)
     organic : how often each arm is where she is not, (U, K), and ``organic_value``, what these rounds give her, (U,)
+    most, most_rate : what other levels may raise her rates to, (U, K), and the average rate then, (U,)
+    always, own : the form if she were explored so, and at her rates with the organic part lowered, (U, K, K)
     is_bound : whether some constraint binds her, (U,); ``arm``, ``rival`` is then the first
     gain, spread : the mean and the standard deviation over worlds of the organic part for that pair
     """
@@ -102,6 +105,10 @@ class LevelRates:
     explored: FloatArray
     organic: FloatArray
     organic_value: FloatArray
+    most: FloatArray
+    most_rate: FloatArray
+    always: FloatArray
+    own: FloatArray
     is_bound: BoolArray
     arm: np.ndarray
     rival: np.ndarray
@@ -119,6 +126,7 @@ def level_rates(
     epsilon: float,
     notion: Notion,
     slack: float,
+    by_arm: FloatArray | None = None,
 ) -> LevelRates:
     """The rates of every user by herself, some users at a time.
 
@@ -127,9 +135,15 @@ def level_rates(
     outlook, sets : W worlds, and the arms that are saturated in each
     users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
     slack : standard deviations over worlds by which organic parts are lowered
+    by_arm : rates that are given, (U, K): then only what they lead to is told
     """
     asked = {"prior_rewards": prior_rewards, "promoted_by": promoted_by, "epsilon": epsilon, "notion": notion}
-    parts = [_rates(moments, slack=slack) for moments in level_moments(outlook, sets, users, **asked)]
+    parts: list[LevelRates] = []
+    start = 0
+    for moments in level_moments(outlook, sets, users, **asked):
+        end = start + len(moments.gap)
+        parts.append(_rates(moments, slack=slack, given=None if by_arm is None else by_arm[start:end]))
+        start = end
     return LevelRates(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in LevelRates.__slots__}
     )
@@ -222,16 +236,22 @@ def _organic(scores: FloatArray, *, torn: bool) -> tuple[np.ndarray, np.ndarray,
 # --- rates -----------------------------------------------------------------------------------------------------------
 
 
-def _rates(moments: LevelMoments, *, slack: float) -> LevelRates:
+def _rates(moments: LevelMoments, *, slack: float, given: FloatArray | None = None) -> LevelRates:
+    """Rates of users; those that are given, or the largest."""
     loses = moments.loses
     ideal = _raised(moments, _own(moments, loses), loses, slack=0.0)
-    rates = _raised(moments, _cut(moments, _own(moments, loses), loses, slack=slack), loses, slack=slack)
+    if given is None:
+        given = _raised(moments, _cut(moments, _own(moments, loses), loses, slack=slack), loses, slack=slack)
+    rates = given
     mean, spread = moments.earned(rates)
-    form = np.where(loses, moments.paid(rates) + moments.fixed + mean - slack * spread, np.inf)
+    own = moments.paid(rates) + moments.fixed + mean - slack * spread
     u, k = rates.shape
-    arm, rival = np.divmod(form.reshape(u, -1).argmin(axis=1), k)
+    arm, rival = np.divmod(np.where(loses, own, np.inf).reshape(u, -1).argmin(axis=1), k)
     place = (np.arange(u), arm, rival)
     often = moments.explored.sum(axis=2)
+    # How rare a rare arm is, is hardly known; other levels are not to pay for it.
+    is_usual = _is_seen(moments) & (often >= _USUAL)
+    most = np.where(is_usual | ~moments.costs.any(axis=2), 1.0, rates)
     left = (1.0 - rates)[:, :, None]
     return LevelRates(
         by_arm=rates,
@@ -240,6 +260,10 @@ def _rates(moments: LevelMoments, *, slack: float) -> LevelRates:
         explored=np.einsum("uk,uki->ui", rates, moments.explored),
         organic=(left * moments.shares).sum(axis=1),
         organic_value=(left * moments.values).sum(axis=(1, 2)),
+        most=most,
+        most_rate=(often * most).sum(axis=1),
+        always=moments.paid(most) + moments.fixed + moments.earned(most)[0],
+        own=own,
         is_bound=loses.any(axis=(1, 2)),
         arm=arm,
         rival=rival,
@@ -259,8 +283,12 @@ def _own(moments: LevelMoments, loses: BoolArray) -> FloatArray:
     organic = moments.organic[:, arms, arms] + moments.fixed
     explored = np.minimum(of_arm[:, :, None] * moments.gap + moments.fixed, 0.0)
     rates = np.where(loses, largest_rate(explored, organic), 1.0).min(axis=2)
-    seen = moments.n_promoted >= min(_FEW_WORLDS, moments.n_worlds)
-    return np.where(seen | ~moments.costs.any(axis=2), rates, 0.0)
+    return np.where(_is_seen(moments) | ~moments.costs.any(axis=2), rates, 0.0)
+
+
+def _is_seen(moments: LevelMoments) -> BoolArray:
+    """Arms that are promoted in worlds enough for something to be known of their rates, (U, K)."""
+    return moments.n_promoted >= min(_FEW_WORLDS, moments.n_worlds)
 
 
 def _cut(moments: LevelMoments, rates: FloatArray, loses: BoolArray, *, slack: float) -> FloatArray:
@@ -293,7 +321,7 @@ def _raised(moments: LevelMoments, rates: FloatArray, loses: BoolArray, *, slack
             continue
         cost = moments.organic[:, arm] - moments.explored[:, arm, :, None] * moments.gap
         more = np.minimum(_room(form, cost, loses).min(axis=(1, 2)).clip(0.0), left)
-        more = np.where(moments.n_promoted[:, arm] >= min(_FEW_WORLDS, moments.n_worlds), more, 0.0)
+        more = np.where(_is_seen(moments)[:, arm], more, 0.0)
         rates[:, arm] += more
         form = form - more[:, None, None] * cost
     return rates
@@ -303,24 +331,3 @@ def _room(form: FloatArray, cost: FloatArray, loses: BoolArray) -> FloatArray:
     """How many times each cell can bear a cost, (U, K, K); infinite where it costs nothing."""
     bears = np.divide(np.maximum(form, 0.0), cost, out=np.full(form.shape, np.inf), where=loses & (cost > 0.0))
     return bears
-
-
-def level_forms(
-    outlook: Outlook, sets: Sets, users: FloatArray, by_arm: FloatArray, **asked: object
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The form of users (U, d) if everybody always were explored, and at rates by promoted arm (U, K), with its spread.
-
-    (U, K, K) each; ``asked`` as in ``level_moments``.
-    """
-    parts, start = [], 0
-    for moments in level_moments(outlook, sets, users, **asked):  # pyright: ignore[reportArgumentType]
-        rates = by_arm[start : start + len(moments.gap)]
-        start += len(moments.gap)
-        mean, spread = moments.earned(rates)
-        explored = moments.paid(np.ones(rates.shape)) + moments.fixed
-        parts.append((explored, moments.paid(rates) + moments.fixed + mean, spread))
-    explored, now, spread = (np.concatenate(column) for column in zip(*parts, strict=True))
-    k = by_arm.shape[1]
-    for part in (explored, now):
-        part[:, range(k), range(k)] = 0.0
-    return explored, now, spread

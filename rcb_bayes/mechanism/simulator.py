@@ -34,6 +34,7 @@ Key = tuple[int, ...]
 N_USERS = 2048
 N_PATHS = 20_000
 _MANY_USERS = 65_536
+_MOST_TIMES = 4
 
 
 class Simulator:
@@ -134,6 +135,12 @@ class Simulator:
         """Some of the paths, one for each world, (W,)."""
         rng = self.rng(Stream.PATHS_OF_WORLDS, *key)
         return rng.choice(members, size=n_worlds, replace=len(members) < n_worlds)
+
+    def worlds_of_level(self, saturated: BoolArray, n_worlds: int) -> int:
+        """Worlds of a level, for so many of a set: more where it has several sets, as long as these are few."""
+        if count_sets(self.alike) > MOST_SETS:
+            return n_worlds
+        return n_worlds * min(len(np.unique(saturated, axis=0)), _MOST_TIMES)
 
     def outlook(self, walked: ColdStarts, chosen: np.ndarray, *, level: int, key: Key) -> Outlook:
         """What is expected of every arm at a level, in a world of the users' belief for each of the chosen paths.

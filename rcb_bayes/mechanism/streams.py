@@ -38,6 +38,7 @@ class Stream(IntEnum):
     POLICY_USERS = 22
     TRIALS = 23
     MOMENTS = 24
+    PROGRAMME_USERS = 25
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
     FRESH_AUDIT = 40

@@ -17,6 +17,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
+from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
@@ -24,10 +25,19 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.cold_start_plan import as_plan
 from rcb_bayes.planning.exploitation import PlannedExploitation
 from rcb_bayes.planning.goal import PlanRequest
-from rcb_bayes.planning.guard_rules import MAX_WORLDS, GuardSetting, compute_guards, exploitation_regret, tuned_multiple
+from rcb_bayes.planning.guard_rules import (
+    MAX_WORLDS,
+    GuardSetting,
+    compute_guards,
+    exploitation_regret,
+    later_worlds,
+    tuned_multiple,
+)
 from rcb_bayes.planning.parts import SampleChoice
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.pooled_rates import pooled_walk
 from rcb_bayes.planning.stage_rates import PlannedWalk, plan_walk
+from rcb_bayes.planning.stages import LaterWorlds, Programme
 from rcb_bayes.schema import as_count
 from rcb_bayes.telling.progress import track
 
@@ -54,14 +64,26 @@ class Judge(Protocol):
 
 def planned(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int) -> Plan:
     """The plan with a given N."""
-    walked = plan_walk(market, request)
-    plan = as_plan(walked)
+    walked, programme = _walked(market, request, guard=guard, horizon=horizon)
+    plan = as_plan(walked, programme)
     if not plan.feasible:
         return plan
     setting = _guard_setting(walked)
     multiple = tuned_multiple(setting, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
     plan = replace(plan, exploitation=PlannedExploitation(spread_multiple=multiple))
     return _guarded(setting, plan, Exploiting(spread_multiple=multiple)) if guard else plan
+
+
+def _walked(market: Market, request: PlanRequest, *, guard: bool, horizon: int) -> tuple[PlannedWalk, Programme | None]:
+    """The cold start as users know it, and what raises its rates where they cannot tell levels apart."""
+    if request.knows in (STAGE.name, LEVEL.name):
+        return plan_walk(market, request), None
+
+    def later(forward: PlannedWalk) -> LaterWorlds | None:
+        return later_worlds(_guard_setting(forward), guard=guard, horizon=horizon)
+
+    pooled = pooled_walk(market, request, later=later if request.knows == MECHANISM.name else None)
+    return pooled.walked, pooled.programme
 
 
 def _guard_setting(walked: PlannedWalk) -> GuardSetting:
@@ -199,8 +221,8 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
 
 def _choice(market: Market, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
-    walked = plan_walk(market, request)
-    plan = as_plan(walked)
+    walked, programme = _walked(market, request, guard=guard, horizon=horizon)
+    plan = as_plan(walked, programme)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
         return SampleChoice(n_per_arm=request.n_per_arm, feasible=False)

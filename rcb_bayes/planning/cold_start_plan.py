@@ -1,5 +1,7 @@
 """The plan that a simulated cold start amounts to, part by part."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from rcb_bayes._version import __version__
@@ -13,11 +15,11 @@ from rcb_bayes.planning.feasibility import feasibility_of, share_stuck
 from rcb_bayes.planning.parts import Constants, Provenance
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
-from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage, SampledRule, TableRule
+from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage, Programme, SampledRule, TableRule
 from rcb_bayes.telling.wording import percent
 
 
-def as_plan(forward: PlannedWalk) -> Plan:
+def as_plan(forward: PlannedWalk, programme: Programme | None = None) -> Plan:
     """The plan that a simulated cold start amounts to; guards and the spread are added later."""
     market = forward.market
     rate, rate_mcse = _overall_rate(forward)
@@ -26,7 +28,7 @@ def as_plan(forward: PlannedWalk) -> Plan:
         goal=forward.settings.goal,
         constants=_constants(forward, rate=rate, rate_mcse=rate_mcse),
         before=expectations_of(market, known=None if market.noise.is_gaussian else forward.panel),
-        cold_start=_cold_start(forward),
+        cold_start=replace(_cold_start(forward), programme=programme),
         course=course,
         feasibility=feasibility_of(forward, course, rate=rate),
         provenance=_provenance(forward),

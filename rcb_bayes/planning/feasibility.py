@@ -3,7 +3,7 @@
 import numpy as np
 
 from rcb_bayes.mechanism.choice import promotion_shares
-from rcb_bayes.mechanism.level_rates import level_forms
+from rcb_bayes.mechanism.level_rates import level_rates
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
 from rcb_bayes.planning.course import MOST_STUCK
@@ -122,10 +122,19 @@ def _broken_at(forward: PlannedWalk, stage: StageRates, rate: float) -> np.ndarr
     assert stage.outlook is not None  # the stage was simulated
     asked = {"prior_rewards": panel.prior_rewards, "epsilon": settings.epsilon, "notion": settings.sense}
     if stage.sets is not None and settings.personalised:
-        _, now, spread = level_forms(
-            stage.outlook, stage.sets, panel.users, stage.by_arm, promoted_by=panel.promoted_by, **asked
+        raised = -3.0 / np.sqrt(stage.outlook.n_worlds)  # three errors upwards
+        found = level_rates(
+            stage.outlook,
+            stage.sets,
+            panel.users,
+            promoted_by=panel.promoted_by,
+            slack=raised,
+            by_arm=stage.by_arm,
+            **asked,
         )
-        return (now + 3.0 * spread / np.sqrt(stage.outlook.n_worlds) < 0.0).any(axis=(1, 2))
+        own = found.own.copy()
+        own[:, range(own.shape[1]), range(own.shape[1])] = 0.0
+        return (own < 0.0).any(axis=(1, 2))
     rates = stage.rates if settings.personalised else np.full(panel.n_users, rate)
     return broken_constraints(stage.outlook, panel.users, rates, promoted=stage.promoted, **asked)
 

@@ -10,10 +10,13 @@ from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
 from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.planning.exploitation import GuardRule
+from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.stages import LaterWorlds
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
 
@@ -48,6 +51,11 @@ class GuardSetting:
     def market(self) -> Market:
         """The market."""
         return self.simulator.market
+
+    @property
+    def goal(self) -> Goal:
+        """What must hold for users, one by one."""
+        return Goal(epsilon=self.epsilon, notion=self.notion.name, personalised=self.notion.is_per_user)
 
     def slack(self, n_worlds: int) -> float:
         """Standard deviations over worlds left for the audit's bands, and for its estimate to differ from ours."""
@@ -99,6 +107,50 @@ def compute_guards(setting: GuardSetting, *, options: Exploiting) -> tuple[Guard
         rules.append(rule)
         factors.append(of_panel)
     return tuple(rules)
+
+
+def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWorlds | None:
+    """Exploitation as users meet it who cannot tell it from the cold start; None where there is none.
+
+    Every world is looked at in the epoch that a round drawn at random from its exploitation falls into. All cold starts
+    are taken to be as long as they are on average: it is the rounds after them that count.
+    """
+    options = Exploiting()
+    n_worlds = min(setting.n_worlds, MAX_WORLDS)
+    epochs = setting.begin(options, n_worlds=n_worlds)
+    ended = setting.walk.ended
+    if epochs is None:
+        return None
+    length = setting.walk.rounds(rng=setting.simulator.rng(Stream.ROUNDS))[:, ended].sum(axis=0).mean()
+    rounds = horizon - float(length)
+    if rounds <= 0:
+        return None
+    guards = compute_guards(setting, options=options) if guard else ()
+    rng = setting.simulator.rng(Stream.MOMENTS)
+    moment = rounds * rng.permutation((np.arange(n_worlds) + rng.random(n_worlds)) / n_worlds)
+    means, gamma, number = np.empty(epochs.outlook.means.shape), np.empty(n_worlds), np.empty(n_worlds)
+    platform = None if epochs.outlook.platform is None else np.empty(means.shape)
+    panel = setting.simulator.panel.users
+    while True:
+        here = (moment >= epochs.state.begins) & (moment < epochs.state.ends)
+        means[here], gamma[here], number[here] = epochs.outlook.means[here], epochs.gamma[here], epochs.epoch
+        if platform is not None and epochs.outlook.platform is not None:
+            platform[here] = epochs.outlook.platform[here]
+        if (moment < epochs.state.ends).all():
+            break
+        rule = guards[min(epochs.epoch, len(guards) - 1)] if guards else None
+        epochs.advance_to(
+            epochs.epoch + 1, lambda _, rule=rule: None if rule is None else rule.of(panel, goal=setting.goal)
+        )
+    means_of = setting.market.prior.mean.values, setting.market.platform_prior.mean.values
+    return LaterWorlds(
+        outlook=compact_outlook(LinearOutlook(means, platform), *means_of),
+        gamma=compact_gamma(gamma),
+        epochs=number,
+        rounds=rounds,
+        slack=setting.slack(n_worlds),
+        guards=guards,
+    )
 
 
 def tuned_multiple(setting: GuardSetting, *, guard: bool, horizon: int) -> tuple[float, dict[float, float]]:

@@ -67,7 +67,7 @@ def with_levels(parts: dict[str, Any]) -> dict[str, Any]:
     after = parts.get("exploitation")
     if isinstance(after, dict) and isinstance(after.get("guards"), list):
         after = {**after, "guards": [_weighted(guard) for guard in after["guards"]]}
-    return {**parts, "cold_start": {**cold, "stages": stages}, "exploitation": after}
+    return {**parts, "cold_start": {**cold, "stages": stages, "programme": None}, "exploitation": after}
 
 
 def _weighted(rule: Any) -> Any:

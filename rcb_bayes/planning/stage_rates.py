@@ -10,6 +10,7 @@ c standard errors (c its critical value), and its estimate differs from the one 
 at most, so that the slack is :math:`c (W_a^{-1/2} + (W_a^{-1} + W^{-1})^{1/2})` standard deviations over worlds.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -167,9 +168,12 @@ class RatePlanner:
     Attributes
     ----------
     stages : what each planned stage allows, by the code of its set, or by the level
+    raised : by level, shares by which the rates of the panel's users are raised towards 1 as the walk goes on, (P,)
     """
 
-    def __init__(self, market: Market, settings: PlanRequest) -> None:
+    def __init__(
+        self, market: Market, settings: PlanRequest, *, raised: Mapping[int, FloatArray] | None = None
+    ) -> None:
         if settings.knows == STAGE.name and market.n_arms > _MOST_ARMS:
             raise RcbError(
                 f"Saturated sets are planned one by one for at most {_MOST_ARMS} arms, got {market.n_arms}. "
@@ -180,6 +184,7 @@ class RatePlanner:
         self.simulator = Simulator(market, engine=settings.engine, seed=settings.seed)
         self.panel = self.simulator.panel
         self.stages: dict[int, StageRates] = {}
+        self.raised = raised or {}
         if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
             raise RcbError(
                 "With Bernoulli rewards a rate of each user's own is known for the rows of a table only. "
@@ -220,21 +225,29 @@ class RatePlanner:
         key = (0, level)
         saturated = so_far.saturated(level, members)
         rng = self.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
-        places, counts = rare_sets_too(saturated, np.ones(len(members)), n_worlds=self.settings.n_worlds, rng=rng)
+        n_worlds = self.simulator.worlds_of_level(saturated, self.settings.n_worlds)
+        places, counts = rare_sets_too(saturated, np.ones(len(members)), n_worlds=n_worlds, rng=rng)
         sets = Sets(saturated[places])
         promoted = sets.usually_promoted(self.panel.promoted_by, counts)
         stage = self._new(promoted, level=level, share=len(members) / so_far.n_paths, key=key)
         stage.sets = sets
         self.stages[level] = stage
-        by_arm: FloatArray | float = 1.0
         if self._needs_worlds(stage):
             stage.outlook = self.simulator.outlook(so_far, members[places], level=level, key=key)
             stage.outlook = replace(stage.outlook, weights=counts)
             self._weigh(stage, so_far, members[places], counts)
             self._enter_figures(stage, sets.saturated)
             if not stage.is_free.all():
-                by_arm = self._enter_level(stage)
-        return by_arm if self.settings.personalised else 1.0
+                self._enter_level(stage)
+        return self._raised(stage.found, level) if self.settings.personalised else 1.0
+
+    def _raised(self, found: LevelRates | None, level: int, some: np.ndarray | None = None) -> FloatArray | float:
+        """Rates by promoted arm of the panel's users, or some of them, as they are in force."""
+        share = self.raised.get(level)
+        if found is None or share is None:
+            return 1.0 if found is None else found.by_arm
+        share = share if some is None else share[some]
+        return found.by_arm + share[:, None] * (found.most - found.by_arm)
 
     def _weigh(self, stage: StageRates, so_far: ColdStarts, chosen: np.ndarray, counts: FloatArray) -> None:
         """Count every world by the rounds that its path spends at the level: so much more often users meet it there.
@@ -249,7 +262,8 @@ class RatePlanner:
         for _ in range(_TRIALS if of_each else 1):
             by_arm = np.ones(users.promoted_by.shape)
             if of_each:
-                by_arm = self.level_rates_of(stage, users, slack=self._slack(_USUAL_CRITICAL)).by_arm
+                own = self.level_rates_of(stage, users, slack=self._slack_of(stage, _USUAL_CRITICAL))
+                by_arm = np.asarray(self._raised(own, stage.level, some))
             parts = [so_far.trial(stage.level, chosen, users=users, by_arm=by_arm, rng=rng) for _ in range(_REPEATS)]
             rounds = counts * np.mean(parts, axis=0)
             if not rounds.any():
@@ -257,16 +271,17 @@ class RatePlanner:
             stage.outlook = replace(stage.outlook, weights=rounds / rounds.mean())
         stage.promoted = stage.promoted_to(self.panel, n_arms=self.market.n_arms)
 
-    def _enter_level(self, stage: StageRates) -> FloatArray | float:
-        """Rates of a level; of each user's own by promoted arm, (P, K)."""
+    def _enter_level(self, stage: StageRates) -> None:
+        """Enter the rates of a level; of each user's own by promoted arm."""
         if not self.settings.personalised:
             (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
-            return 1.0
+            return
         panel, s = self.panel, self.settings
         bound = np.flatnonzero(~stage.is_free)
         some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:_CRITICAL_USERS]
-        critical = critical_value(self._level_terms(stage, panel.take(some)), level=LEVEL, seed=s.seed)
-        stage.slack = self._slack(critical)
+        level = LEVEL / (self.market.n_arms - 1)  # all levels together have as much as a set
+        critical = critical_value(self._level_terms(stage, panel.take(some)), level=level, seed=s.seed)
+        stage.slack = self._slack_of(stage, critical)
         found = stage.found = self.level_rates_of(stage, panel, slack=stage.slack)
         stage.rates, stage.organic_value = found.rate, found.organic_value
         stage.rate, of_users = panel.mean(found.rate)
@@ -274,7 +289,6 @@ class RatePlanner:
         needed = np.where(found.is_bound, certifying(found.gain, found.spread, critical), 0.0)
         stage.worlds_needed = float(needed[bound].min())
         stage.rate_mcse = float(np.hypot(of_users, self._error_of_worlds(stage)))
-        return found.by_arm
 
     def _error_of_worlds(self, stage: StageRates) -> float:
         """Error that the worlds leave in the average rate of a level: from some users' rates in parts of them."""
@@ -290,9 +304,15 @@ class RatePlanner:
         return float(np.std(means, ddof=1) / np.sqrt(_PARTS))
 
     def level_rates_of(
-        self, stage: StageRates, users: Panel, *, slack: float, epsilon: float | None = None
+        self,
+        stage: StageRates,
+        users: Panel,
+        *,
+        slack: float,
+        epsilon: float | None = None,
+        by_arm: FloatArray | None = None,
     ) -> LevelRates:
-        """Rates at a level by promoted arm, of users of the panel or not."""
+        """Rates at a level by promoted arm, of users of the panel or not; or what given ones lead to."""
         assert stage.outlook is not None  # it has worlds
         assert stage.sets is not None  # it is a level
         return level_rates(
@@ -304,6 +324,7 @@ class RatePlanner:
             epsilon=self.settings.epsilon if epsilon is None else epsilon,
             notion=self.settings.sense,
             slack=slack,
+            by_arm=by_arm,
         )
 
     def _level_terms(self, stage: StageRates, users: Panel) -> FloatArray:
@@ -509,6 +530,11 @@ class RatePlanner:
             notion=self.settings.sense,
             slack=slack,
         )
+
+    def _slack_of(self, stage: StageRates, critical: float) -> float:
+        """The slack of a level, which may have more worlds than a set, here and in an audit."""
+        assert stage.outlook is not None  # it has worlds
+        return self._slack(critical) * np.sqrt(self.settings.n_worlds / stage.outlook.n_worlds)
 
     def _slack(self, critical: float) -> float:
         fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds

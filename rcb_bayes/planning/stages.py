@@ -1,21 +1,30 @@
 """The stages of a planned cold start, and how often each user is explored at them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import LEVEL, STAGE, Moment
 from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
+from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows, places_of
+from rcb_bayes.mechanism.programme import LevelledForms, Prices, raised_shares
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import UserRates, explored_terms, user_rates
 from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
+from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants
 from rcb_bayes.schema import BoolArray, FloatArray
+
+_USERS_AT_A_TIME = 256
+_COUNTED = 0.9  # of what other levels leave: how long each of them takes varies that much with the users of a panel
+_MOST_KNOWN = 100_000  # users whose rates are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +58,69 @@ class LevelRule:
     def sets(self) -> Sets:
         """The sets of the worlds."""
         return Sets(self.saturated)
+
+
+@dataclass(frozen=True, eq=False)
+class LaterWorlds:
+    """Exploitation as users meet it who cannot tell it from the cold start: every world in one of its epochs.
+
+    Attributes
+    ----------
+    outlook, gamma : what is expected, and the spread, (W,)
+    epochs : the epoch of each world, (W,)
+    rounds : that a run spends in exploitation
+    slack : standard deviations over worlds that are left for the audit's bands
+    guards : in force
+    """
+
+    outlook: LinearOutlook
+    gamma: FloatArray
+    epochs: FloatArray
+    rounds: float
+    slack: float
+    guards: tuple[GuardRule, ...]
+
+    def forms(self, users: FloatArray, *, goal: Goal) -> FloatArray:
+        """The linear form of users (U, d), lowered by the slack, (U, K, K)."""
+        fixed, extra = goal.sense.epsilon_parts(goal.epsilon)
+        rewards = self.outlook.rewards(users)
+        scores = rewards if self.outlook.platform is None else self.outlook.acted_on(users)
+        k, u, w = scores.shape
+        factors = None
+        if self.guards:
+            factors = np.ones((k, u, w))
+            for epoch in np.unique(self.epochs):
+                rule = self.guards[min(int(epoch), len(self.guards) - 1)]
+                factors[:, :, self.epochs == epoch] = rule.of(users, goal=goal).T[:, :, None]
+            factors = factors.reshape(k, u * w)
+        chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(self.gamma, u), guard=factors).reshape(k, u, w)
+        below = below_best(rewards)
+        mean, square = user_means(chances, below, below * below, extra)
+        return fixed + mean - self.slack * np.sqrt(np.maximum(square - mean**2, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Programme:
+    """What raises the rates of levels where users cannot tell them apart; see ``mechanism.programme``.
+
+    Attributes
+    ----------
+    levels : by their number of saturated arms, those whose rates are raised, (L,)
+    rounds, worth : of each level, and what a sample there is worth, (L,)
+    first_rounds : of the most popular arm's phase
+    later : exploitation, where users cannot tell it from the cold start
+    """
+
+    levels: tuple[int, ...]
+    rounds: FloatArray
+    worth: FloatArray
+    first_rounds: float
+    later: LaterWorlds | None = None
+
+    @property
+    def prices(self) -> Prices:
+        """As the programme has them."""
+        return Prices(rounds=self.rounds, worth=self.worth)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,10 +178,12 @@ class PlannedColdStart:
     Attributes
     ----------
     alike : classes of arms with one and the same law: stages that differ only by which of them is saturated are one
+    programme : what raises the rates of levels that users cannot tell apart
     """
 
     stages: tuple[PlannedStage, ...] = ()
     alike: tuple[tuple[str, ...], ...] = ()
+    programme: Programme | None = None
 
     def average_rates(self, users: FloatArray, *, goal: Goal, constants: Constants, before: Expectations) -> FloatArray:
         """Rates of users (U, d), averaged over the stages that cold starts pass, (U,)."""
@@ -156,9 +230,33 @@ class PlannedColdStart:
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates_of(users)
         if isinstance(stage.rule, LevelRule):
+            if self.programme is not None and level in self.programme.levels:
+                return self._raised(rows, level, goal=goal, before=before)[places]
             return rates_at_level(stage.rule, rows, goal=goal, before=before).by_arm[places]
         gap = _worst_gaps(rows, before=before)
         return (gap >= -goal.epsilon).astype(float)[places]
+
+    def _raised(self, users: FloatArray, level: int, *, goal: Goal, before: Expectations) -> FloatArray:
+        """Rates by promoted arm, raised as the programme has it, (U, K); all levels at once, and kept."""
+        assert self.programme is not None  # asked for where it is
+        known = self._known_rates
+        keys = [row.tobytes() for row in users]
+        fresh = [place for place, key in enumerate(keys) if key not in known]
+        for start in range(0, len(fresh), _USERS_AT_A_TIME):
+            some = fresh[start : start + _USERS_AT_A_TIME]
+            found = raised_rates(self, users[some], goal=goal, before=before)  # (u, L, K)
+            if len(known) > _MOST_KNOWN:
+                known.clear()
+            known.update(zip((keys[place] for place in some), found, strict=True))
+        place = self.programme.levels.index(level)
+        missing = [key for key in keys if key not in known]
+        if missing:  # forgotten on the way
+            return raised_rates(self, users, goal=goal, before=before)[:, place]
+        return np.array([known[key][place] for key in keys])
+
+    @cached_property
+    def _known_rates(self) -> dict[bytes, FloatArray]:
+        return {}
 
     def _usual_rates(self, users: FloatArray, stage: PlannedStage, *, goal: Goal, before: Expectations) -> FloatArray:
         """Rates at a level on average over what is promoted there, (U,)."""
@@ -230,6 +328,48 @@ def rates_at_level(rule: LevelRule, users: FloatArray, *, goal: Goal, before: Ex
         epsilon=goal.epsilon,
         notion=goal.sense,
         slack=rule.slack,
+    )
+
+
+def raised_rates(cold_start: PlannedColdStart, users: FloatArray, *, goal: Goal, before: Expectations) -> FloatArray:
+    """Rates of users (U, d) by promoted arm at all levels of the programme, (U, L, K)."""
+    programme = cold_start.programme
+    assert programme is not None  # asked for where it is
+    rules = {stage.level: stage.rule for stage in cold_start.stages}
+    found = []
+    for level in programme.levels:
+        rule = rules[level]
+        assert isinstance(rule, LevelRule)  # as the programme has it
+        found.append(rates_at_level(rule, users, goal=goal, before=before))
+    later = None if programme.later is None else programme.later.rounds * programme.later.forms(users, goal=goal)
+    forms = forms_of(found, *before.of(users), goal=goal, first_rounds=programme.first_rounds, later=later)
+    shares = raised_shares(forms, programme.prices)  # (U, L)
+    by_arm, most = (np.stack([getattr(one, name) for one in found], axis=1) for name in ("by_arm", "most"))
+    return by_arm + shares[:, :, None] * (most - by_arm)
+
+
+def forms_of(
+    found: Sequence[LevelRates],
+    prior_rewards: FloatArray,
+    promoted_by: FloatArray,
+    *,
+    goal: Goal,
+    first_rounds: float,
+    later: FloatArray | None,
+) -> LevelledForms:
+    """Forms of users at all levels, and what the most popular arm's rounds, and later ones (U, K, K), leave."""
+    k = prior_rewards.shape[1]
+    first = promotion_shares(promoted_by, range(k))
+    others = first_rounds * explored_terms(prior_rewards, first, epsilon=goal.epsilon, notion=goal.sense)
+    others = others if later is None else others + later
+    pairs = ~np.eye(k, dtype=bool)
+    return LevelledForms(
+        explored=np.stack([one.always[:, pairs] for one in found], axis=1),
+        # A level by itself holds: what its lowered form lacks is what its worlds leave open, not what it owes.
+        own=_COUNTED * np.maximum(np.stack([one.own[:, pairs] for one in found], axis=1), 0.0),
+        others=_COUNTED * np.maximum(others[:, pairs], 0.0),
+        rates=np.stack([one.rate for one in found], axis=1),
+        most=np.stack([one.most_rate for one in found], axis=1),
     )
 
 
