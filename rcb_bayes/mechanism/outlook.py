@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import FloatArray
 
 
@@ -39,10 +40,14 @@ class Outlook(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearOutlook:
-    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another."""
+    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another.
+
+    ``law`` is that of the means given who is sampled, where it is known.
+    """
 
     means: FloatArray
     platform: FloatArray | None = None
+    law: MeanLaw | None = None
 
     @property
     def n_worlds(self) -> int:
@@ -51,7 +56,8 @@ class LinearOutlook:
 
     def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
         """The outlook in some of the worlds."""
-        return LinearOutlook(self.means[worlds], None if self.platform is None else self.platform[worlds])
+        platform = None if self.platform is None else self.platform[worlds]
+        return LinearOutlook(self.means[worlds], platform, None if self.law is None else self.law.in_worlds(worlds))
 
     @property
     def tables(self) -> tuple[FloatArray, ...]:

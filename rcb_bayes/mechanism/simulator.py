@@ -5,7 +5,8 @@ data is the mechanism's and not the population's: an arm is sampled where it was
 stages before.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -20,11 +21,13 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, walk
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.preposterior import MeanLaw, mean_law
 from rcb_bayes.schema import FloatArray
 
 N_USERS = 2048
 N_PATHS = 20_000
 _MANY_USERS = 65_536
+_MOST_LAW_VALUES = 20_000_000  # of covariances, worlds x arms x d x d
 
 
 class Simulator:
@@ -80,9 +83,22 @@ class Simulator:
         """What is expected of every arm once those of a set are saturated, in worlds of the paths that lead there."""
         chosen = self.rng(Stream.PATHS_OF_WORLDS, code).choice(members, size=n_worlds, replace=len(members) < n_worlds)
         seed = int(self.rng(Stream.STAGE_WORLDS, code).integers(2**63))
-        blocks = self._blocks(walked, chosen, arms_of(code), seed=seed)
-        fitted = [self._expected(data) for _, data in blocks]
-        return self._as_outlook(code, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
+        blocks = [data for _, data in self._blocks(walked, chosen, arms_of(code), seed=seed)]
+        fitted = [self._expected(data) for data in blocks]
+        found = self._as_outlook(code, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
+        return replace(found, law=self._mean_law(blocks)) if isinstance(found, LinearOutlook) else found
+
+    def _mean_law(self, blocks: Sequence[Statistics | Rows]) -> MeanLaw | None:
+        """The law of posterior means given the designs, where they are normal, independent and the platform's own."""
+        law, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
+        if law is None or sigma is None or not law.is_gaussian or self.engines.platform is not None:
+            return None
+        if any(len(block.arms) > 1 for block in law.blocks):
+            return None
+        grams = [data.xtx for data in blocks if isinstance(data, Statistics)]
+        if len(blocks) * grams[0].size > _MOST_LAW_VALUES:
+            return None
+        return mean_law(law, np.concatenate(grams), sigma=float(sigma))
 
     def after_cold_start(
         self, walked: Walk, ended: np.ndarray, *, n_worlds: int

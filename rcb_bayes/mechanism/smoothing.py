@@ -1,7 +1,7 @@
 r"""How often an arm is the best before anybody has tried it, and what its rivals are worth then: in closed form.
 
-That an unpopular arm i is the organic one, :math:`a^* = i`, is rare, and what a stage is judged by. In a Gaussian belief
-with independent arms an untried arm is worth its prior mean :math:`c = \mu_0(x, i)` in every world, and the posterior
+That an unpopular arm i is the organic one, :math:`a^* = i`, is rare, and what a stage is judged by. In a Gaussian
+belief with independent arms an untried arm is worth its prior mean :math:`c = \mu_0(x, i)` in every world, and the posterior
 means of the others are, given who was sampled, independent normals :math:`N(\mu_j, s_j^2)`. With
 :math:`z_j = (c - \mu_j) / s_j`,
 
@@ -17,6 +17,8 @@ import numpy as np
 
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.schema import FloatArray
+
+_NEVER = 1e-200  # a chance so small that its products would lose their digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,5 +54,6 @@ def settled_best(prior_rewards: FloatArray, variances: FloatArray) -> SettledBes
     below = np.full(variances.shape, -np.inf)
     np.divide(mean - best, np.sqrt(2.0) * spread, out=below, where=varies)
     chance = (0.5 * erfc(below)).prod(axis=0)
+    chance[chance < _NEVER] = 0.0
     shortfall = np.sqrt(2.0 / np.pi) * spread / erfcx(below)  # s phi(z) / Phi(z)
     return SettledBest(shares=best_shares(settled, axis=0) * chance, rewards=mean - shortfall)
