@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.auditing.view import Asked, Averages, Crowd, Smoothed, View, arm_chances, cell_terms
+from rcb_bayes.auditing.sharpening import LEVEL_SHARE, enter_sharp, in_doubt, sharpened
+from rcb_bayes.auditing.view import Asked, Averages, Crowd, View, cell_terms
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.mechanism.deciding import VERDICTS, lowest_by_user
@@ -71,9 +72,8 @@ def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: in
     terms, errors, places, evidence = [], [], [], []
     for arm in range(k):
         of_rivals = cell_terms(view, arm, epsilon=asked.epsilon, notion=notion)  # (K, U, W)
-        chances = arm_chances(view, arm)
-        used = np.flatnonzero(chances.max(axis=1) > 0.0)
-        masses = notion.mass(chances[used])  # (U, W)
+        used = np.flatnonzero(view.chances[arm].max(axis=1) > 0.0)
+        masses = notion.mass(view.chances[arm, used])  # (U, W)
         for rival in range(k):
             if rival == arm:
                 continue
@@ -81,12 +81,20 @@ def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: in
             errors.append(_ratio_error(terms[-1], masses))
             places.append(np.stack([used, np.full(len(used), arm), np.full(len(used), rival)]))
             evidence.append(_held(_evidence(view, arm, rival, used, asked.epsilon), terms[-1], asked.epsilon))
-        out["mass"][:, arm] = chances.mean(axis=1)[:, None]
-    bands = simultaneous_bands(np.concatenate(terms).T, level=level, seed=seed)
+        out["mass"][:, arm] = view.chances[arm].mean(axis=1)[:, None]
+    own = level if view.smoothed is None else (1.0 - LEVEL_SHARE) * level
+    bands = simultaneous_bands(np.concatenate(terms).T, level=own, seed=seed)
     at = tuple(np.concatenate(places, axis=1))
     mass = notion.mass(out["mass"][at])
     entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=view.n_worlds, epsilon=asked.epsilon)
     out["mcse"][at] = np.concatenate(errors)
+    facts = joined_evidence(evidence)
+    doubtful, error, events = np.zeros((u, k, k), dtype=bool), np.zeros((u, k, k)), np.zeros((u, k, k))
+    doubtful[at], error[at], events[at] = in_doubt(bands.estimate, bands.mcse, facts.always_holds), bands.mcse, facts.n_events
+    sharp = sharpened(view, doubtful, notion=notion, epsilon=asked.epsilon)
+    if sharp is not None:
+        some = tuple(sharp.at)
+        enter_sharp(out, sharp, error=error[some], n_events=events[some], n_cells=len(mass), level=level, epsilon=asked.epsilon)
     return out
 
 
@@ -112,29 +120,7 @@ def _ratio_error(terms: FloatArray, weights: FloatArray) -> FloatArray:
     return (terms - apart[:, None] * weights).std(axis=1, ddof=1) / np.sqrt(terms.shape[1]) / mass
 
 
-def _smooth_evidence(own: Smoothed, arm: int, rival: int, used: np.ndarray, epsilon: float) -> Evidence:
-    """An untried arm is recommended as the best where it is, and never loses then: a fail has to see enough of that.
-
-    Designs count as they weigh, (sum of chances)^2 / sum of squares: all of them where they are alike.
-    """
-    chances = own.chances[arm, used]  # (U, W)
-    lead = own.rewards[arm, used] - own.rewards[rival, used]
-    square = np.square(chances).sum(axis=1)
-    none = np.zeros(len(used))
-    return Evidence(
-        always_holds=np.zeros(len(used), dtype=bool),
-        n_events=np.divide(chances.sum(axis=1) ** 2, square, out=none.copy(), where=square > 0.0),
-        n_negative=none,
-        gain=lead.max(axis=1) + epsilon,
-        loss=none,
-        least=np.full(len(used), -np.inf),
-    )
-
-
 def _evidence(view: View, arm: int, rival: int, used: np.ndarray, epsilon: float) -> Evidence:
-    own = view.smoothed
-    if own is not None and arm in own.arms:
-        return _smooth_evidence(own, arm, rival, used, epsilon)
     chances = view.chances[arm, used]  # (U, W)
     varying = chances - chances.min(axis=1, keepdims=True)
     lead = view.rewards[arm, used] - view.rewards[rival, used] + epsilon

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
+from rcb_bayes.auditing.sharpening import smoothed_stage
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
-from rcb_bayes.auditing.view import Asked, Crowd, Looked, Smoothed, View, make_crowd
+from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.epoch import epochs_from, guard_of
@@ -21,7 +22,6 @@ from rcb_bayes.mechanism.knowledge import STAGE, Moment
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.simulator import N_PATHS, Simulator
-from rcb_bayes.mechanism.smoothing import settled_best
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
 from rcb_bayes.planning.plan import Plan
@@ -137,15 +137,6 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
         organic = best_shares(part.acted_on(users), axis=0)  # (K, U, W)
         promoted = promotion_shares(seats.promoted_by, still_open)
         q = plan.rate(users, saturated=labels)[None, :, None]
-        smoothed = None
-        if part.law is not None:
-            best = settled_best(seats.prior_rewards, part.law.variances(users))
-            smoothed = Smoothed(
-                arms=tuple(still_open),
-                fixed=q[..., 0] * promoted.T,
-                chances=(1.0 - q) * best.shares,
-                rewards=best.rewards,
-            )
         return View(
             name=_stage_name(run, code),
             chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
@@ -153,7 +144,8 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
             prior_rewards=seats.prior_rewards,
             best=organic,
             share=len(members) / N_PATHS,
-            smoothed=smoothed,
+            untried=() if part.law is None else tuple(still_open),
+            smoothed=None if part.law is None else smoothed_stage(part.law, seats, users, q=q[0, :, 0], promoted=promoted),
         )
 
     return _judged(run, view, explored=None if plan.personalised else explored)

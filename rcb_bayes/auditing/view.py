@@ -1,5 +1,6 @@
 """What an audit looks at: a stage in simulated worlds of the users' belief, as users of a panel see it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,21 +28,25 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Smoothed:
-    """The form of untried arms, with rewards averaged out: what is left to differ between worlds is who was sampled.
+class ArmForm:
+    """An untried arm's form with all rewards averaged out: what is left to differ between worlds is who was sampled.
 
     Attributes
     ----------
-    arms : which arms it holds for
-    fixed : the probability with which each is recommended whatever the data, (K, U)
-    chances : that with which it is recommended as the best, (K, U, W)
+    fixed : the probability with which it is recommended whatever the data, (U,)
+    chances : that with which it is recommended as the best, (U, W)
     rewards : what users expect of every arm then, (K, U, W)
+    overlap : how much of the worlds' spread stays in their average, however many they are
     """
 
-    arms: tuple[int, ...]
     fixed: FloatArray
     chances: FloatArray
     rewards: FloatArray
+    overlap: float = 0.0
+
+
+Smoothed = Callable[[int, np.ndarray], ArmForm]
+"""The form of an untried arm, for some of a view's users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,7 +61,7 @@ class View:
     best : shares of the arms that the platform takes for the best, (K, U, W)
     share : of runs that get here before the horizon
     averages : the linear form averaged over the population; None where nobody asks for it
-    smoothed : of arms whose form is known in closed form given the design; None where there is none
+    untried, smoothed : arms whose form is known given who was sampled, and how; none, and None, where there is none
     """
 
     name: str
@@ -66,6 +71,7 @@ class View:
     best: FloatArray
     share: float = 1.0
     averages: "Averages | None" = None
+    untried: tuple[int, ...] = ()
     smoothed: Smoothed | None = None
 
     @property
@@ -144,19 +150,6 @@ def _population(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Pane
     return panel.take(some, weights=weights, is_exact=panel.is_exact and len(some) == panel.n_users)
 
 
-def arm_chances(view: View, arm: int) -> FloatArray:
-    """How often an arm is recommended in every world, (U, W): given its design, where that is known."""
-    own = view.smoothed
-    if own is None or arm not in own.arms:
-        return view.chances[arm]
-    return own.fixed[arm][:, None] + own.chances[arm]
-
-
 def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:
     """Terms of the linear form for an arm and every rival, (K, U, W)."""
-    own = view.smoothed
-    if own is not None and arm in own.arms:
-        prior_lead = view.prior_rewards[:, arm] - view.prior_rewards.T  # (K, U)
-        gains = own.chances[arm] * (own.rewards[arm] - own.rewards) + (own.fixed[arm] * prior_lead)[:, :, None]
-        return notion.allowing(gains, arm_chances(view, arm), epsilon)
     return steadied_terms(view.chances[arm], view.rewards, view.prior_rewards, arm=arm, epsilon=epsilon, notion=notion)

@@ -5,7 +5,7 @@ data is the mechanism's and not the population's: an arm is sampled where it was
 stages before.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -86,19 +86,20 @@ class Simulator:
         blocks = [data for _, data in self._blocks(walked, chosen, arms_of(code), seed=seed)]
         fitted = [self._expected(data) for data in blocks]
         found = self._as_outlook(code, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
-        return replace(found, law=self._mean_law(blocks)) if isinstance(found, LinearOutlook) else found
+        if not isinstance(found, LinearOutlook):
+            return found
+        return replace(found, law=self._mean_law(blocks, lambda: walked.overlap(members, arms_of(code))))
 
-    def _mean_law(self, blocks: Sequence[Statistics | Rows]) -> MeanLaw | None:
+    def _mean_law(self, blocks: Sequence[Statistics | Rows], overlap: Callable[[], float]) -> MeanLaw | None:
         """The law of posterior means given the designs, where they are normal, independent and the platform's own."""
         law, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
         if law is None or sigma is None or not law.is_gaussian or self.engines.platform is not None:
             return None
-        if any(len(block.arms) > 1 for block in law.blocks):
-            return None
         grams = [data.xtx for data in blocks if isinstance(data, Statistics)]
-        if len(blocks) * grams[0].size > _MOST_LAW_VALUES:
+        too_large = sum(part.size for part in grams) > _MOST_LAW_VALUES
+        if too_large or any(len(block.arms) > 1 for block in law.blocks):
             return None
-        return mean_law(law, np.concatenate(grams), sigma=float(sigma))
+        return replace(mean_law(law, np.concatenate(grams), sigma=float(sigma)), overlap=overlap())
 
     def after_cold_start(
         self, walked: Walk, ended: np.ndarray, *, n_worlds: int

@@ -1,8 +1,8 @@
 r"""How often an arm is the best before anybody has tried it, and what its rivals are worth then: in closed form.
 
 That an unpopular arm i is the organic one, :math:`a^* = i`, is rare, and what a stage is judged by. In a Gaussian
-belief with independent arms an untried arm is worth its prior mean :math:`c = \mu_0(x, i)` in every world, and the posterior
-means of the others are, given who was sampled, independent normals :math:`N(\mu_j, s_j^2)`. With
+belief with independent arms an untried arm is worth its prior mean :math:`c = \mu_0(x, i)` in every world, and the
+posterior means of the others are, given who was sampled, independent normals :math:`N(\mu_j, s_j^2)`. With
 :math:`z_j = (c - \mu_j) / s_j`,
 
 .. math:: \Pr(a^* = i) = \prod_j \Phi(z_j), \qquad E[m_j | a^* = i] = \mu_j - s_j \phi(z_j) / \Phi(z_j).

@@ -7,7 +7,7 @@ An arm with prior :math:`N(m, V)`, V = RR', and samples at users X has, over its
 so that no reward need be drawn for what depends on posterior means alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,14 +25,16 @@ class MeanLaw:
     ----------
     covariances : C of every world and arm, (W, K, d, d); zero for an arm without samples
     prior : V of every arm, (K, d, d)
+    overlap : how much of the worlds' spread stays in their average, however many they are: they share a panel of users
     """
 
     covariances: FloatArray
     prior: FloatArray
+    overlap: float = 0.0
 
     def in_worlds(self, worlds: slice | np.ndarray) -> "MeanLaw":
         """The law in some of the worlds."""
-        return MeanLaw(covariances=self.covariances[worlds], prior=self.prior)
+        return replace(self, covariances=self.covariances[worlds])
 
     def variances(self, users: FloatArray) -> FloatArray:
         """Var(m_j(x)) of users (U, d) in every world, (K, U, W); zero exactly where the samples say nothing to them."""
