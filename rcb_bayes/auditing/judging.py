@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.auditing.sharpening import LEVEL_SHARE, enter_sharp, in_doubt, sharpened
 from rcb_bayes.auditing.view import Asked, Averages, Crowd, View, cell_terms
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import TIE
@@ -82,19 +81,11 @@ def _by_user(view: View, asked: Asked, notion: Notion, *, level: float, seed: in
             places.append(np.stack([used, np.full(len(used), arm), np.full(len(used), rival)]))
             evidence.append(_held(_evidence(view, arm, rival, used, asked.epsilon), terms[-1], asked.epsilon))
         out["mass"][:, arm] = view.chances[arm].mean(axis=1)[:, None]
-    own = level if view.smoothed is None else (1.0 - LEVEL_SHARE) * level
-    bands = simultaneous_bands(np.concatenate(terms).T, level=own, seed=seed)
+    bands = simultaneous_bands(np.concatenate(terms).T, level=level, seed=seed)
     at = tuple(np.concatenate(places, axis=1))
     mass = notion.mass(out["mass"][at])
     entered(out, at, bands, joined_evidence(evidence), mass, n_worlds=view.n_worlds, epsilon=asked.epsilon)
     out["mcse"][at] = np.concatenate(errors)
-    facts = joined_evidence(evidence)
-    doubtful, error, events = np.zeros((u, k, k), dtype=bool), np.zeros((u, k, k)), np.zeros((u, k, k))
-    doubtful[at], error[at], events[at] = in_doubt(bands.estimate, bands.mcse, facts.always_holds), bands.mcse, facts.n_events
-    sharp = sharpened(view, doubtful, notion=notion, epsilon=asked.epsilon)
-    if sharp is not None:
-        some = tuple(sharp.at)
-        enter_sharp(out, sharp, error=error[some], n_events=events[some], n_cells=len(mass), level=level, epsilon=asked.epsilon)
     return out
 
 

@@ -20,7 +20,7 @@ from rcb_bayes.schema import BoolArray, FloatArray
 Verdict = Literal["pass", "fail", "inconclusive"]
 _N_BOOT = 1000
 FEW_EVENTS = 10
-ENOUGH_EVENTS = 50
+_ENOUGH_EVENTS = 50
 MIN_WORLDS = 50  # for bands of a stage
 _CHUNK_VALUES = 4_000_000
 
@@ -160,7 +160,7 @@ def judge_bands(
     n_negative : worlds whose own part, what depends on the world, is negative; with fewer than ten a pass needs room
         for more of them, each worth ``loss``
     """
-    more_gains = np.where(n_events < ENOUGH_EVENTS, (2.0 * np.sqrt(n_events) + 4.0) / n_worlds * gain, 0.0)
+    more_gains = np.where(n_events < _ENOUGH_EVENTS, (2.0 * np.sqrt(n_events) + 4.0) / n_worlds * gain, 0.0)
     more_losses = np.where(n_negative < FEW_EVENTS, (2.0 * np.sqrt(n_negative) + 4.0) / n_worlds * loss, 0.0)
     # A margin that is -epsilon exactly, with no spread, is computed to rounding only.
     rounding = TIE * np.maximum(1.0, np.maximum(gain, loss))
