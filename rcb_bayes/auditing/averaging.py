@@ -15,7 +15,7 @@ from rcb_bayes.mechanism.margins import below_best, user_leads, world_leads
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
-_CHUNK_VALUES = 2_000_000
+_CHUNK_VALUES = 400_000
 
 Fixed = Callable[[FloatArray], FloatArray]
 """The probability of each arm that is the same in all worlds, for users (U, d): (U, K)."""
@@ -37,18 +37,32 @@ def averages_of(
     view_of : the stage as some users see it
     fixed, fixed_mean : a_i where it is known, with the average of a_i (U_ij + epsilon), (K, K), and its error
     """
-    parts: list[Averages] = []
-    start = 0
-    n = len(population.users)
-    step = max(1, _CHUNK_VALUES // n_worlds)
-    while start < n:
+    so_far: _Sums | None = None
+    start, step = 0, 1
+    while start < len(population.users):
         some = slice(start, start + step)
         users = population.users[some]
         own = None if fixed is None or fixed_mean is None else fixed(users)
-        parts.append(_part(view_of(users), population.weights[some], epsilon=epsilon, fixed=own))
+        view = view_of(users).counted()
+        so_far = so_far or _Sums(view, epsilon)
+        so_far.add(view, population.weights[some], fixed=own)
         start += step
-        step = max(1, _CHUNK_VALUES // (n_worlds * len(parts[0].chances)))
-    return _joined(parts, population, fixed_mean)
+        step = max(1, _CHUNK_VALUES // (n_worlds * len(view.chances)))
+    assert so_far is not None  # a population has somebody in it
+    none = np.zeros(so_far.constant.shape)
+    constant, error = fixed_mean or (none, none)
+    return Averages(
+        varying=so_far.varying,
+        constant=so_far.constant + constant,
+        chances=so_far.chances,
+        weights=so_far.world_weights,
+        user_values=np.concatenate(so_far.user_values),
+        user_chances=np.concatenate(so_far.user_chances),
+        fixed_error=error,
+        is_exact=population.is_exact,
+        n_events=so_far.events.sum(axis=1),
+        least=so_far.least,
+    )
 
 
 def fixed_mean(fixed: Fixed, panel: Panel, *, epsilon: float) -> tuple[FloatArray, FloatArray]:
@@ -63,58 +77,49 @@ def fixed_mean(fixed: Fixed, panel: Panel, *, epsilon: float) -> tuple[FloatArra
     return mean, error
 
 
-def _part(view: View, weights: FloatArray, *, epsilon: float, fixed: FloatArray | None) -> Averages:
-    """Of some users; with ``fixed`` (U, K) their part that is the same in all worlds is left to others."""
-    chances, rewards, prior = view.chances, view.rewards, view.prior_rewards
-    same = chances.min(axis=2) if fixed is None else np.minimum(fixed.T, chances.min(axis=2))  # (K, U)
-    moving = chances - same[:, :, None]
-    share = weights[:, None]
-    below = below_best(rewards)
-    varying = world_leads(moving * share, below, epsilon)
-    user_values = user_leads(moving, below, epsilon)
-    gap = prior[:, :, None] - prior[:, None, :] + epsilon  # (U, K, K)
-    if fixed is None:
-        own = same.T[:, :, None] * gap
-        user_values = user_values + own
-        constant = np.tensordot(weights, own, axes=(0, 0))
-    else:
-        constant = np.zeros(gap.shape[1:])
-    return Averages(
-        values=varying + constant[:, :, None],
-        varying=varying,
-        chances=(chances * share).sum(axis=1),
-        user_values=user_values,
-        user_chances=chances.mean(axis=2).T,
-        fixed_error=np.zeros(constant.shape),
-        is_exact=False,
-        n_events=(view.best > 0.0).any(axis=1),  # (K, W), counted once all users are there
-        least=_least_leads(chances, rewards),
-    )
+class _Sums:
+    """Averages over users as far as they have been added; see ``Averages``."""
 
+    def __init__(self, view: View, epsilon: float) -> None:
+        k, _, w = view.chances.shape
+        self._epsilon = epsilon
+        self.world_weights = view.weights
+        self.varying, self.constant = np.zeros((k, k, w)), np.zeros((k, k))
+        self.chances, self.events = np.zeros((k, w)), np.zeros((k, w), dtype=bool)
+        self.user_values: list[FloatArray] = []
+        self.user_chances: list[FloatArray] = []
+        self.least = np.full((k, k), np.inf)
 
-def _joined(parts: list[Averages], population: Panel, fixed_mean: tuple[FloatArray, FloatArray] | None) -> Averages:
-    none = np.zeros(parts[0].least.shape)
-    constant, error = (none, none) if fixed_mean is None else fixed_mean
-    events = np.any([part.n_events for part in parts], axis=0)
-    return Averages(
-        values=np.sum([part.values for part in parts], axis=0) + constant[:, :, None],
-        varying=np.sum([part.varying for part in parts], axis=0),
-        chances=np.sum([part.chances for part in parts], axis=0),
-        user_values=np.concatenate([part.user_values for part in parts]),
-        user_chances=np.concatenate([part.user_chances for part in parts]),
-        fixed_error=error,
-        is_exact=population.is_exact,
-        n_events=events.sum(axis=1),
-        least=np.min([part.least for part in parts], axis=0),
-    )
+    def add(self, view: View, weights: FloatArray, *, fixed: FloatArray | None) -> None:
+        """Some users with their weights; with ``fixed`` (U, K) their part that never moves is left to others."""
+        chances, prior = view.chances, view.prior_rewards
+        lowest = chances.min(axis=2)  # (K, U)
+        same = lowest if fixed is None else np.minimum(fixed.T, lowest)
+        moving = chances - same[:, :, None]
+        share = weights[:, None]
+        below = below_best(view.rewards)
+        self.varying += world_leads(moving * share, below, self._epsilon)
+        counting = chances if view.weights is None else chances * view.weights
+        values = user_leads(moving if view.weights is None else moving * view.weights, below, self._epsilon)
+        if fixed is None:
+            own = same.T[:, :, None] * (prior[:, :, None] - prior[:, None, :] + self._epsilon)
+            values += own
+            self.constant += np.tensordot(weights, own, axes=(0, 0))
+        self.user_values.append(values)
+        self.user_chances.append(counting.mean(axis=2).T)
+        self.chances += np.einsum("kuw,u->kw", chances, weights)
+        self.events |= view.best.any(axis=1)
+        self._note_least(chances, below)
 
-
-def _least_leads(chances: FloatArray, rewards: FloatArray) -> FloatArray:
-    """The lowest m_i - m_j where arm i is recommended, (K, K); infinite for an arm that never is."""
-    k = len(chances)
-    out = np.full((k, k), np.inf)
-    for arm in range(k):
-        used = chances[arm] > 0.0
-        if used.any():
-            out[arm] = np.where(used, rewards[arm] - rewards, np.inf).min(axis=(1, 2))
-    return out
+    def _note_least(self, chances: FloatArray, below: FloatArray) -> None:
+        """The lowest lead of an arm where it is recommended; of one that has broken its constraint no lower one."""
+        for arm, own in enumerate(below):
+            used = chances[arm] > 0.0
+            rivals = np.flatnonzero(self.least[arm] >= -self._epsilon)
+            if not used.any() or not len(rivals):
+                continue
+            leads = own[used]
+            for rival in rivals if leads.min() < 0.0 else ():
+                self.least[arm, rival] = min(self.least[arm, rival], float((leads - below[rival][used]).min()))
+            if leads.min() >= 0.0:  # the best wherever it is recommended
+                self.least[arm] = np.minimum(self.least[arm], 0.0)

@@ -15,14 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.auditing.evidence import Evidence, joined_evidence
 from rcb_bayes.auditing.faithful import faithful_runs
-from rcb_bayes.auditing.judging import (
-    Evidence,
-    compliance_curve,
-    empty_cells,
-    entered,
-    joined_evidence,
-)
+from rcb_bayes.auditing.judging import compliance_curve, empty_cells, entered
 from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.errors import DataError, RcbError

@@ -5,17 +5,19 @@ as sums given its users. How long each stage of a cold start takes is drawn, too
 horizon is not looked at, and what it does get to is, however long others take.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
-from rcb_bayes.auditing.sharpening import smoothed_stage
+from rcb_bayes.auditing.guards import RememberedGuards
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
-from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
+from rcb_bayes.auditing.sharpening import smoothed_stage
+from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.epoch import epochs_from, guard_of
+from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
+from rcb_bayes.mechanism.epoch import epochs_from
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE, Moment
@@ -30,6 +32,7 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.telling.wording import percent
 
 _LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
+_COMERS = 256  # users of each world's own in a long epoch
 _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
 
 
@@ -55,18 +58,23 @@ class _Run:
         return self.asked.n_worlds + SEARCH_WORLDS
 
 
-def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting) -> Looked:
-    """The first phase, and every stage and epoch that runs get to before the horizon often enough."""
+def plan_views(
+    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting, look: Look = as_it_is
+) -> Looked:
+    """The first phase, and every stage and epoch that runs get to before the horizon often enough.
+
+    ``look`` makes of each view what is kept of it.
+    """
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
     walked = simulator.walk_under(plan)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
     run = _Run(simulator=simulator, walk=walked, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
-    views = [_first_phase(run)]
+    views = [look(_first_phase(run))]
     for code, members in track(_stages(run), description="stages"):
-        views.append(_stage(run, code, members))
-    views += _epoch_views(run, options)
+        views.append(look(_stage(run, code, members)))
+    views += map(look, _epoch_views(run, options))
     counts = simulator.engines.counts
     return Looked(
         crowd=crowd,
@@ -134,18 +142,18 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     def view(users: FloatArray, worlds: slice) -> View:
         seats = panel_of(market, users)
         part = outlook.in_worlds(worlds)
-        organic = best_shares(part.acted_on(users), axis=0)  # (K, U, W)
+        rewards = part.rewards(users)
+        organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)  # (K, U, W)
         promoted = promotion_shares(seats.promoted_by, still_open)
         q = plan.rate(users, saturated=labels)[None, :, None]
         return View(
             name=_stage_name(run, code),
             chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
-            rewards=part.rewards(users),
+            rewards=rewards,
             prior_rewards=seats.prior_rewards,
             best=organic,
             share=len(members) / N_PATHS,
-            untried=() if part.law is None else tuple(still_open),
-            smoothed=None if part.law is None else smoothed_stage(part.law, seats, users, q=q[0, :, 0], promoted=promoted),
+            smoothed=smoothed_stage(part.law, seats, rates=q[0, :, 0], promoted=promoted),
         )
 
     return _judged(run, view, explored=None if plan.personalised else explored)
@@ -162,10 +170,10 @@ def _stage_name(run: _Run, code: int) -> str:
 # --- exploitation ----------------------------------------------------------------------------------------------------
 
 
-def _epoch_views(run: _Run, options: Exploiting) -> list[View]:
+def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
-    views: list[View] = []
+    guards = RememberedGuards(run.plan, options)
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
@@ -184,27 +192,29 @@ def _epoch_views(run: _Run, options: Exploiting) -> list[View]:
                 purpose=Stream.AUDITED_EPOCHS,
                 epoch=each.number,
                 rounds=cold_starts,
+                comers=_COMERS,
             )
-        epochs.advance_to(each.number, lambda number: guard_of(run.plan, options, run.simulator.panel.users, number))
+        epochs.advance_to(each.number, lambda number: guards(run.simulator.panel.users, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
-        view = _judged(run, _epoch_view(run, epochs, options, in_time))
-        views.append(replace(view, share=len(there) / N_PATHS))
-    return views
+        view = _judged(run, _epoch_view(run, epochs, guards, in_time))
+        yield replace(view, share=len(there) / N_PATHS)
 
 
-def _epoch_view(run: _Run, epochs: EpochWorlds, options: Exploiting, there: np.ndarray) -> ViewOf:
+def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there: np.ndarray) -> ViewOf:
     """The epoch that has begun, in the worlds that are there."""
 
     def view(users: FloatArray, worlds: slice) -> View:
         some = there[worlds]
-        guard = guard_of(run.plan, options, users, epochs.epoch)
+        guard = guards(users, epochs.epoch)
         outlook = epochs.outlook.in_worlds(some)
+        rewards = outlook.rewards(users)
+        scores = rewards if outlook.platform is None else outlook.acted_on(users)
         return View(
             name=STAGE.label(Moment(epoch=epochs.epoch), run.market.arms),
-            chances=epochs.probabilities(users, guard=guard, worlds=some),
-            rewards=outlook.rewards(users),
+            chances=epochs.probabilities(users, guard=guard, worlds=some, scores=scores),
+            rewards=rewards,
             prior_rewards=panel_of(run.market, users).prior_rewards,
-            best=best_shares(outlook.acted_on(users), axis=0),
+            best=is_best(scores, axis=0),
         )
 
     return view

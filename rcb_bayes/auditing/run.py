@@ -12,18 +12,19 @@ from typing import Literal
 
 import numpy as np
 
+from rcb_bayes.auditing.condensing import condensed
 from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
-from rcb_bayes.auditing.view import Asked, Looked
+from rcb_bayes.auditing.view import Asked, Look, Looked
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
 from rcb_bayes.mechanism.deciding import verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
-from rcb_bayes.mechanism.notions import as_notion
+from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
@@ -161,9 +162,15 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
         _as_asked(market, plan, n_worlds=n_worlds, notion=None, epsilon=None, n_users=100, users=None, level=0.05),
         seed=seed,
     )
-    looked = plan_views(market, plan, asked, horizon=horizon, options=options)
+    look = _condensing(asked, asked.notion)
+    looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
     verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
+
+
+def _condensing(asked: Asked, *notions: Notion) -> Look:
+    """Views are condensed as they come: all of them together may not fit."""
+    return lambda view: condensed(view, asked, notions=notions or None)
 
 
 def _once(
@@ -189,7 +196,7 @@ def _looked_at_plan(
 ) -> Looked:
     """A plan, in all worlds side by side where that can be, else world by world."""
     if market.noise.is_gaussian and oracle is None:
-        return plan_views(market, plan, asked, horizon=horizon, options=options)
+        return plan_views(market, plan, asked, horizon=horizon, options=options, look=_condensing(asked))
     if options.inflation != "none":
         raise RcbError(
             "Growing prior variances are audited with Gaussian rewards and posterior means. Use inflation='none'."

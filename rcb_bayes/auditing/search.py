@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rcb_bayes.auditing.view import Asked, View, cell_terms
+from rcb_bayes.auditing.cells import lead_moments
+from rcb_bayes.auditing.view import Asked, View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.schema import FloatArray
 
 SEARCH_WORLDS = 300
-_CHUNK_USERS = 25
+_ROUGH_WORLDS = 64  # in which the panel is looked at first
+_CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
 _UNSEEN = 4.0
 
 ViewOf = Callable[[FloatArray, slice], View]
@@ -20,27 +22,48 @@ ViewOf = Callable[[FloatArray, slice], View]
 
 def worst_in(view_of: ViewOf, market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> FloatArray:
     """Users whose constraint is the furthest below, or the least above, in units of its error; (n, d)."""
-    return worst_users(lambda users: _scores(view_of, users, asked), market.covariates, panel, rng=rng)[0]
+    k = market.n_arms
+    return worst_users(
+        lambda users: _scores(view_of, users, asked, n_worlds=SEARCH_WORLDS, n_arms=k),
+        market.covariates,
+        panel,
+        rng=rng,
+        roughly=lambda users: _scores(view_of, users, asked, n_worlds=_ROUGH_WORLDS, n_arms=k),
+    )[0]
 
 
-def _scores(view_of: ViewOf, users: FloatArray, asked: Asked) -> FloatArray:
+def _scores(view_of: ViewOf, users: FloatArray, asked: Asked, *, n_worlds: int, n_arms: int) -> FloatArray:
     """The lowest mean over worlds of the linear form, in errors, over arms and rivals; (U,)."""
     found = []
-    for start in range(0, len(users), _CHUNK_USERS):
-        mean, error = _moments(view_of(users[start : start + _CHUNK_USERS], slice(0, SEARCH_WORLDS)), asked)
+    step = max(1, _CHUNK_VALUES // (n_worlds * n_arms))
+    for start in range(0, len(users), step):
+        view = view_of(users[start : start + step], slice(0, n_worlds))
+        mean, error = _moments(view.counted(), asked)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(error > 0, mean / error, np.where(mean < 0, -np.inf, np.inf))
-        found.append(z.min(axis=(0, 1)))
+        found.append(z.min(axis=(1, 2)))
     return np.concatenate(found)
 
 
 def _moments(view: View, asked: Asked) -> tuple[FloatArray, FloatArray]:
-    """Mean and error of every cell, (K, K, U) each; the error allows for worlds not seen in which the arm is best."""
-    k, u, w = view.chances.shape
-    mean, error = np.zeros((k, k, u)), np.zeros((k, k, u))
-    for arm in range(k):
-        terms = cell_terms(view, arm, epsilon=asked.epsilon, notion=asked.notion.by_user)  # (K, U, W)
-        unseen = _UNSEEN / w * (view.rewards[arm] - view.rewards).std(axis=2)  # (K, U)
-        mean[arm] = terms.mean(axis=2)
-        error[arm] = np.hypot(terms.std(axis=2, ddof=1) / np.sqrt(w), unseen)
-    return mean, error
+    """Mean and error of every cell, (U, K, K) each; the error allows for worlds not seen in which the arm is best."""
+    fixed, extra = asked.notion.by_user.epsilon_parts(asked.epsilon)
+    w = view.n_worlds
+    always = view.chances.min(axis=2)
+    moving = view.chances - always[:, :, None]
+    if view.weights is not None:
+        moving *= view.weights
+    moments = lead_moments(moving, view.rewards)
+    prior = view.prior_rewards
+    certain = always.T[:, :, None] * (prior[:, :, None] - prior[:, None, :] + extra) + fixed
+    mean = moments.mean(extra)
+    spread = np.maximum(moments.mean_square(extra) - mean**2, 0.0) / (w - 1)
+    return certain + mean, np.sqrt(spread + (_UNSEEN / w) ** 2 * _lead_variances(view.rewards))
+
+
+def _lead_variances(rewards: FloatArray) -> FloatArray:
+    """The variance over worlds of m_i - m_j, (U, K, K)."""
+    apart = (rewards - rewards.mean(axis=2, keepdims=True)).swapaxes(0, 1)  # (U, K, W)
+    products = apart @ apart.swapaxes(1, 2) / rewards.shape[2]
+    own = np.einsum("uii->ui", products)
+    return np.maximum(own[:, :, None] + own[:, None, :] - 2.0 * products, 0.0)

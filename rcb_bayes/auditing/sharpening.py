@@ -10,32 +10,32 @@ designs of all worlds come from one panel of users, so that their average keeps 
 are: with s^2 the variance over designs, the variance of the average is at most s^2 (1/W + overlap).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from rcb_bayes.auditing.evidence import Evidence
 from rcb_bayes.auditing.view import ArmForm, Smoothed, View
 from rcb_bayes.mechanism.choice import TIE
-from rcb_bayes.mechanism.deciding import VERDICTS
-from rcb_bayes.mechanism.margins import ENOUGH_EVENTS, Bands, judge_bands
+from rcb_bayes.mechanism.margins import ENOUGH_EVENTS
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.smoothing import settled_best
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
-LEVEL_SHARE = 0.1  # of an audit's level, for cells judged in closed form
+LEVEL_SHARE = 0.5  # of the level of a stage, for cells judged in closed form
 _CLEAR = 6.0  # errors above zero: passed by any band
 _CHUNK_VALUES = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SharpCells:
-    """C cells of a stage under a notion, in closed form given the designs.
+    """C cells of a stage under a notion, in closed form given the designs, (C,) each.
 
     Attributes
     ----------
-    at : users, arms and rivals, (3, C)
+    user, arm, rival : which cells these are
     estimate, error : of the linear form
     mass, margin_error : by which it becomes a margin, and that margin's error
     chance : how often the arm is recommended
@@ -43,7 +43,9 @@ class SharpCells:
     gain : what one more of them could be worth
     """
 
-    at: np.ndarray
+    user: np.ndarray
+    arm: np.ndarray
+    rival: np.ndarray
     estimate: FloatArray
     error: FloatArray
     mass: FloatArray
@@ -51,65 +53,96 @@ class SharpCells:
     chance: FloatArray
     n_events: FloatArray
     gain: FloatArray
-    n_worlds: int
+
+    @property
+    def at(self) -> tuple[np.ndarray, ...]:
+        """Their places among all cells, (U, K, K)."""
+        return self.user, self.arm, self.rival
+
+    def take(self, some: np.ndarray) -> "SharpCells":
+        """Some of them."""
+        return SharpCells(**{item.name: getattr(self, item.name)[some] for item in fields(self)})
+
+    def evidence(self) -> Evidence:
+        """What verdicts need beside the bands: given that the arm is the best, it never loses."""
+        none = np.zeros(len(self.user))
+        return Evidence(
+            always_holds=none > 0.0,
+            n_events=self.n_events,
+            n_negative=none,
+            gain=self.gain,
+            loss=none,
+            least=none - np.inf,
+        )
 
 
-def smoothed_stage(law: MeanLaw, seats: Panel, users: FloatArray, *, q: FloatArray, promoted: FloatArray) -> Smoothed:
-    """The forms of the untried arms at a stage of a cold start, explored at rates q (U,), promoted by shares (U, K)."""
+def smoothed_stage(law: MeanLaw | None, seats: Panel, *, rates: FloatArray, promoted: FloatArray) -> Smoothed | None:
+    """The forms of untried arms at a stage of a cold start, where the law of posterior means is known.
+
+    Parameters
+    ----------
+    rates : how often each user is explored, (U,)
+    promoted : the chance that each arm is promoted to her, (U, K)
+    """
+    if law is None:
+        return None
+    fixed = rates[:, None] * promoted
 
     def form(arm: int, some: np.ndarray) -> ArmForm:
-        best = settled_best(seats.prior_rewards[some], law.variances(users[some]))
+        best = settled_best(seats.prior_rewards[some], law.variances(seats.users[some]))
         return ArmForm(
-            fixed=q[some] * promoted[some, arm],
-            chances=(1.0 - q[some])[:, None] * best.shares[arm],
+            fixed=fixed[some, arm],
+            chances=(1.0 - rates[some])[:, None] * best.shares[arm],
             rewards=best.rewards,
             overlap=law.overlap,
         )
 
-    return form
+    return Smoothed(fixed=fixed, form=form)
+
+
+def in_doubt(view: View, estimate: FloatArray, error: FloatArray, always_holds: BoolArray) -> BoolArray:
+    """Cells, (U, K, K), that worlds do not clearly pass although a closed form could."""
+    if view.smoothed is None or view.weights is not None:
+        return np.zeros(estimate.shape, dtype=bool)
+    own = view.smoothed.fixed > 0.0  # others are recommended as the best only, and hold
+    return own[:, :, None] & ~always_holds & (estimate <= _CLEAR * error)
 
 
 def sharpened(view: View, doubtful: BoolArray, *, notion: Notion, epsilon: float) -> SharpCells | None:
-    """The cells among those in doubt, (U, K, K), whose form is known in closed form."""
-    parts = []
-    if view.smoothed is not None:
-        for arm in view.untried:
-            users = np.flatnonzero(doubtful[:, arm].any(axis=1))
-            step = max(1, _CHUNK_VALUES // view.rewards[:, 0].size)
-            for start in range(0, len(users), step):
-                some = users[start : start + step]
-                form = view.smoothed(arm, some)
-                lead = (view.prior_rewards[some, arm] - view.prior_rewards[some].T)  # (K, U)
-                at = np.stack(np.nonzero(doubtful[some, arm]))
-                parts.append(_cells(form, lead, some, at, arm=arm, notion=notion, epsilon=epsilon))
-    if not parts:
+    """The cells in doubt, (U, K, K), in closed form given the designs."""
+    if view.smoothed is None or not doubtful.any():
         return None
-    return SharpCells(
-        at=np.concatenate([part.at for part in parts], axis=1),
-        n_worlds=view.n_worlds,
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _BY_CELL},
-    )
-
-
-_BY_CELL = ("estimate", "error", "mass", "margin_error", "chance", "n_events", "gain")
+    parts = []
+    for arm in np.flatnonzero(doubtful.any(axis=(0, 2))):
+        users = np.flatnonzero(doubtful[:, arm].any(axis=1))
+        step = max(1, _CHUNK_VALUES // view.rewards[:, 0].size)
+        for start in range(0, len(users), step):
+            some = users[start : start + step]
+            parts.append(_cells(view, view.smoothed, arm, some, doubtful[some, arm], notion=notion, epsilon=epsilon))
+    names = [item.name for item in fields(SharpCells)]
+    return SharpCells(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
 def _cells(
-    form: ArmForm, prior_lead: FloatArray, some: np.ndarray, at: np.ndarray, *, arm: int, notion: Notion, epsilon: float
+    view: View, smoothed: Smoothed, arm: int, some: np.ndarray, doubtful: BoolArray, *, notion: Notion, epsilon: float
 ) -> SharpCells:
-    """Of one arm against rivals, ``at`` (2, C) being places among some users, and rivals."""
-    user, rival = at
+    """Of one arm, for some users, against the rivals in doubt (u, K)."""
+    form = smoothed.form(arm, some)
+    user, rival = np.nonzero(doubtful)
+    prior = view.prior_rewards[some[user]]
+    certain = form.fixed[user] * (prior[:, arm] - prior[np.arange(len(user)), rival])
     organic = form.chances[user]  # (C, W)
     lead = form.rewards[arm, user] - form.rewards[rival, user]
     chances = form.fixed[user][:, None] + organic
-    terms = notion.allowing(organic * lead + (form.fixed[user] * prior_lead[rival, user])[:, None], chances, epsilon)
+    terms = notion.allowing(organic * lead + certain[:, None], chances, epsilon)
     masses = notion.mass(chances)
     mass, estimate = masses.mean(axis=1), terms.mean(axis=1)
-    w = terms.shape[1]
-    reach = np.sqrt(1.0 / w + form.overlap)
+    reach = np.sqrt(1.0 / terms.shape[1] + form.overlap)
     square = np.square(organic).sum(axis=1)
     return SharpCells(
-        at=np.stack([some[user], np.full(len(user), arm), rival]),
+        user=some[user],
+        arm=np.full(len(user), arm),
+        rival=rival,
         estimate=estimate,
         error=_spread(terms) * reach,
         mass=mass,
@@ -117,7 +150,6 @@ def _cells(
         chance=chances.mean(axis=1),
         n_events=np.divide(organic.sum(axis=1) ** 2, square, out=np.zeros(len(user)), where=square > 0.0),
         gain=lead.max(axis=1) + epsilon,
-        n_worlds=w,
     )
 
 
@@ -127,47 +159,6 @@ def _spread(values: FloatArray) -> FloatArray:
     return np.where(spread > TIE * np.abs(values).max(axis=1), spread, 0.0)
 
 
-def in_doubt(estimate: FloatArray, error: FloatArray, always_holds: BoolArray) -> BoolArray:
-    """Cells that worlds do not clearly pass."""
-    return ~always_holds & (estimate <= _CLEAR * error)
-
-
-def enter_sharp(
-    out: dict[str, FloatArray],
-    cells: SharpCells,
-    *,
-    error: FloatArray,
-    n_events: np.ndarray,
-    n_cells: int,
-    level: float,
-    epsilon: float,
-) -> None:
-    """Enter what is better known in closed form among a stage's margins and verdicts, (U, K, K) each.
-
-    Parameters
-    ----------
-    error, n_events : of these cells by the worlds, (C,): the error of the form, and worlds that show the arm as best
-    n_cells, level : of the stage, and of all of it together
-    """
-    from scipy.special import ndtri
-
-    better = (cells.error < error) | (n_events < ENOUGH_EVENTS)
-    critical = float(ndtri(1.0 - LEVEL_SHARE * level / max(n_cells, 1)))
-    lower, upper = cells.estimate - critical * cells.error, cells.estimate + critical * cells.error
-    none = np.zeros(len(lower))
-    verdicts = judge_bands(
-        Bands(estimate=cells.estimate, mcse=cells.error, lower=lower, upper=upper, critical=none + critical),
-        always_holds=none > 0.0,
-        n_events=cells.n_events,
-        n_negative=none,  # given that it is the best, it never loses
-        gain=cells.gain,
-        loss=none,
-        n_worlds=cells.n_worlds,
-    )
-    verdict = np.array([VERDICTS.index(verdict) for verdict in verdicts])
-    at = tuple(cells.at[:, better])
-    for name, values in (("estimate", cells.estimate), ("lower", lower), ("upper", upper)):
-        out[name][at] = (values / cells.mass - epsilon)[better]
-    out["mcse"][at] = cells.margin_error[better]
-    out["mass"][at] = cells.chance[better]
-    out["verdict"][at] = verdict[better]
+def better_known(cells: SharpCells, *, error: FloatArray, n_events: np.ndarray) -> SharpCells:
+    """Cells that are better known in closed form than by worlds, whose error and number of events are given."""
+    return cells.take(np.flatnonzero((cells.error < error) | (n_events < ENOUGH_EVENTS)))

@@ -1,7 +1,8 @@
 """What an audit looks at: a stage in simulated worlds of the users' belief, as users of a panel see it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import steadied_terms
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _BY_PRODUCT_USERS = 256
 
@@ -45,8 +46,12 @@ class ArmForm:
     overlap: float = 0.0
 
 
-Smoothed = Callable[[int, np.ndarray], ArmForm]
-"""The form of an untried arm, for some of a view's users."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Smoothed:
+    """Forms of untried arms: ``fixed`` of every user and arm, (U, K), and the form of an arm for some of the users."""
+
+    fixed: FloatArray
+    form: Callable[[int, np.ndarray], ArmForm]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,20 +63,21 @@ class View:
     chances : the probability with which each arm is recommended, (K, U, W)
     rewards : what users expect of it, m_j(x), (K, U, W)
     prior_rewards : what they expected before any data, (U, K), the mean of ``rewards`` over worlds
-    best : shares of the arms that the platform takes for the best, (K, U, W)
+    best : the arms that the platform takes for the best, or their shares, (K, U, W)
     share : of runs that get here before the horizon
+    weights : how much each world counts, (W,) with mean one, whatever its rewards; None where all count alike
     averages : the linear form averaged over the population; None where nobody asks for it
-    untried, smoothed : arms whose form is known given who was sampled, and how; none, and None, where there is none
+    smoothed : of untried arms, whose form is known given who was sampled; None where it is not
     """
 
     name: str
     chances: FloatArray
     rewards: FloatArray
     prior_rewards: FloatArray
-    best: FloatArray
+    best: FloatArray | BoolArray
     share: float = 1.0
+    weights: FloatArray | None = None
     averages: "Averages | None" = None
-    untried: tuple[int, ...] = ()
     smoothed: Smoothed | None = None
 
     @property
@@ -84,6 +90,19 @@ class View:
         """U, the number of users."""
         return self.chances.shape[1]
 
+    def counted(self) -> "View":
+        """The view of the worlds that count: one of weight zero might as well not have been drawn."""
+        if self.weights is None or self.weights.min() > 0.0:
+            return self
+        some = np.flatnonzero(self.weights)
+        return replace(
+            self,
+            chances=self.chances[:, :, some],
+            rewards=self.rewards[:, :, some],
+            best=self.best[:, :, some],
+            weights=self.weights[some] / self.weights[some].mean(),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Averages:
@@ -91,19 +110,23 @@ class Averages:
 
     Attributes
     ----------
-    values : the average of p_i (m_i - m_j + epsilon) over users with their weights, in every world, (K, K, W)
-    varying : its part that depends on the world, (K, K, W)
+    varying : the average of p_i (m_i - m_j + epsilon) over users with their weights, in every world, (K, K, W): the
+        part that depends on the world
+    constant : the part that does not, (K, K)
     chances : how often each arm is recommended, (K, W)
+    weights : how much each world counts, (W,) with mean one; None where all count alike
     user_values, user_chances : of every user, averaged over worlds, (U, K, K) and (U, K)
     fixed_error : of what is the same in all worlds and averaged over users of its own, (K, K)
     is_exact : whether the users are all there are
     n_events : worlds in which some user has the arm as her best, (K,)
-    least : the lowest m_i - m_j of any user in any world in which she is recommended i, (K, K)
+    least : the lowest m_i - m_j of any user in any world in which she is recommended i, (K, K); 0 where it is no less,
+        and no more than it says where it is below -epsilon
     """
 
-    values: FloatArray
     varying: FloatArray
+    constant: FloatArray
     chances: FloatArray
+    weights: FloatArray | None
     user_values: FloatArray
     user_chances: FloatArray
     fixed_error: FloatArray
@@ -122,13 +145,25 @@ class Crowd:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Looked:
-    """All that an audit looks at: users, stages, what was left out, and how many posteriors nobody vouches for."""
+    """All that an audit looks at: users, stages, what was left out, and how many posteriors nobody vouches for.
+
+    ``views`` are as they were, or condensed.
+    """
 
     crowd: Crowd
-    views: list[View]
+    views: list[Any]
     notes: tuple[str, ...]
     n_posteriors: int
     n_not_vouched: int
+
+
+Look = Callable[[View], Any]
+"""What is kept of a view."""
+
+
+def as_it_is(view: View) -> View:
+    """All of it."""
+    return view
 
 
 def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd:

@@ -12,6 +12,8 @@ TIE = 1e-12
 def best_shares(values: FloatArray, *, axis: int = -1) -> FloatArray:
     """The probability that each arm is chosen as the best, same shape; ``axis`` is that of the arms."""
     tied = is_best(values, axis=axis)
+    if np.count_nonzero(tied) * values.shape[axis] == values.size:  # no ties
+        return tied.astype(float)
     return tied / tied.sum(axis=axis, keepdims=True)
 
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rcb_bayes.mechanism.margins import Verdict
+from rcb_bayes.mechanism.margins import VERDICTS, Verdict
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
 
-VERDICTS: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
 FIGURES = ("estimate", "mcse", "lower", "upper")
 
 

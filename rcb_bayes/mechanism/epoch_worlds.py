@@ -24,7 +24,7 @@ from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_ROUNDS = 200_000
-_CHUNK_VALUES = 4_000_000
+_BLOCK_VALUES = 50_000  # a few arrays of them stay in a core's own cache
 _LONG = 2  # rounds for each user of the panel, from which on rounds of one user are drawn together
 GuardAt = Callable[[int], FloatArray | None]
 """Factors of the panel's users in an epoch, (P, K); None where nothing is cut."""
@@ -41,6 +41,7 @@ def begin_exploitation(
     purpose: Stream,
     epoch: int = 0,
     rounds: FloatArray | None = None,
+    comers: int | None = None,
 ) -> tuple["EpochWorlds", np.ndarray]:
     """Worlds that have come to the end of their cold start on some of the paths, and the path of each, (W,).
 
@@ -50,6 +51,7 @@ def begin_exploitation(
     epoch : worlds are of the users' prior as loose as it is by then: whose prior has loosened reckons with other
         worlds, in which all epochs before were other ones, too
     rounds : of the cold start of each path, (R,); 0 where the clock does not ask for them
+    comers : users of a world's own, see ``EpochWorlds``
     """
     market = simulator.market
     worlds, data, chosen = simulator.after_cold_start(walked, paths, n_worlds=n_worlds)
@@ -58,13 +60,27 @@ def begin_exploitation(
     factor = loosening(options, begins - began)
     worlds, data = loosened(worlds, data, mean=market.prior.mean.values, factor=factor)
     rng = np.random.default_rng(int(simulator.rng(purpose).integers(2**63)))
-    return EpochWorlds(
-        simulator.engines, simulator.panel, worlds, data, mechanism=mechanism, options=options, began=began, rng=rng
-    ), chosen
+    found = EpochWorlds(
+        simulator.engines,
+        simulator.panel,
+        worlds,
+        data,
+        mechanism=mechanism,
+        options=options,
+        began=began,
+        rng=rng,
+        comers=comers,
+    )
+    return found, chosen
 
 
 class EpochWorlds:
     """W worlds that go through exploitation together.
+
+    With ``comers``, each world draws about so many users of its own from the panel for an epoch that is at least twice
+    as long, and they come equally often. Any user is as likely to come as before; that the same ones come again makes
+    X'X of an epoch vary over worlds as that of as many samples would, a few per cent. Posterior means and spreads feel
+    the square of that.
 
     Attributes
     ----------
@@ -89,13 +105,14 @@ class EpochWorlds:
         options: Exploiting,
         began: FloatArray,
         rng: np.random.Generator,
+        comers: int | None = None,
     ) -> None:
         if not engines.market.noise.is_gaussian:
             raise RcbError("Exploitation side by side needs Gaussian rewards. Audit the policy world by world instead.")
         self.market, self.engines, self.panel, self.worlds = engines.market, engines, panel, worlds
         self.mechanism, self.options = mechanism, options
         self._all = self._fed = data
-        self._rng = rng
+        self._rng, self._comers = rng, comers
         self._prediction_error = PredictionError(self.market)
         self.means: FloatArray | None = None
         self.state = before_the_first(began)
@@ -151,22 +168,34 @@ class EpochWorlds:
         """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends."""
         k, d = self.market.n_arms, self.market.n_features
         users = self._prediction_error.users
-        step = max(1, _CHUNK_VALUES // (k * len(users)))
+        outer = (users[:, :, None] * users[:, None, :]).reshape(len(users), d * d)
+        step = max(1, _BLOCK_VALUES // (k * len(users)))
         errors = []
         for start in range(0, len(covariances), step):
             worlds = slice(start, start + step)
-            tiles = covariances[worlds].reshape(-1, k, d, k, d)
-            variances = np.stack([((users @ tiles[:, arm, :, arm]) * users).sum(axis=2).T for arm in range(k)])
+            tiles = np.einsum("wkdke->kdew", covariances[worlds].reshape(-1, k, d, k, d))
+            variances = outer @ tiles.reshape(k, d * d, -1)  # (K, U, w)
             kernel = None if self.means is None else self.probabilities(users, worlds=worlds)
             errors.append(self._prediction_error(kernel, variances))
         return np.concatenate(errors)
 
     def probabilities(
-        self, users: FloatArray, *, guard: FloatArray | None = None, worlds: slice | np.ndarray = slice(None)
+        self,
+        users: FloatArray,
+        *,
+        guard: FloatArray | None = None,
+        worlds: slice | np.ndarray = slice(None),
+        scores: FloatArray | None = None,
     ) -> FloatArray:
-        """Recommendation probabilities of users in every world, or some, (K, U, W); ``guard`` (U, K)."""
+        """Recommendation probabilities of users in every world, or some, (K, U, W).
+
+        Parameters
+        ----------
+        guard : of the users, (U, K)
+        scores : what the platform expects there, (K, U, W), where that is known
+        """
         assert self.means is not None  # an epoch has begun
-        scores = LinearOutlook(self.means[worlds]).rewards(users)
+        scores = LinearOutlook(self.means[worlds]).rewards(users) if scores is None else scores
         k, u, w = scores.shape
         factors = None if guard is None else np.repeat(guard.T, w, axis=1)
         gamma = np.tile(self.gamma[worlds], u)
@@ -193,9 +222,14 @@ class EpochWorlds:
         xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
         longest = int(self.state.lengths.max())
         by_user = longest > _LONG * self.panel.n_users
-        step = max(1, _CHUNK_ROUNDS // (self.panel.n_users if by_user else longest))
+        own = self._comers is not None and longest == self.state.lengths.min() >= _LONG * self._comers
+        each = 2 * self._comers * k if own and self._comers else self.panel.n_users if by_user else longest
+        step = max(1, _CHUNK_ROUNDS // each)
         for start in range(0, w, step):
             worlds = slice(start, min(start + step, w))
+            if own:
+                self._visits(worlds, longest, guard, xtx, n)
+                continue
             if by_user:
                 self._counts(worlds, guard, xtx, n)
                 continue
@@ -220,39 +254,97 @@ class EpochWorlds:
         The panel's users come again and again in a long epoch, each time with the same probabilities.
         """
         users, d = self.panel.users, self.market.n_features
-        chances = self.probabilities(users, guard=guard, worlds=worlds).swapaxes(1, 2)  # (K, w, P)
+        chances = self._world_by_world(users, guard, worlds)  # (K, w, P)
         k, w, p = chances.shape
         left = self._rng.multinomial(self.state.lengths[worlds], self.panel.weights)  # (w, P)
         share = np.ones((w, p))
         outer = (users[:, :, None] * users[:, None, :]).reshape(p, d * d)
         for arm in range(k):
-            taken = left
+            taken = left.astype(float)
             if arm < k - 1:
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    chance = np.clip(np.where(share > 0, chances[arm] / share, 0.0), 0.0, 1.0)
-                taken = self._rng.binomial(left, chance)
-            left, share = left - taken, share - chances[arm]
+                taken = np.zeros((w, p))
+                some = np.nonzero((left > 0) & (share > 0.0))
+                taken[some] = self._rng.binomial(left[some], np.clip(chances[arm][some] / share[some], 0.0, 1.0))
+                left -= taken.astype(left.dtype)
+                share -= chances[arm]
             xtx[worlds, arm] += (taken @ outer).reshape(w, d, d)
             n[worlds, arm] += taken.sum(axis=1)
+
+    def _visits(self, worlds: slice, length: int, guard: FloatArray | None, xtx: FloatArray, n: FloatArray) -> None:
+        """The whole epoch in some worlds, entered into X'X and n: users of each world's own, equally often each."""
+        assert self._comers is not None  # or nobody would call
+        assert self.means is not None  # an epoch has begun
+        times = length // self._comers
+        users = self._arrivals((worlds.stop - worlds.start, length // times))  # (w, M)
+        w, m = users.shape
+        chances = self._chances_of(self.means[worlds], self.gamma[worlds], users, guard).reshape(-1, w, m)
+        k = len(chances)
+        upto = np.cumsum(chances[:-1], axis=0, out=chances[:-1]).astype(np.float32)
+        below = np.zeros((k + 1, w, m))  # visits whose uniform number is below the chance of an arm or one before it
+        below[k] = times
+        for size in [m] * times + [length - times * m]:  # what is left over goes to the first users
+            uniforms = self._rng.random((w, size), dtype=np.float32)
+            below[1:k, :, :size] += uniforms < upto[:, :, :size]
+        below[k, :, : length - times * m] += 1.0
+        taken = np.diff(below, axis=0).swapaxes(0, 1)  # (w, K, M)
+        x = self.panel.users[users]
+        outer = (x[:, :, :, None] * x[:, :, None, :]).reshape(w, m, -1)
+        xtx[worlds] += (taken @ outer).reshape(w, k, x.shape[2], x.shape[2])
+        n[worlds] += taken.sum(axis=2)
+
+    def _world_by_world(self, users: FloatArray, guard: FloatArray | None, worlds: slice) -> FloatArray:
+        """Recommendation probabilities of users, worlds before users: (K, w, U)."""
+        assert self.means is not None  # an epoch has begun
+        scores = self.means[worlds].swapaxes(0, 1) @ users.T
+        k, w, u = scores.shape
+        factors = None if guard is None else np.tile(guard.T, w)
+        gamma = np.repeat(self.gamma[worlds], u)
+        return ipgs_probabilities(scores.reshape(k, w * u), gamma, guard=factors).reshape(k, w, u)
 
     def _rounds(
         self, worlds: slice, begun: int, size: int, guard: FloatArray | None, xtx: FloatArray, n: FloatArray
     ) -> None:
         """Users of ``size`` rounds in some worlds, entered into X'X and n; epochs that are over by then count none."""
         assert self.means is not None  # an epoch has begun
-        means, lengths = self.means[worlds], self.state.lengths[worlds]
-        w, k, _ = means.shape
+        means, gamma, lengths = self.means[worlds], self.gamma[worlds], self.state.lengths[worlds]
+        w, k, d = means.shape
         users = self._arrivals((w, size))
-        x = self.panel.users[users]  # (w, size, d)
-        scores = (means @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(k, w * size)
+        uniforms = self._rng.random(w * size).reshape(w, size)
+        arms = np.empty((w, size), dtype=np.int64)
+        step = max(1, _BLOCK_VALUES // (k * size))
+        for start in range(0, w, step):
+            some = slice(start, start + step)
+            arms[some] = self._picked(means[some], gamma[some], users[some], uniforms[some], guard)
+        arms[begun + np.arange(size) >= lengths[:, None]] = k  # epochs that are over
+        key = ((k + 1) * np.arange(w)[:, None] + arms).ravel()
+        who = users.ravel()
+
+        def summed(values: FloatArray | None) -> FloatArray:
+            return np.bincount(key, weights=values, minlength=w * (k + 1)).reshape(w, k + 1)[:, :k]
+
+        n[worlds] += summed(None)
+        for i in range(d):
+            for j in range(i + 1):
+                part = summed((self.panel.users[:, i] * self.panel.users[:, j])[who])
+                xtx[worlds, :, i, j] += part
+                if i != j:
+                    xtx[worlds, :, j, i] += part
+
+    def _picked(
+        self, means: FloatArray, gamma: FloatArray, users: np.ndarray, uniforms: FloatArray, guard: FloatArray | None
+    ) -> np.ndarray:
+        """The arms of users of the panel in some worlds, (w, size) each."""
+        chances = self._chances_of(means, gamma, users, guard)
+        return pick(chances, uniforms.reshape(-1)).reshape(users.shape)
+
+    def _chances_of(
+        self, means: FloatArray, gamma: FloatArray, users: np.ndarray, guard: FloatArray | None
+    ) -> FloatArray:
+        """Recommendation probabilities of users of the panel, each world's own (w, size): (K, w size)."""
+        w, size = users.shape
+        scores = (means @ self.panel.users[users].swapaxes(1, 2)).swapaxes(0, 1).reshape(-1, w * size)
         factors = None if guard is None else guard.T[:, users.reshape(-1)]
-        chances = ipgs_probabilities(scores, np.repeat(self.gamma[worlds], size), guard=factors)
-        arms = pick(chances, self._rng.random(w * size)).reshape(w, size)
-        arms[begun + np.arange(size) >= lengths[:, None]] = -1
-        for arm in range(k):
-            taken = arms == arm
-            xtx[worlds, arm] += (x * taken[:, :, None]).swapaxes(1, 2) @ x
-            n[worlds, arm] += taken.sum(axis=1)
+        return ipgs_probabilities(scores, np.repeat(gamma, size), guard=factors)
 
     def _arrivals(self, shape: tuple[int, int]) -> np.ndarray:
         """Users of the panel as they come."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from rcb_bayes.mechanism.choice import is_best
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import below_best, user_leads, user_squares, world_leads
+from rcb_bayes.mechanism.margins import below_best, user_leads, user_means, world_leads
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -125,7 +125,9 @@ def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, 
     n = rewards.shape[2]
     below, at_best = below_best(rewards), chances * best
     off_best = chances - at_best
-    gain, minus_loss = user_leads(at_best, below, extra), user_leads(off_best, below, extra)
+    square = below * below
+    gain, of_gain = user_means(at_best, below, square, extra)
+    minus_loss, of_loss = user_means(off_best, below, square, extra)
 
     def never_lost(cells: tuple[np.ndarray, ...]) -> np.ndarray:
         user, arm, rival = cells
@@ -135,8 +137,8 @@ def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, 
     return _Moments(
         gain=gain,
         loss=-minus_loss,
-        of_gain=(user_squares(at_best, below, extra) - n * gain**2) / (n - 1),
-        of_loss=(user_squares(off_best, below, extra) - n * minus_loss**2) / (n - 1),
+        of_gain=(of_gain - gain**2) * n / (n - 1),
+        of_loss=(of_loss - minus_loss**2) * n / (n - 1),
         of_both=n * gain * minus_loss / (n - 1),  # never both in one world
         never_lost=never_lost,
     )

@@ -16,6 +16,7 @@ from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.schema import FloatArray
 
 _LARGE = 1e100  # spreads from here on may overflow
+_BLOCK_VALUES = 50_000  # a few arrays of them stay in a core's own cache
 
 
 def linear_scores(means: FloatArray, features: FloatArray) -> FloatArray:
@@ -41,28 +42,42 @@ def ipgs_probabilities(scores: FloatArray, gamma: float | FloatArray, *, guard: 
 
     Arms that are best up to rounding share what is left to the best one.
     """
-    top = scores.max(axis=0)
+    k, n = scores.shape
+    out = np.empty((k, n))
+    spreads, plain = np.asarray(gamma), bool(np.max(gamma, initial=0.0) < _LARGE)
+    step = max(1, _BLOCK_VALUES // k)
+    for start in range(0, n, step):
+        some = slice(start, start + step)
+        own = spreads if spreads.ndim == 0 else spreads[some]
+        _fill(out[:, some], scores[:, some], own, None if guard is None else guard[:, some], plain=plain)
+    return out
+
+
+def _fill(out: FloatArray, scores: FloatArray, gamma: FloatArray, guard: FloatArray | None, *, plain: bool) -> None:
+    """Probabilities of some columns; ``plain`` where no spread may overflow."""
+    top = scores[0].copy()
+    for row in scores[1:]:  # row by row: far faster than along the first axis of a few arms
+        np.maximum(top, row, out=top)
     best = scores >= top - TIE * np.maximum(np.abs(top), 1.0)
-    out = top - scores
-    if np.max(gamma) < _LARGE:
+    np.subtract(top, scores, out=out)
+    if plain:
         out *= gamma
     else:
         with np.errstate(invalid="ignore", over="ignore"):
             out *= gamma
         out[best] = 0.0  # inf * 0 is NaN
     out += len(scores)
-    np.reciprocal(out, out=out)
+    np.divide(1.0, out, out=out)
     if guard is not None:
         out *= guard
     out *= ~best
-    taken, n_best = out[0].copy(), best[0].astype(float)
-    for chances, is_best in zip(out[1:], best[1:], strict=True):  # in turn, as for a single user: a sum may regroup
+    taken = out[0].copy()
+    for chances in out[1:]:  # in turn, as for a single user: a sum may regroup
         taken += chances
-        n_best += is_best
     np.subtract(1.0, taken, out=taken)
-    taken /= n_best
+    if np.count_nonzero(best) > len(taken):  # somewhere arms tie
+        taken /= best.sum(axis=0)
     out += best * taken
-    return out
 
 
 def pick(probabilities: FloatArray, uniforms: FloatArray) -> np.ndarray:

@@ -5,7 +5,7 @@ What is tested of a notion is its linear form (``notions``), world by world; the
 
 Since :math:`E[m_i - m_j] = U_{ij}`, the prior gap, is known, the part of p_i that is the same in all worlds is taken
 from the mean exactly and not from the sample (``steadied_terms``). Sums of the form over many users, or worlds, are
-products of arrays: no cell's terms are written down (``world_leads``, ``user_leads``, ``user_squares``).
+products of arrays: no cell's terms are written down (``world_leads``, ``user_leads``, ``user_means``).
 """
 
 from dataclasses import dataclass
@@ -18,9 +18,10 @@ from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.schema import BoolArray, FloatArray
 
 Verdict = Literal["pass", "fail", "inconclusive"]
-_N_BOOT = 1000
+VERDICTS: tuple[Verdict, ...] = ("pass", "inconclusive", "fail")
+N_BOOT = 1000
 FEW_EVENTS = 10
-_ENOUGH_EVENTS = 50
+ENOUGH_EVENTS = 50
 MIN_WORLDS = 50  # for bands of a stage
 _CHUNK_VALUES = 4_000_000
 
@@ -70,8 +71,10 @@ def below_best(rewards: FloatArray) -> FloatArray:
 
 def world_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
     """Sums over users of a_i (m_i - m_j + epsilon) in every world, from a and m, see ``below_best``: (K, K, W)."""
-    own = (weights * (below + epsilon)).sum(axis=1)
-    return own[:, None] - np.einsum("iuw,juw->ijw", weights, below)
+    first, second = (np.ascontiguousarray(part.transpose(2, 0, 1)) for part in (weights, below))  # (W, K, U)
+    products = (first @ second.swapaxes(1, 2)).transpose(1, 2, 0)  # (K, K, W)
+    own = np.einsum("iiw->iw", products) + epsilon * weights.sum(axis=1)
+    return own[:, None] - products
 
 
 def user_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
@@ -80,11 +83,19 @@ def user_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatA
     return own.T[:, :, None] - _over_worlds(weights, below) / weights.shape[2]
 
 
-def user_squares(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
-    """Sums over worlds of the squares of the same for every user, (U, K, K)."""
-    own = weights * (below + epsilon)
-    crossed = _over_worlds(weights * weights, below * below) - 2.0 * _over_worlds(weights * own, below)
-    return (own * own).sum(axis=2).T[:, :, None] + crossed
+def user_means(
+    weights: FloatArray, below: FloatArray, square: FloatArray, epsilon: float
+) -> tuple[FloatArray, FloatArray]:
+    """Averages over worlds of the same and of its square for every user, (U, K, K) each; ``square`` is below^2."""
+    n = weights.shape[2]
+    first, twice = _over_worlds(weights, below), weights * weights
+    second, third = _over_worlds(twice, below), _over_worlds(twice, square)
+    crossed = _over_worlds(twice * below, below)
+    mean, mean_square = (part.sum(axis=2).T[:, :, None] for part in (weights, twice))
+    own, own_square, own_third = (np.einsum("uii->ui", part)[:, :, None] for part in (first, second, crossed))
+    leads = own - first + epsilon * mean
+    squares = own_third - 2.0 * crossed + third + epsilon * (2.0 * (own_square - second) + epsilon * mean_square)
+    return leads / n, squares / n
 
 
 def _over_worlds(one: FloatArray, other: FloatArray) -> FloatArray:
@@ -102,18 +113,23 @@ def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) ->
     from scipy.special import ndtri
 
     single = float(ndtri(1.0 - level))
-    useful = ~_is_thin(values)
+    useful = ~is_thin(values)
     if not useful.any():
         return single
-    centred = values[:, useful] - values[:, useful].mean(axis=0)
+    return max(single, float(np.quantile(largest_errors(values[:, useful], seed=seed), 1.0 - level)))
+
+
+def largest_errors(values: FloatArray, *, seed: int) -> FloatArray:
+    """The largest error of any cell's mean, in errors, in each replicate of the bootstrap, (B,); values (W, C)."""
+    centred = values - values.mean(axis=0)
     scaled = centred / np.sqrt((centred**2).sum(axis=0))
     rng = np.random.default_rng(seed)
-    largest = np.full(_N_BOOT, -np.inf)
-    factors = rng.standard_normal((_N_BOOT, len(values)))
-    step = max(1, _CHUNK_VALUES // _N_BOOT)
+    largest = np.full(N_BOOT, -np.inf)
+    factors = rng.standard_normal((N_BOOT, len(values)))
+    step = max(1, _CHUNK_VALUES // N_BOOT)
     for start in range(0, scaled.shape[1], step):
         largest = np.maximum(largest, (factors @ scaled[:, start : start + step]).max(axis=1))
-    return max(single, float(np.quantile(largest, 1.0 - level)))
+    return largest
 
 
 def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> Bands:
@@ -124,7 +140,7 @@ def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0
     from scipy.special import ndtri
 
     critical = np.full(values.shape[1], critical_value(values, level=level, seed=seed))
-    critical[_is_thin(values)] = max(float(ndtri(1.0 - level / max(values.shape[1], 1))), critical.max(initial=0.0))
+    critical[is_thin(values)] = max(float(ndtri(1.0 - level / max(values.shape[1], 1))), critical.max(initial=0.0))
     estimate = values.mean(axis=0)
     mcse = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     return Bands(
@@ -136,7 +152,7 @@ def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0
     )
 
 
-def judge_bands(
+def verdict_codes(
     bands: Bands,
     *,
     always_holds: BoolArray,
@@ -146,7 +162,7 @@ def judge_bands(
     loss: FloatArray,
     n_worlds: int,
 ) -> np.ndarray:
-    """Verdict of each cell, (C,) of "pass", "fail", "inconclusive".
+    """Verdict of each cell, (C,) of positions in ``VERDICTS``.
 
     Bands trust the worlds that were seen. What few of them show may be more frequent than it looks: k worlds seen leave
     room for 2 sqrt(k) + 4 more.
@@ -160,15 +176,15 @@ def judge_bands(
     n_negative : worlds whose own part, what depends on the world, is negative; with fewer than ten a pass needs room
         for more of them, each worth ``loss``
     """
-    more_gains = np.where(n_events < _ENOUGH_EVENTS, (2.0 * np.sqrt(n_events) + 4.0) / n_worlds * gain, 0.0)
+    more_gains = np.where(n_events < ENOUGH_EVENTS, (2.0 * np.sqrt(n_events) + 4.0) / n_worlds * gain, 0.0)
     more_losses = np.where(n_negative < FEW_EVENTS, (2.0 * np.sqrt(n_negative) + 4.0) / n_worlds * loss, 0.0)
     # A margin that is -epsilon exactly, with no spread, is computed to rounding only.
     rounding = TIE * np.maximum(1.0, np.maximum(gain, loss))
     passed = always_holds | (bands.lower - more_losses >= -rounding)
     failed = ~passed & (bands.upper + more_gains < 0.0)
-    return np.where(passed, "pass", np.where(failed, "fail", "inconclusive"))
+    return np.where(passed, 0, np.where(failed, 2, 1)).astype(np.int8)
 
 
-def _is_thin(values: FloatArray) -> BoolArray:
+def is_thin(values: FloatArray) -> BoolArray:
     """Cells (columns) in which fewer than ten worlds differ from the rest."""
     return (values != np.median(values, axis=0)).sum(axis=0) < FEW_EVENTS

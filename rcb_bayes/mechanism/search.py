@@ -9,6 +9,7 @@ from rcb_bayes.schema import FloatArray
 from rcb_bayes.users import Covariates
 
 _N_WORST = 20
+_SHORTLIST = 256
 _STEPS = (0.3, 0.1, 0.03)  # of the way towards another user
 _FINE = (0.01, 0.003, 0.001)
 _TRIES = 6  # of each of the worst, at each step
@@ -18,17 +19,26 @@ Score = Callable[[FloatArray], FloatArray]
 
 
 def worst_users(
-    score: Score, covariates: Covariates, panel: Panel, *, rng: np.random.Generator, thorough: int = 1
+    score: Score,
+    covariates: Covariates,
+    panel: Panel,
+    *,
+    rng: np.random.Generator,
+    thorough: int = 1,
+    roughly: Score | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """The users with the lowest scores, worst first, (n, d), and their scores (n,).
 
     Where the panel is a sample, each of the worst is moved towards others, or away from them, as long as that makes her
     worse, within the support: a population that can be moved in has ``project``. ``thorough`` above 1 repeats every
-    step, and goes on with finer ones.
+    step, and goes on with finer ones. ``roughly``, a cheaper score, says who of the panel is looked at more closely.
     """
-    scores = score(panel.users)
+    users = panel.users
+    if roughly is not None and len(users) > _SHORTLIST:
+        users = users[np.sort(np.argsort(roughly(users), kind="stable")[:_SHORTLIST])]
+    scores = score(users)
     order = np.argsort(scores, kind="stable")[:_N_WORST]
-    users, scores = panel.users[order].copy(), scores[order]
+    users, scores = users[order].copy(), scores[order]
     project = getattr(covariates, "project", None)
     if panel.is_exact or project is None:
         return users, scores

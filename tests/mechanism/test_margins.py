@@ -6,14 +6,15 @@ from scipy import stats
 
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.margins import (
+    VERDICTS,
     Bands,
     below_best,
     critical_value,
-    judge_bands,
     simultaneous_bands,
     steadied_terms,
     user_leads,
-    user_squares,
+    user_means,
+    verdict_codes,
     world_leads,
 )
 from rcb_bayes.mechanism.notions import USER, as_notion
@@ -69,7 +70,9 @@ def test_products_of_arrays_are_sums_of_the_plain_form(name: str):
     np.testing.assert_allclose(world_leads(weights, below, extra), plain.sum(axis=2), atol=1e-12)
     by_user = np.moveaxis(plain, 2, 0)
     np.testing.assert_allclose(user_leads(weights, below, extra), by_user.mean(axis=3), atol=1e-12)
-    np.testing.assert_allclose(user_squares(weights, below, extra), (by_user**2).sum(axis=3), atol=1e-12)
+    found = user_means(weights, below, below**2, extra)
+    np.testing.assert_allclose(found[0], by_user.mean(axis=3), atol=1e-12)
+    np.testing.assert_allclose(found[1], (by_user**2).mean(axis=3), atol=1e-12)
     off = abs(user_leads(weights, below, extra - EPSILON) - by_user.mean(axis=3))
     assert off.max() > 0.01
 
@@ -149,7 +152,7 @@ def bands(lower: float, upper: float) -> Bands:
     ],
 )
 def test_verdicts(lower: float, upper: float, always: bool, events: int, negative: int, verdict: str):
-    found = judge_bands(
+    found = verdict_codes(
         bands(lower, upper),
         always_holds=np.array([always]),
         n_events=np.array([events]),
@@ -158,7 +161,7 @@ def test_verdicts(lower: float, upper: float, always: bool, events: int, negativ
         loss=np.array([1.0]),
         n_worlds=100,
     )
-    assert found.tolist() == [verdict]
+    assert [VERDICTS[code] for code in found] == [verdict]
 
 
 def test_a_rare_disaster_is_not_passed_over():
@@ -169,7 +172,7 @@ def test_a_rare_disaster_is_not_passed_over():
         values = np.where(rng.random((1000, 1)) < 4e-3, -1.0, 0.003)
         found = simultaneous_bands(values)
         negative = (values < 0).sum(axis=0)
-        verdict = judge_bands(
+        verdict = verdict_codes(
             found,
             always_holds=np.array([False]),
             n_events=np.array([500]),
@@ -178,7 +181,7 @@ def test_a_rare_disaster_is_not_passed_over():
             loss=np.ones(1),
             n_worlds=1000,
         )
-        passed += verdict[0] == "pass" and negative[0] > 0
+        passed += VERDICTS[verdict[0]] == "pass" and negative[0] > 0
         trusting += found.lower[0] >= 0 and negative[0] > 0
     assert trusting > 5
     assert passed == 0

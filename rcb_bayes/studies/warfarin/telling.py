@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from rcb_bayes.auditing.judging import VERDICTS
+from rcb_bayes.mechanism.deciding import VERDICTS
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.studies.warfarin.judging import COLD_START, EXPLOITATION
 from rcb_bayes.telling.wording import brief

@@ -1,0 +1,239 @@
+"""A view condensed: what bands and verdicts need of its cells, at whatever level, without its worlds.
+
+Views are as large as users times worlds times arms, and an audit looks at many. Each is condensed as it is seen, under
+every notion from one set of moments, and forgotten.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcb_bayes.auditing.cells import CellMoments, cell_moments
+from rcb_bayes.auditing.evidence import Evidence, Forms, evidence_of, gathered, joined_evidence
+from rcb_bayes.auditing.sharpening import SharpCells, better_known, in_doubt, sharpened
+from rcb_bayes.auditing.view import Asked, Averages, View
+from rcb_bayes.mechanism.bands import Reach, reach_of
+from rcb_bayes.mechanism.margins import FEW_EVENTS, is_thin
+from rcb_bayes.mechanism.notions import NOTIONS, Notion
+from rcb_bayes.schema import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cells:
+    """The C cells of a stage under a notion.
+
+    Attributes
+    ----------
+    shape, at : of the array that they are part of, and their places in it
+    estimate, error : of the linear form, (C,)
+    margin_error : of the form over its mass, (C,)
+    mass : by which the form becomes a margin, (C,)
+    chance : how often each arm is recommended, in the shape of the array or one that broadcasts
+    is_thin : cells too thin for a bootstrap, (C,)
+    reach : of the errors of all cells together
+    n_worlds : that count
+    sharp : cells that are better known in closed form; None where there are none
+    n_sharp : cells that might have been
+    """
+
+    shape: tuple[int, ...]
+    at: tuple[np.ndarray, ...]
+    estimate: FloatArray
+    error: FloatArray
+    margin_error: FloatArray
+    mass: FloatArray
+    chance: FloatArray
+    is_thin: BoolArray
+    evidence: Evidence
+    reach: Reach
+    n_worlds: int
+    sharp: SharpCells | None = None
+    n_sharp: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Seen:
+    """A view that has been looked at, ``cells`` by the name of a notion."""
+
+    name: str
+    share: float
+    n_worlds: int
+    n_users: int
+    cells: dict[str, Cells]
+
+
+def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None) -> Seen:
+    """What verdicts need of a view under some notions, or all."""
+    wanted = tuple(NOTIONS.values() if notions is None else notions)
+    counted = view.counted()
+    by_user = [notion for notion in wanted if notion.is_per_user]
+    moments = cell_moments(counted, [notion.epsilon_parts(asked.epsilon)[1] for notion in by_user]) if by_user else None
+    cells = {
+        notion.name: _averaged(counted, asked, notion)
+        if moments is None or not notion.is_per_user
+        else _by_user(counted, moments, asked, notion)
+        for notion in wanted
+    }
+    return Seen(name=view.name, share=view.share, n_worlds=view.n_worlds, n_users=view.n_users, cells=cells)
+
+
+# --- user by user ----------------------------------------------------------------------------------------------------
+
+
+def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> Cells:
+    fixed, extra = notion.epsilon_parts(asked.epsilon)
+    certain = moments.certain(extra, fixed)
+    chance = moments.chance
+    k = chance.shape[1]
+    forms = Forms(
+        estimate=certain + moments.moments.mean(extra),
+        error=moments.error(extra),
+        certain=certain,
+        used=(chance > 0.0)[:, :, None] & ~np.eye(k, dtype=bool),
+        mass=notion.mass(chance),
+    )
+    evidence = evidence_of(view, moments, forms, notion, epsilon=asked.epsilon)
+    at = np.nonzero(forms.used)
+    user, arm, _ = at
+    estimate, error, found = forms.estimate[at], forms.error[at], evidence.at(at)
+    thin = _thin(view, moments, at, extra)
+
+    def deviations(places: np.ndarray) -> FloatArray:
+        some = np.stack(at)[:, places]
+        chances, lead = gathered(view, some, slice(None))
+        chances -= moments.rows.always[some[0], some[1]][:, None]
+        lead += extra
+        chances *= lead
+        chances -= chances.mean(axis=1, keepdims=True) if view.weights is None else _mean(chances, view.weights)
+        return chances if view.weights is None else chances * view.weights
+
+    doubtful = in_doubt(view, forms.estimate, forms.error, evidence.always_holds) & forms.used
+    sharp = sharpened(view, doubtful, notion=notion, epsilon=asked.epsilon)
+    if sharp is not None:
+        sharp = better_known(sharp, error=forms.error[sharp.at], n_events=evidence.n_events[sharp.at])
+    return Cells(
+        shape=forms.estimate.shape,
+        at=at,
+        estimate=estimate,
+        error=error,
+        margin_error=moments.ratio_error(notion, asked.epsilon, forms.estimate)[at],
+        mass=forms.mass[user, arm],
+        chance=chance[:, :, None],
+        is_thin=thin,
+        evidence=found,
+        reach=reach_of(estimate, error, is_thin=thin, holds=found.always_holds, deviations=deviations),
+        n_worlds=moments.n_worlds,
+        sharp=sharp,
+        n_sharp=0 if view.smoothed is None else int((view.smoothed.fixed > 0.0).sum()) * (k - 1),
+    )
+
+
+def _thin(view: View, moments: CellMoments, at: tuple[np.ndarray, ...], extra: float) -> BoolArray:
+    """Cells in which fewer than ten worlds differ from the rest: those of a chance that hardly ever moves.
+
+    A chance that hardly ever leaves its largest value makes a thin cell where the lead does not move, either.
+    """
+    user, arm, _ = at
+    found = moments.rows.n_moving[user, arm] < FEW_EVENTS
+    places = np.flatnonzero(~found & (moments.rows.n_below[user, arm] < FEW_EVENTS))
+    if len(places):
+        some = np.stack(at)[:, places]
+        chances, lead = gathered(view, some, slice(None))
+        moving = chances - moments.rows.always[some[0], some[1]][:, None]
+        found[places] = is_thin((moving * (lead + extra)).T)
+    return found
+
+
+# --- averaged over users ---------------------------------------------------------------------------------------------
+
+
+def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
+    """A cell for each arm and rival, averaged over the population."""
+    found = view.averages
+    assert found is not None  # made for every view that is judged by it
+    weights = found.weights
+    chance = found.chances.mean(axis=1) if weights is None else _mean(found.chances, weights)[:, 0]
+    k = len(chance)
+    used = (chance > 0.0)[:, None] & ~np.eye(k, dtype=bool)
+    parts = [_of_arm(found, arm, np.flatnonzero(used[arm]), asked.epsilon, notion) for arm in np.flatnonzero(chance)]
+    at = np.nonzero(used)
+    arms, rivals = at
+    estimate, error, ratio_error, thin = (np.concatenate([part[n] for part in parts]) for n in range(4))
+    evidence = joined_evidence([part[4] for part in parts])
+    mass = notion.mass(chance)[arms]
+    # Averages allow epsilon as often as the arm is recommended; a notion may allow it more often.
+    user_chances = found.user_chances[:, arms]
+    user_masses = notion.mass(user_chances)
+    user_values = found.user_values[:, arms, rivals] + asked.epsilon * (user_masses - user_chances)
+    apart = (user_values - estimate / mass * user_masses) / mass
+    others = found.fixed_error[at]
+    error = np.sqrt(error**2 + _user_errors(found, user_values) ** 2 + others**2)  # users are a sample, too
+
+    def deviations(places: np.ndarray) -> FloatArray:
+        values = found.varying[arms[places], rivals[places]]
+        values += asked.epsilon * (notion.mass(found.chances) - found.chances)[arms[places]]
+        values -= values.mean(axis=1, keepdims=True) if weights is None else _mean(values, weights)
+        return values if weights is None else values * weights
+
+    return Cells(
+        shape=(k, k),
+        at=at,
+        estimate=estimate,
+        error=error,
+        margin_error=np.sqrt(ratio_error**2 + _user_errors(found, apart) ** 2 + (others / mass) ** 2),
+        mass=mass,
+        chance=chance[:, None],
+        is_thin=thin,
+        evidence=evidence,
+        reach=reach_of(estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=deviations),
+        n_worlds=found.chances.shape[1],
+    )
+
+
+def _of_arm(
+    found: Averages, arm: int, rivals: np.ndarray, epsilon: float, notion: Notion
+) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, Evidence]:
+    """Estimate, error, error of the ratio, thinness and evidence of one arm against its rivals, (C,) each."""
+    weights = np.ones(found.chances.shape[1]) if found.weights is None else found.weights
+    varying, chances = found.varying[arm, rivals], found.chances[arm]
+    masses = notion.mass(chances)
+    values = varying + found.constant[arm, rivals][:, None] + epsilon * (masses - chances)
+    estimate = (values * weights).mean(axis=1)
+    mass = (masses * weights).mean()
+    scale = float((weights**2).mean())
+    differing = int((masses != masses.min()).sum())
+    ratio = np.zeros(len(rivals)) if 0 < differing < FEW_EVENTS else estimate / mass
+    apart = values - ratio[:, None] * masses
+    weighed = varying * weights
+    least = found.least[arm, rivals]
+    evidence = Evidence(
+        always_holds=least >= -epsilon,
+        n_events=np.full(len(rivals), found.n_events[arm]),
+        n_negative=(varying < 0.0).sum(axis=1),
+        gain=np.maximum(np.maximum(weighed.std(axis=1), weighed.max(axis=1)), 0.0),
+        loss=np.maximum(-weighed.min(axis=1), 0.0),
+        least=least,
+    )
+    error = _error(values, weights, scale)
+    return estimate, error, _error(apart, weights, scale) / mass, is_thin(values.T), evidence
+
+
+def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Weighted means over worlds, (C, W) -> (C, 1)."""
+    return (values @ weights / len(weights))[:, None]
+
+
+def _error(values: FloatArray, weights: FloatArray, scale: float) -> FloatArray:
+    """Standard errors of weighted means over worlds, (C, W) -> (C,); ``scale`` is E[omega^2]."""
+    moved = (values - _mean(values, weights)) * weights
+    n = len(weights)
+    return np.sqrt((moved**2).mean(axis=1) / (n - scale))
+
+
+def _user_errors(found: Averages, values: FloatArray) -> FloatArray:
+    """Standard errors of averages over users of values (U, C), from how much they differ; unknown of a single one."""
+    if found.is_exact:
+        return np.zeros(values.shape[1])
+    n = len(values)
+    return values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(values.shape[1], np.inf)

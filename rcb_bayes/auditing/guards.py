@@ -1,0 +1,32 @@
+"""Guards of a plan as an audit asks for them: again and again of the same users."""
+
+import numpy as np
+
+from rcb_bayes.mechanism.epoch import guard_in_force
+from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.schema import FloatArray
+
+
+class RememberedGuards:
+    """A plan's guards, worked out once for each user and rule; late epochs share the last rule."""
+
+    def __init__(self, plan: Plan, options: Exploiting) -> None:
+        self._plan = plan
+        self._in_force = guard_in_force(plan, options)
+        self._rule = -1
+        self._known: dict[bytes, FloatArray] = {}
+
+    def __call__(self, users: FloatArray, epoch: int) -> FloatArray | None:
+        """Factors on the off-best probabilities of users (U, d) in an epoch, (U, K); None where nothing is cut."""
+        if not self._in_force:
+            return None
+        rule = min(epoch, len(self._plan.exploitation.guards) - 1)
+        if rule != self._rule:
+            self._rule, self._known = rule, {}
+        keys = [row.tobytes() for row in users]
+        fresh = [place for place, key in enumerate(keys) if key not in self._known]
+        if fresh:
+            found = self._plan.guard(users[fresh], epoch)
+            self._known.update(zip((keys[place] for place in fresh), found, strict=True))
+        return np.array([self._known[key] for key in keys])

@@ -1,0 +1,134 @@
+r"""Simultaneous bands for very many cells, of which few can matter.
+
+A bootstrap over all cells costs as much as all else together. Let :math:`T = \hat H / s` be a cell's estimate in its
+own errors, :math:`Z` the error that it makes, in the same unit, and :math:`t = T - Z`. A share of the level goes to
+Bonferroni's number of errors :math:`c_2`, over all cells, the rest to a bootstrap over the cells with
+:math:`T \le \tau`, whose quantile is :math:`c_1 \le c_2`, never less than one cell's own, :math:`z_1`.
+
+Cells with :math:`T \le \kappa = \tau - c_2 + z_1` have the lower bound :math:`\hat H - c_1 s`, all others
+:math:`\hat H - c_2 s`. Unless some :math:`Z > c_2`, which Bonferroni allows for, a bound is too high only where
+:math:`c_1 < Z \le \kappa - t`, hence :math:`t < \kappa - z_1` and :math:`T < \tau`: such a cell was in the bootstrap,
+which allows for it. With :math:`\tau = 2 c_2 - z_1` a cell beyond :math:`\kappa = c_2` passes by the wider band, too:
+nothing is lost by leaving it out. Upper bounds have :math:`c_1` where :math:`T \le -z_1`, as no other cell can fail.
+
+Cells that hold in every world are left out, and so are cells too thin for a bootstrap: Bonferroni speaks for both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from rcb_bayes.mechanism.margins import N_BOOT, Bands
+from rcb_bayes.schema import BoolArray, FloatArray
+
+FEW_CELLS = 256  # all of them go into the bootstrap
+_BONFERRONI_SHARE = 0.05  # of the level
+_MOST_CELLS = 4000
+_MOST_SHARE = 0.1
+_USUAL_LEVEL = 0.05 / 64
+_CHUNK_VALUES = 2_000_000
+
+Deviations = Callable[[np.ndarray], FloatArray]
+"""What cells, given by their places, deviate from their means in every world, (C, W)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reach:
+    """How far errors of cells go together: whatever a level needs to become numbers of errors.
+
+    Attributes
+    ----------
+    largest : the largest error, in errors, of any cell in each replicate of a bootstrap, (B,); empty without cells
+    limit : the T up to which cells are in the bootstrap; infinite where all are
+    """
+
+    largest: FloatArray
+    limit: float
+
+
+def reach_of(
+    estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray, deviations: Deviations
+) -> Reach:
+    """The reach of C cells' errors, from their estimates and errors, (C,) each.
+
+    Parameters
+    ----------
+    is_thin : cells that say nothing about their own spread
+    holds : cells that hold in every world
+    """
+    tried = ~is_thin & (error > 0.0)
+    if len(estimate) <= FEW_CELLS:
+        return Reach(largest=_largest(np.flatnonzero(tried), deviations), limit=np.inf)
+    tried &= ~holds
+    places = np.flatnonzero(tried)
+    ratio = estimate[places] / error[places]
+    limit = _limit(len(estimate), _USUAL_LEVEL)
+    most = max(_MOST_CELLS, int(_MOST_SHARE * len(estimate)))
+    if (ratio <= limit).sum() > most:
+        limit = float(np.partition(ratio, most - 1)[most - 1])
+    return Reach(largest=_largest(places[ratio <= limit], deviations), limit=limit)
+
+
+def bands_within(
+    reach: Reach, estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray, level: float
+) -> Bands:
+    """Bands for all C cells at once, one-sided at the level each."""
+    from scipy.special import ndtri
+
+    n = max(len(estimate), 1)
+    everything = np.isinf(reach.limit)
+    share = 1.0 if everything else 1.0 - _BONFERRONI_SHARE
+    single = float(ndtri(1.0 - share * level))
+    narrow = max(single, float(np.quantile(reach.largest, 1.0 - share * level))) if len(reach.largest) else single
+    if everything:
+        wide = max(float(ndtri(1.0 - level / n)), narrow)
+        lower = upper = np.where(is_thin, wide, narrow)
+    else:
+        wide = float(ndtri(1.0 - _BONFERRONI_SHARE * level / n))
+        narrow = min(narrow, wide)
+        tried = ~is_thin & ~holds & (error > 0.0)
+        limit = reach.limit - wide + single
+        lower = np.where(tried & (estimate <= limit * error), narrow, wide)
+        upper = np.where(tried & (estimate <= -single * error), narrow, wide)
+    return Bands(
+        estimate=estimate, mcse=error, lower=estimate - lower * error, upper=estimate + upper * error, critical=lower
+    )
+
+
+def bonferroni_bands(estimate: FloatArray, error: FloatArray, *, n_cells: int, level: float) -> Bands:
+    """Bands for some of n cells, whichever these are: one-sided at the level each, for all of them at once."""
+    from scipy.special import ndtri
+
+    critical = np.full(len(estimate), float(ndtri(1.0 - level / max(n_cells, 1))))
+    reach = critical * error
+    return Bands(estimate=estimate, mcse=error, lower=estimate - reach, upper=estimate + reach, critical=critical)
+
+
+def _limit(n_cells: int, level: float) -> float:
+    from scipy.special import ndtri
+
+    wide = float(ndtri(1.0 - _BONFERRONI_SHARE * level / n_cells))
+    return 2.0 * wide - float(ndtri(1.0 - (1.0 - _BONFERRONI_SHARE) * level))
+
+
+def _largest(places: np.ndarray, deviations: Deviations) -> FloatArray:
+    """The largest error of some cells in each replicate, (B,).
+
+    Single precision will do: a quantile of a thousand replicates is known to a few hundredths.
+    """
+    largest = np.zeros(0)
+    step = max(1, _CHUNK_VALUES // N_BOOT)
+    for start in range(0, len(places), step):
+        moved = deviations(places[start : start + step])
+        scaled = (moved / np.sqrt((moved**2).sum(axis=1, keepdims=True))).astype(np.float32)
+        part = (scaled @ _factors(scaled.shape[1])).max(axis=0)
+        largest = np.maximum(largest, part) if start else part
+    return largest.astype(float)
+
+
+@lru_cache(maxsize=2)
+def _factors(n_worlds: int) -> np.ndarray:
+    """A standard normal factor for every world and replicate, (W, B), always the same ones."""
+    return np.random.default_rng(0).standard_normal((n_worlds, N_BOOT), dtype=np.float32)
