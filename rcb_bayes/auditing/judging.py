@@ -57,15 +57,14 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
 
 def _judge(out: dict[str, FloatArray], cells: Cells, *, level: float, epsilon: float) -> None:
     """Every cell of a stage; NaN, and -1, where there is no cell."""
-    if cells.n_sharp:  # cells that the worlds do not judge alone have a share of the level
-        level, theirs = (1.0 - LEVEL_SHARE) * level, LEVEL_SHARE * level
-    holds = cells.evidence.always_holds
-    bands = bands_within(cells.reach, cells.estimate, cells.error, is_thin=cells.is_thin, holds=holds, level=level)
+    theirs = LEVEL_SHARE * level if cells.n_sharp else 0.0  # of cells that the worlds need not judge
+    holds, own = cells.evidence.always_holds, level - theirs
+    bands = bands_within(cells.reach, cells.estimate, cells.error, is_thin=cells.is_thin, holds=holds, level=own)
     out["mass"][:] = cells.chance
     entered(out, cells.at, bands, cells.evidence, cells.mass, n_worlds=cells.n_worlds, epsilon=epsilon)
     out["mcse"][cells.at] = cells.margin_error
-    if cells.sharp is not None:
-        sharp = cells.sharp
+    sharp = cells.sharp
+    if sharp is not None:
         bands = bonferroni_bands(sharp.estimate, sharp.error, n_cells=cells.n_sharp, level=theirs)
         out["mass"][sharp.at] = sharp.chance
         entered(out, sharp.at, bands, sharp.evidence(), sharp.mass, n_worlds=cells.n_worlds, epsilon=epsilon)

@@ -94,7 +94,7 @@ def smoothed_stage(law: MeanLaw | None, seats: Panel, *, rates: FloatArray, prom
             fixed=fixed[some, arm],
             chances=(1.0 - rates[some])[:, None] * best.shares[arm],
             rewards=best.rewards,
-            overlap=law.overlap,
+            overlap=law.overlap(),
         )
 
     return Smoothed(fixed=fixed, form=form)

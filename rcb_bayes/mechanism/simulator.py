@@ -7,7 +7,7 @@ stages before.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, walk
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.preposterior import MeanLaw, mean_law
+from rcb_bayes.posterior.preposterior import MeanLaw, has_mean_law
 from rcb_bayes.schema import FloatArray
 
 N_USERS = 2048
@@ -88,18 +88,17 @@ class Simulator:
         found = self._as_outlook(code, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
         if not isinstance(found, LinearOutlook):
             return found
-        return replace(found, law=self._mean_law(blocks, lambda: walked.overlap(members, arms_of(code))))
+        return replace(found, law=self._mean_law(blocks, partial(walked.overlap, members, arms_of(code))))
 
     def _mean_law(self, blocks: Sequence[Statistics | Rows], overlap: Callable[[], float]) -> MeanLaw | None:
-        """The law of posterior means given the designs, where they are normal, independent and the platform's own."""
-        law, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
-        if law is None or sigma is None or not law.is_gaussian or self.engines.platform is not None:
+        """The law of posterior means given the designs, where there is one and the platform goes by them."""
+        belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
+        if belief is None or sigma is None or not has_mean_law(belief) or self.engines.platform is not None:
             return None
         grams = [data.xtx for data in blocks if isinstance(data, Statistics)]
-        too_large = sum(part.size for part in grams) > _MOST_LAW_VALUES
-        if too_large or any(len(block.arms) > 1 for block in law.blocks):
+        if sum(part.size for part in grams) > _MOST_LAW_VALUES:
             return None
-        return replace(mean_law(law, np.concatenate(grams), sigma=float(sigma)), overlap=overlap())
+        return MeanLaw(belief=belief, grams=np.concatenate(grams), sigma=float(sigma), overlap=overlap)
 
     def after_cold_start(
         self, walked: Walk, ended: np.ndarray, *, n_worlds: int

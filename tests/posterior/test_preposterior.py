@@ -1,17 +1,23 @@
 """The law of posterior means before the data: against posterior means of simulated data, and what is settled."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rcb_bayes.belief.law import gaussian_law, joint_covariance
 from rcb_bayes.posterior.data import unchecked_statistics
 from rcb_bayes.posterior.exact import exact_moments
-from rcb_bayes.posterior.preposterior import mean_law
+from rcb_bayes.posterior.preposterior import MeanLaw, has_mean_law
 
 SIGMA = 0.4
 MEAN = np.array([[0.3, -0.1], [0.1, 0.2], [0.0, 0.0]])
 COVARIANCES = np.array([[[0.5, 0.2], [0.2, 0.3]], [[0.1, 0.0], [0.0, 0.4]], [[0.2, 0.0], [0.0, 0.2]]])
 LAW = gaussian_law(MEAN, joint_covariance(list(COVARIANCES)))
+
+
+def mean_law(grams: np.ndarray) -> MeanLaw:
+    return MeanLaw(belief=LAW, grams=grams, sigma=SIGMA, overlap=lambda: 0.0)
 
 
 def designs(rng: np.random.Generator, n_worlds: int) -> np.ndarray:
@@ -24,7 +30,7 @@ def designs(rng: np.random.Generator, n_worlds: int) -> np.ndarray:
 def test_covariances_are_prior_less_posterior():
     x = designs(np.random.default_rng(1), 5)
     grams = x.swapaxes(2, 3) @ x
-    found = mean_law(LAW, grams, sigma=SIGMA)
+    found = mean_law(grams)
     for world in range(5):
         for arm in range(3):
             v = COVARIANCES[arm]
@@ -45,7 +51,7 @@ def test_variances_are_those_of_simulated_posterior_means():
     means, _ = exact_moments(LAW, data, sigma=SIGMA, covariance=False)
     user = np.array([[0.8, -0.6]])
     seen = means @ user[0]  # (W, K)
-    found = mean_law(LAW, grams[:1], sigma=SIGMA).variances(user)[:, 0, 0]
+    found = mean_law(grams[:1]).variances(user)[:, 0, 0]
     error = seen.var(axis=0) * np.sqrt(2.0 / n)
     assert (np.abs(seen.var(axis=0) - found) < 4.5 * error).all()
     prior = np.einsum("d,kde,e->k", user[0], COVARIANCES, user[0])
@@ -57,7 +63,21 @@ def test_what_samples_say_nothing_about_is_settled_exactly(arm: int | None):
     x = designs(np.random.default_rng(3), 4)
     if arm is None:
         x[:, 2] = 0.0
-    found = mean_law(LAW, x.swapaxes(2, 3) @ x, sigma=SIGMA).variances(np.array([[0.0, 1.0], [1.0, 1e-3]]))
+    found = mean_law(x.swapaxes(2, 3) @ x).variances(np.array([[0.0, 1.0], [1.0, 1e-3]]))
     assert (found[2, 0] == 0.0).all()
     assert (found[:2] > 0.0).all()
     assert (found[2, 1] > 0.0).all() == (arm is not None)
+
+
+def test_coupled_arms_and_mixtures_have_no_such_law():
+    coupled = gaussian_law(MEAN[:2], np.eye(4) + 0.2)
+    block = LAW.blocks[0]
+    twice = replace(
+        block,
+        weights=np.array([0.5, 0.5]),
+        means=block.means.repeat(2, axis=0),
+        covariances=block.covariances.repeat(2, axis=0),
+    )
+    mixed = replace(LAW, blocks=(twice, *LAW.blocks[1:]))
+    assert has_mean_law(LAW)
+    assert not any(has_mean_law(law) for law in (None, coupled, mixed))
