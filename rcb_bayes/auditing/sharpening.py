@@ -110,15 +110,16 @@ def in_doubt(view: View, estimate: FloatArray, error: FloatArray, always_holds: 
 
 def sharpened(view: View, doubtful: BoolArray, *, notion: Notion, epsilon: float) -> SharpCells | None:
     """The cells in doubt, (U, K, K), in closed form given the designs."""
-    if view.smoothed is None or not doubtful.any():
+    own = view.smoothed
+    if own is None or not doubtful.any():
         return None
     parts = []
-    for arm in np.flatnonzero(doubtful.any(axis=(0, 2))):
+    for arm in np.flatnonzero(doubtful.any(axis=(0, 2))).tolist():
         users = np.flatnonzero(doubtful[:, arm].any(axis=1))
         step = max(1, _CHUNK_VALUES // view.rewards[:, 0].size)
         for start in range(0, len(users), step):
             some = users[start : start + step]
-            parts.append(_cells(view, view.smoothed, arm, some, doubtful[some, arm], notion=notion, epsilon=epsilon))
+            parts.append(_cells(view, own, arm, some, doubtful[some, arm], notion=notion, epsilon=epsilon))
     names = [item.name for item in fields(SharpCells)]
     return SharpCells(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 

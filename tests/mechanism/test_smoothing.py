@@ -12,9 +12,8 @@ from rcb_bayes.mechanism.smoothing import settled_best
 def test_two_arms_are_those_of_quadrature():
     mean, spread, worth = 0.3, 0.25, 0.1
     found = settled_best(np.array([[mean, worth]]), np.array([spread**2, 0.0])[:, None, None])
-    law = norm(mean, spread)
-    chance = float(quad(law.pdf, -5.0, worth)[0])
-    first = float(quad(lambda m: m * law.pdf(m), -5.0, worth)[0])
+    chance = float(quad(norm.pdf, -5.0, worth, args=(mean, spread))[0])
+    first = float(quad(lambda m: m * norm.pdf(m, mean, spread), -5.0, worth)[0])
     np.testing.assert_allclose(found.shares[:, 0, 0], [0.0, chance], rtol=1e-9)
     np.testing.assert_allclose(found.rewards[:, 0, 0], [first / chance, worth], rtol=1e-9)
 
