@@ -153,7 +153,7 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
             prior_rewards=seats.prior_rewards,
             best=organic,
             share=len(members) / N_PATHS,
-            smoothed=smoothed_stage(part.law, seats, rates=q[0, :, 0], promoted=promoted),
+            smoothed=smoothed_stage(part.law, seats, rewards, rates=q[0, :, 0], promoted=promoted),
         )
 
     return _judged(run, view, explored=None if plan.personalised else explored)

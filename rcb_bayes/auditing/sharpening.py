@@ -20,7 +20,7 @@ from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.mechanism.margins import ENOUGH_EVENTS
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel
-from rcb_bayes.mechanism.smoothing import settled_best
+from rcb_bayes.mechanism.smoothing import BestAlong, best_along, favourites, settled_best
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -76,11 +76,14 @@ class SharpCells:
         )
 
 
-def smoothed_stage(law: MeanLaw | None, seats: Panel, *, rates: FloatArray, promoted: FloatArray) -> Smoothed | None:
+def smoothed_stage(
+    law: MeanLaw | None, seats: Panel, rewards: FloatArray, *, rates: FloatArray, promoted: FloatArray
+) -> Smoothed | None:
     """The forms of untried arms at a stage of a cold start, where the law of posterior means is known.
 
     Parameters
     ----------
+    rewards : what users expect of every arm, (K, U, W)
     rates : how often each user is explored, (U,)
     promoted : the chance that each arm is promoted to her, (U, K)
     """
@@ -89,15 +92,30 @@ def smoothed_stage(law: MeanLaw | None, seats: Panel, *, rates: FloatArray, prom
     fixed = rates[:, None] * promoted
 
     def form(arm: int, some: np.ndarray) -> ArmForm:
-        best = settled_best(seats.prior_rewards[some], law.variances(seats.users[some]))
+        if law.is_coupled:
+            best = _coupled_best(law, seats.take(some), rewards[:, some], arm)
+            chance = best.chance
+        else:
+            best = settled_best(seats.prior_rewards[some], law.variances(seats.users[some]))
+            chance = best.shares[arm]
         return ArmForm(
             fixed=fixed[some, arm],
-            chances=(1.0 - rates[some])[:, None] * best.shares[arm],
+            chances=(1.0 - rates[some])[:, None] * chance,
             rewards=best.rewards,
             overlap=law.overlap(),
         )
 
     return Smoothed(fixed=fixed, form=form)
+
+
+def _coupled_best(law: MeanLaw, seats: Panel, rewards: FloatArray, arm: int) -> BestAlong:
+    """An arm being the best, the lead over each user's favourite averaged out."""
+    rivals = favourites(seats.prior_rewards, arm)
+    with_lead = law.covariances(seats.users, arm)
+    for rival in np.unique(rivals).tolist():
+        own = rivals == rival
+        with_lead[:, own] -= law.covariances(seats.users[own], rival)
+    return best_along(rewards, seats.prior_rewards, with_lead, arm=arm, rivals=rivals)
 
 
 def in_doubt(view: View, estimate: FloatArray, error: FloatArray, always_holds: BoolArray) -> BoolArray:

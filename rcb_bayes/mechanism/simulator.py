@@ -21,13 +21,13 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, walk
 from rcb_bayes.mechanism.worlds import Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.posterior.data import Rows, Statistics
-from rcb_bayes.posterior.preposterior import MeanLaw, has_mean_law
+from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import FloatArray
 
 N_USERS = 2048
 N_PATHS = 20_000
 _MANY_USERS = 65_536
-_MOST_LAW_VALUES = 20_000_000  # of covariances, worlds x arms x d x d
+_MOST_LAW_VALUES = 20_000_000  # of covariances: worlds x (arms of a block x d)^2
 
 
 class Simulator:
@@ -93,10 +93,11 @@ class Simulator:
     def _mean_law(self, blocks: Sequence[Statistics | Rows], overlap: Callable[[], float]) -> MeanLaw | None:
         """The law of posterior means given the designs, where there is one and the platform goes by them."""
         belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
-        if belief is None or sigma is None or not has_mean_law(belief) or self.engines.platform is not None:
+        if belief is None or sigma is None or not belief.is_gaussian or self.engines.platform is not None:
             return None
         grams = [data.xtx for data in blocks if isinstance(data, Statistics)]
-        if sum(part.size for part in grams) > _MOST_LAW_VALUES:
+        values = sum((len(block.arms) * belief.n_features) ** 2 for block in belief.blocks)  # of a world
+        if values * sum(len(part) for part in grams) > _MOST_LAW_VALUES:
             return None
         return MeanLaw(belief=belief, grams=np.concatenate(grams), sigma=float(sigma), overlap=overlap)
 

@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from rcb_bayes.mechanism.choice import best_shares
-from rcb_bayes.mechanism.smoothing import settled_best
+from rcb_bayes.mechanism.smoothing import best_along, favourites, settled_best
 
 
 def test_two_arms_are_those_of_quadrature():
@@ -75,3 +75,59 @@ def test_the_order_of_arms_does_not_matter():
     other = settled_best(means[:, order], variances[order])
     np.testing.assert_allclose(found.shares[order], other.shares, rtol=1e-12)
     np.testing.assert_allclose(found.rewards[order], other.rewards, rtol=1e-12)
+
+
+# --- coupled arms ----------------------------------------------------------------------------------------------------
+
+
+def coupled(n_arms: int, n: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Prior means of one user (1, K), covariances of posterior means, and posterior means in plain worlds (K, 1, W)."""
+    rng = np.random.default_rng(7)
+    root = 0.2 * rng.standard_normal((n_arms, n_arms)) + 0.1
+    means = np.linspace(0.4, 0.0, n_arms)[None]
+    return means, root @ root.T, means.T[:, :, None] + (root @ rng.standard_normal((n_arms, n)))[:, None]
+
+
+def along(means: np.ndarray, covariance: np.ndarray, m: np.ndarray, arm: int) -> tuple[np.ndarray, np.ndarray]:
+    """The chance that the arm is the best, and its joint gains, in every world, (W,) and (K, W)."""
+    rivals = favourites(means, arm)
+    with_lead = np.broadcast_to((covariance[:, arm] - covariance[:, rivals[0]])[:, None, None], m.shape)
+    found = best_along(m, means, with_lead, arm=arm, rivals=rivals)
+    return found.chance[0], found.chance[0] * (found.rewards[arm, 0] - found.rewards[:, 0])
+
+
+@pytest.mark.parametrize("n_arms", [2, 3, 5])
+def test_coupled_arms_are_those_of_plain_worlds(n_arms: int):
+    means, covariance, m = coupled(n_arms)
+    shares = best_shares(m, axis=0)[:, 0]
+    for arm in range(n_arms):
+        plain_gains = shares[arm] * (m[arm] - m)[:, 0]
+        chance, gains = along(means, covariance, m, arm)
+        # World by world they differ by noise alone, and never by more than a plain world has.
+        for ours, theirs in ((chance, shares[arm]), *zip(gains, plain_gains, strict=True)):
+            apart = ours - theirs
+            assert abs(apart.mean()) <= 4.5 * apart.std() / np.sqrt(len(apart)) + 1e-15
+            assert ours.std() <= 1.01 * theirs.std() + 1e-12
+        _, planted = along(means, 1.5 * covariance, m, arm)
+        apart = planted - plain_gains
+        assert (np.abs(apart.mean(axis=1)) > 4.5 * apart.std(axis=1) / 316.0).any()
+
+
+def test_of_two_coupled_arms_nothing_is_left_to_worlds():
+    means, covariance, m = coupled(2, n=50)
+    chance, gains = along(means, covariance, m, 1)
+    spread = float(np.sqrt(covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1]))
+    np.testing.assert_allclose(chance, norm.cdf(-0.4 / spread), rtol=1e-9)
+    np.testing.assert_allclose(gains[0], spread * norm.pdf(0.4 / spread) - 0.4 * norm.cdf(-0.4 / spread), rtol=1e-8)
+
+
+def test_independent_arms_are_a_special_case():
+    """One saturated, two that tie: as in closed form, whatever the world."""
+    rng = np.random.default_rng(8)
+    means = np.array([[0.3, 0.1, 0.1]])
+    m = np.stack([0.3 + 0.2 * rng.standard_normal((1, 9)), np.full((1, 9), 0.1), np.full((1, 9), 0.1)])
+    chance, gains = along(means, np.diag([0.04, 0.0, 0.0]), m, 1)
+    exact = settled_best(means, np.array([0.04, 0.0, 0.0])[:, None, None])
+    np.testing.assert_allclose(chance, exact.shares[1, 0, 0], rtol=1e-9)
+    np.testing.assert_allclose(gains[0], exact.shares[1, 0, 0] * (0.1 - exact.rewards[0, 0, 0]), rtol=1e-8)
+    np.testing.assert_allclose(gains[2], 0.0, atol=1e-15)

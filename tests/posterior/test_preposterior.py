@@ -1,14 +1,12 @@
 """The law of posterior means before the data: against posterior means of simulated data, and what is settled."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from rcb_bayes.belief.law import gaussian_law, joint_covariance
 from rcb_bayes.posterior.data import unchecked_statistics
 from rcb_bayes.posterior.exact import exact_moments
-from rcb_bayes.posterior.preposterior import MeanLaw, has_mean_law
+from rcb_bayes.posterior.preposterior import MeanLaw
 
 SIGMA = 0.4
 MEAN = np.array([[0.3, -0.1], [0.1, 0.2], [0.0, 0.0]])
@@ -35,7 +33,7 @@ def test_covariances_are_prior_less_posterior():
         for arm in range(3):
             v = COVARIANCES[arm]
             after = np.linalg.inv(np.linalg.inv(v) + grams[world, arm] / SIGMA**2)
-            np.testing.assert_allclose(found.covariances[world, arm], v - after, atol=1e-12)
+            np.testing.assert_allclose(found.blocks[arm][world], v - after, atol=1e-12)
 
 
 def test_variances_are_those_of_simulated_posterior_means():
@@ -69,15 +67,23 @@ def test_what_samples_say_nothing_about_is_settled_exactly(arm: int | None):
     assert (found[2, 1] > 0.0).all() == (arm is not None)
 
 
-def test_coupled_arms_and_mixtures_have_no_such_law():
-    coupled = gaussian_law(MEAN[:2], np.eye(4) + 0.2)
-    block = LAW.blocks[0]
-    twice = replace(
-        block,
-        weights=np.array([0.5, 0.5]),
-        means=block.means.repeat(2, axis=0),
-        covariances=block.covariances.repeat(2, axis=0),
-    )
-    mixed = replace(LAW, blocks=(twice, *LAW.blocks[1:]))
-    assert has_mean_law(LAW)
-    assert not any(has_mean_law(law) for law in (None, coupled, mixed))
+def test_coupled_arms_are_told_of_by_each_others_samples():
+    rng = np.random.default_rng(6)
+    root = rng.standard_normal((4, 4))
+    joint = root @ root.T + 0.1 * np.eye(4)
+    x = rng.standard_normal((3, 2, 5, 2))
+    x[:, 1] = 0.0  # the second arm is untried
+    grams = x.swapaxes(2, 3) @ x
+    found = MeanLaw(belief=gaussian_law(MEAN[:2], joint), grams=grams, sigma=SIGMA, overlap=lambda: 0.0)
+    assert found.is_coupled
+    assert not mean_law(grams).is_coupled
+    users = rng.standard_normal((4, 2))
+    for world in range(3):
+        precision = np.zeros((4, 4))
+        precision[:2, :2] = grams[world, 0] / SIGMA**2
+        told = joint - np.linalg.inv(np.linalg.inv(joint) + precision)
+        for user, features in enumerate(users):
+            both = np.kron(np.eye(2), features)
+            expected = both @ told @ both.T
+            np.testing.assert_allclose(found.covariances(users, 1)[:, user, world], expected[1], rtol=1e-8)
+            np.testing.assert_allclose(found.variances(users)[:, user, world], np.diag(expected), rtol=1e-8)
