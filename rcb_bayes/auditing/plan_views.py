@@ -7,6 +7,7 @@ horizon is not looked at, and what it does get to is, however long others take.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -173,7 +174,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
     guards = RememberedGuards(run.plan, options)
-    everybody = run.simulator.panel.users.astype(np.float32)
+    everybody: Any = run.simulator.panel.users.astype(np.float32)
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)

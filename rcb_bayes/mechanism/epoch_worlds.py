@@ -321,7 +321,7 @@ class EpochWorlds:
         key = ((k + 1) * np.arange(w)[:, None] + arms).ravel()
         who = users.ravel()
 
-        def summed(values: FloatArray | None) -> FloatArray:
+        def summed(values: FloatArray | None) -> np.ndarray:
             return np.bincount(key, weights=values, minlength=w * (k + 1)).reshape(w, k + 1)[:, :k]
 
         n[worlds] += summed(None)
