@@ -11,18 +11,19 @@ from collections.abc import Callable
 import numpy as np
 
 from rcb_bayes.auditing.view import Averages, View
-from rcb_bayes.mechanism.margins import below_best, user_leads, world_leads
+from rcb_bayes.mechanism.margins import below_best, user_leads
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 400_000
+_LEAST_USERS = 25  # at a time: every time all worlds and pairs of arms are gone through
 
 Fixed = Callable[[FloatArray], FloatArray]
 """The probability of each arm that is the same in all worlds, for users (U, d): (U, K)."""
 
 
 def averages_of(
-    view_of: Callable[[FloatArray], View],
+    view_of: Callable[[slice], View],
     population: Panel,
     *,
     epsilon: float,
@@ -34,25 +35,24 @@ def averages_of(
 
     Parameters
     ----------
-    view_of : the stage as some users see it
+    view_of : the stage as some users of the population, given by their places, see it
     fixed, fixed_mean : a_i where it is known, with the average of a_i (U_ij + epsilon), (K, K), and its error
     """
     so_far: _Sums | None = None
     start, step = 0, 1
-    while start < len(population.users):
-        some = slice(start, start + step)
-        users = population.users[some]
-        own = None if fixed is None or fixed_mean is None else fixed(users)
-        view = view_of(users).counted()
+    while start < population.n_users:
+        some = slice(start, min(start + step, population.n_users))
+        own = None if fixed is None or fixed_mean is None else fixed(population.users[some])
+        view = view_of(some).counted()
         so_far = so_far or _Sums(view, epsilon)
         so_far.add(view, population.weights[some], fixed=own)
         start += step
-        step = max(1, _CHUNK_VALUES // (n_worlds * len(view.chances)))
+        step = max(_LEAST_USERS, _CHUNK_VALUES // (n_worlds * len(view.chances)))
     assert so_far is not None  # a population has somebody in it
     none = np.zeros(so_far.constant.shape)
     constant, error = fixed_mean or (none, none)
     return Averages(
-        varying=so_far.varying,
+        varying=so_far.varying(),
         constant=so_far.constant + constant,
         chances=so_far.chances,
         weights=so_far.world_weights,
@@ -84,8 +84,9 @@ class _Sums:
         k, _, w = view.chances.shape
         self._epsilon = epsilon
         self.world_weights = view.weights
-        self.varying, self.constant = np.zeros((k, k, w)), np.zeros((k, k))
-        self.chances, self.events = np.zeros((k, w)), np.zeros((k, w), dtype=bool)
+        self._products, self._moving = np.zeros((w, k, k)), np.zeros((k, w))
+        self.constant, self._same = np.zeros((k, k)), np.zeros(k)
+        self.events = np.zeros((k, w), dtype=bool)
         self.user_values: list[FloatArray] = []
         self.user_chances: list[FloatArray] = []
         self.least = np.full((k, k), np.inf)
@@ -96,20 +97,33 @@ class _Sums:
         lowest = chances.min(axis=2)  # (K, U)
         same = lowest if fixed is None else np.minimum(fixed.T, lowest)
         moving = chances - same[:, :, None]
-        share = weights[:, None]
         below = below_best(view.rewards)
-        self.varying += world_leads(moving * share, below, self._epsilon)
-        counting = chances if view.weights is None else chances * view.weights
-        values = user_leads(moving if view.weights is None else moving * view.weights, below, self._epsilon)
+        first = np.ascontiguousarray((moving * weights[:, None]).transpose(2, 0, 1))  # (W, K, U)
+        self._products += first @ np.ascontiguousarray(below.transpose(2, 1, 0))
+        self._moving += first.sum(axis=2).T
+        self._same += same @ weights
+        if view.weights is not None:
+            moving *= view.weights
+        values = user_leads(moving, below, self._epsilon)
         if fixed is None:
             own = same.T[:, :, None] * (prior[:, :, None] - prior[:, None, :] + self._epsilon)
             values += own
             self.constant += np.tensordot(weights, own, axes=(0, 0))
         self.user_values.append(values)
-        self.user_chances.append(counting.mean(axis=2).T)
-        self.chances += np.einsum("kuw,u->kw", chances, weights)
+        self.user_chances.append((same + moving.mean(axis=2)).T)
         self.events |= view.best.any(axis=1)
         self._note_least(chances, below)
+
+    @property
+    def chances(self) -> FloatArray:
+        """How often each arm is recommended, (K, W)."""
+        return self._moving + self._same[:, None]
+
+    def varying(self) -> FloatArray:
+        """The average of (p_i - a_i) (m_i - m_j + epsilon) in every world, (K, K, W)."""
+        products = np.ascontiguousarray(self._products.transpose(1, 2, 0))
+        own = np.einsum("iiw->iw", products) + self._epsilon * self._moving
+        return np.subtract(own[:, None], products, out=products)
 
     def _note_least(self, chances: FloatArray, below: FloatArray) -> None:
         """The lowest lead of an arm where it is recommended; of one that has broken its constraint no lower one."""

@@ -133,12 +133,11 @@ def cell_moments(view: View, extras: Iterable[float]) -> CellMoments:
     step = max(1, _CHUNK_VALUES // (k * w))
     wanted = sorted(set(extras))
     parts = [_part(view, slice(start, start + step), wanted) for start in range(0, u, step)]
+    again = [np.concatenate([part[1][n] for part in parts]) for n in range(2)]
     weights = view.weights
     return CellMoments(
         moments=joined([part[0] for part in parts]),
-        weighted=None
-        if weights is None
-        else tuple(map(np.concatenate, zip(*(part[1] for part in parts), strict=True))),
+        weighted=None if weights is None else (again[0], again[1]),
         rows=joined([part[2] for part in parts]),
         worst={extra: np.concatenate([part[3][extra] for part in parts]) for extra in wanted},
         prior_rewards=view.prior_rewards,
@@ -184,21 +183,25 @@ def _part(
 
 def lead_moments(moving: FloatArray, rewards: FloatArray, *, squares: bool = True) -> LeadMoments:
     """Moments of some users, from q and m, (K, U, W) each."""
-    n = moving.shape[2]
     centre = rewards.mean(axis=2)
-    apart = rewards - centre[:, :, None]
+    return centred_moments(moving, rewards - centre[:, :, None], centre, squares=squares)
+
+
+def centred_moments(moving: FloatArray, apart: FloatArray, centre: FloatArray, *, squares: bool = True) -> LeadMoments:
+    """The same from q, m less its mean over worlds, and that mean (K, U)."""
+    n = moving.shape[2]
     gap = centre.T[:, :, None] - centre.T[:, None, :]
     chance = moving.mean(axis=2).T
-    lead = gap * chance[:, :, None] + _differences(_products(moving, apart) / n)
+    lead = gap * chance[:, :, None] + _differences(products(moving, apart) / n)
     if not squares:
         none = np.zeros(0)
         return LeadMoments(chance=chance, square_chance=none, lead=lead, square_lead=none, square=none)
     square = moving * moving
     square_chance = square.mean(axis=2).T
-    first = _differences(_products(square, apart) / n)
-    crossed = _products(square * apart, apart)
+    first = _differences(products(square, apart) / n)
+    crossed = products(square * apart, apart)
     own = np.einsum("uii->ui", crossed)[:, :, None]
-    second = (own - 2.0 * crossed + _products(square, apart * apart)) / n
+    second = (own - 2.0 * crossed + products(square, apart * apart)) / n
     return LeadMoments(
         chance=chance,
         square_chance=square_chance,
@@ -208,11 +211,11 @@ def lead_moments(moving: FloatArray, rewards: FloatArray, *, squares: bool = Tru
     )
 
 
-def _differences(products: FloatArray) -> FloatArray:
+def _differences(sums: FloatArray) -> FloatArray:
     """Sums of q_i (m_i - m_j) from those of q_i m_j, (U, K, K)."""
-    return np.einsum("uii->ui", products)[:, :, None] - products
+    return np.einsum("uii->ui", sums)[:, :, None] - sums
 
 
-def _products(one: FloatArray, other: FloatArray) -> FloatArray:
+def products(one: FloatArray, other: FloatArray) -> FloatArray:
     """Sums over worlds of products of every arm's with every rival's, (K, U, W) each: (U, K, K)."""
     return one.transpose(1, 0, 2) @ other.transpose(1, 2, 0)

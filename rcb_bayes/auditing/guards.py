@@ -1,5 +1,7 @@
 """Guards of a plan as an audit asks for them: again and again of the same users."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from rcb_bayes.mechanism.epoch import guard_in_force
@@ -9,7 +11,11 @@ from rcb_bayes.schema import FloatArray
 
 
 class RememberedGuards:
-    """A plan's guards, worked out once for each user and rule; late epochs share the last rule."""
+    """A plan's guards, worked out once for each user and rule; late epochs share the last rule.
+
+    Users in single precision have guards worked out in single precision: they are simulated, or looked at in a search,
+    and not judged.
+    """
 
     def __init__(self, plan: Plan, options: Exploiting) -> None:
         self._plan = plan
@@ -27,6 +33,11 @@ class RememberedGuards:
         keys = [row.tobytes() for row in users]
         fresh = [place for place, key in enumerate(keys) if key not in self._known]
         if fresh:
-            found = self._plan.guard(users[fresh], epoch)
-            self._known.update(zip((keys[place] for place in fresh), found, strict=True))
+            self._known.update(zip((keys[place] for place in fresh), self._of(users[fresh], rule), strict=True))
         return np.array([self._known[key] for key in keys])
+
+    def _of(self, users: FloatArray, rule: int) -> FloatArray:
+        found = self._plan.exploitation.guards[rule]
+        if found.outlook is not None and users.dtype == np.float32:
+            found = replace(found, gamma=found.gamma.astype(np.float32))
+        return found.of(users, goal=self._plan.goal)

@@ -46,7 +46,7 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
         here = {name: values[number][some] for name, values in out.items()}
         _judge(here, view.cells[notion.name], level=asked.level / len(views), epsilon=asked.epsilon)
     arms = list(market.arms)
-    coords = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": arms}
+    coords: dict[str, Any] = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": arms}
     if notion.is_per_user:
         coords["user"] = np.arange(most)
     joined = xr.Dataset({name: (("stage", *notion.dims), values) for name, values in out.items()}, coords=coords)
@@ -61,8 +61,10 @@ def _judge(out: dict[str, FloatArray], cells: Cells, *, level: float, epsilon: f
     holds, own = cells.evidence.always_holds, level - theirs
     bands = bands_within(cells.reach, cells.estimate, cells.error, is_thin=cells.is_thin, holds=holds, level=own)
     out["mass"][:] = cells.chance
-    entered(out, cells.at, bands, cells.evidence, cells.mass, n_worlds=cells.n_worlds, epsilon=epsilon)
-    out["mcse"][cells.at] = cells.margin_error
+    mass = np.broadcast_to(cells.mass, cells.shape).reshape(-1)[cells.at]
+    flat = {name: values.reshape(-1) for name, values in out.items()}  # views: what is entered there is entered
+    entered(flat, cells.at, bands, cells.evidence, mass, n_worlds=cells.n_worlds, epsilon=epsilon)
+    flat["mcse"][cells.at] = cells.margin_error
     sharp = cells.sharp
     if sharp is not None:
         bands = bonferroni_bands(sharp.estimate, sharp.error, n_cells=cells.n_sharp, level=theirs)
@@ -79,7 +81,7 @@ def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
 
 def entered(
     out: dict[str, FloatArray],
-    at: tuple[np.ndarray, ...],
+    at: tuple[np.ndarray, ...] | np.ndarray,
     bands: Bands,
     evidence: Evidence,
     mass: FloatArray,

@@ -7,6 +7,7 @@ horizon is not looked at, and what it does get to is, however long others take.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,8 @@ def _first_phase(run: _Run) -> View:
             best=chances,
         )
 
-    averages = averages_of(view, run.crowd.population, epsilon=run.asked.epsilon, n_worlds=2)
+    everybody = run.crowd.population
+    averages = averages_of(lambda some: view(everybody.users[some]), everybody, epsilon=run.asked.epsilon, n_worlds=2)
     return replace(view(run.crowd.judged.users), averages=averages)
 
 
@@ -144,8 +146,8 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
         part = outlook.in_worlds(worlds)
         rewards = part.rewards(users)
         organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)  # (K, U, W)
-        promoted = promotion_shares(seats.promoted_by, still_open)
-        q = plan.rate(users, saturated=labels)[None, :, None]
+        promoted = promotion_shares(seats.promoted_by, still_open).astype(users.dtype)
+        q = plan.rate(users, saturated=labels).astype(users.dtype)[None, :, None]
         return View(
             name=_stage_name(run, code),
             chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
@@ -174,6 +176,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
     guards = RememberedGuards(run.plan, options)
+    everybody: Any = run.simulator.panel.users.astype(np.float32)
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
@@ -194,7 +197,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
                 rounds=cold_starts,
                 comers=_COMERS,
             )
-        epochs.advance_to(each.number, lambda number: guards(run.simulator.panel.users, number))
+        epochs.advance_to(each.number, lambda number: guards(everybody, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
         view = _judged(run, _epoch_view(run, epochs, guards, in_time))
         yield replace(view, share=len(there) / N_PATHS)
@@ -231,14 +234,18 @@ def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> Vie
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
     view = view_of(users, judged)
-    population, many = run.crowd.population, simulator.many_users
+    population = run.crowd.population
     known = explored is not None and not asked.notion.is_per_user and not population.is_exact and asked.users is None
+
+    def of_population(some: slice) -> View:
+        return view.of_users(some) if population is run.crowd.judged else view_of(population.users[some], judged)
+
     averages = averages_of(
-        lambda some: view_of(some, judged),
+        of_population,
         population,
         epsilon=asked.epsilon,
         n_worlds=view.n_worlds,
         fixed=explored if known else None,
-        fixed_mean=fixed_mean(explored, many, epsilon=asked.epsilon) if known and explored is not None else None,
+        fixed_mean=fixed_mean(explored, simulator.many_users, epsilon=asked.epsilon) if explored and known else None,
     )
     return replace(view, averages=averages)

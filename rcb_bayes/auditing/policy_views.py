@@ -105,23 +105,9 @@ def _split(view: View, crowd: Crowd, epsilon: float) -> View:
     """The crowd's part of a view, with the averages over the population, which are the rest of it."""
     n, population = crowd.judged.n_users, crowd.population
     start = 0 if population is crowd.judged else n
-    place = {row.tobytes(): k for k, row in reversed(list(enumerate(population.users)))}
-
-    def of(users: FloatArray) -> View:
-        return _of_users(view, start + np.array([place[row.tobytes()] for row in users]))
-
-    averages = averages_of(of, population, epsilon=epsilon, n_worlds=view.n_worlds)
-    return replace(_of_users(view, np.arange(n)), averages=averages)
-
-
-def _of_users(view: View, some: np.ndarray) -> View:
-    return replace(
-        view,
-        chances=view.chances[:, some],
-        rewards=view.rewards[:, some],
-        prior_rewards=view.prior_rewards[some],
-        best=view.best[:, some],
-    )
+    everybody = view.of_users(slice(start, None))
+    averages = averages_of(everybody.of_users, population, epsilon=epsilon, n_worlds=view.n_worlds)
+    return replace(view.of_users(slice(n)), averages=averages)
 
 
 def expectations(engine: Engine, data: list[Statistics | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:

@@ -1,10 +1,11 @@
 """The users for whom a stage stands worst, looked for in worlds of their own."""
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
-from rcb_bayes.auditing.cells import lead_moments
+from rcb_bayes.auditing.cells import centred_moments, products
 from rcb_bayes.auditing.view import Asked, View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.panel import Panel
@@ -33,11 +34,14 @@ def worst_in(view_of: ViewOf, market: Market, panel: Panel, asked: Asked, *, rng
 
 
 def _scores(view_of: ViewOf, users: FloatArray, asked: Asked, *, n_worlds: int, n_arms: int) -> FloatArray:
-    """The lowest mean over worlds of the linear form, in errors, over arms and rivals; (U,)."""
-    found = []
+    """The lowest mean over worlds of the linear form, in errors, over arms and rivals; (U,).
+
+    In single precision: scores rank users, who are then judged in other worlds, in double precision.
+    """
+    found, short = [], cast("FloatArray", users.astype(np.float32))
     step = max(1, _CHUNK_VALUES // (n_worlds * n_arms))
     for start in range(0, len(users), step):
-        view = view_of(users[start : start + step], slice(0, n_worlds))
+        view = view_of(short[start : start + step], slice(0, n_worlds))
         mean, error = _moments(view.counted(), asked)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(error > 0, mean / error, np.where(mean < 0, -np.inf, np.inf))
@@ -53,17 +57,14 @@ def _moments(view: View, asked: Asked) -> tuple[FloatArray, FloatArray]:
     moving = view.chances - always[:, :, None]
     if view.weights is not None:
         moving *= view.weights
-    moments = lead_moments(moving, view.rewards)
+    centre = view.rewards.mean(axis=2)
+    apart = view.rewards - centre[:, :, None]
+    moments = centred_moments(moving, apart, centre)
     prior = view.prior_rewards
     certain = always.T[:, :, None] * (prior[:, :, None] - prior[:, None, :] + extra) + fixed
     mean = moments.mean(extra)
     spread = np.maximum(moments.mean_square(extra) - mean**2, 0.0) / (w - 1)
-    return certain + mean, np.sqrt(spread + (_UNSEEN / w) ** 2 * _lead_variances(view.rewards))
-
-
-def _lead_variances(rewards: FloatArray) -> FloatArray:
-    """The variance over worlds of m_i - m_j, (U, K, K)."""
-    apart = (rewards - rewards.mean(axis=2, keepdims=True)).swapaxes(0, 1)  # (U, K, W)
-    products = apart @ apart.swapaxes(1, 2) / rewards.shape[2]
-    own = np.einsum("uii->ui", products)
-    return np.maximum(own[:, :, None] + own[:, None, :] - 2.0 * products, 0.0)
+    own = products(apart, apart) / w
+    of_arm = np.einsum("uii->ui", own)
+    of_leads = np.maximum(of_arm[:, :, None] + of_arm[:, None, :] - 2.0 * own, 0.0)
+    return certain + mean, np.sqrt(spread + (_UNSEEN / w) ** 2 * of_leads)

@@ -12,8 +12,6 @@ from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_BY_PRODUCT_USERS = 256
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -89,6 +87,17 @@ class View:
     def n_users(self) -> int:
         """U, the number of users."""
         return self.chances.shape[1]
+
+    def of_users(self, some: slice | np.ndarray) -> "View":
+        """The stage as some of the users see it."""
+        return replace(
+            self,
+            chances=self.chances[:, some],
+            rewards=self.rewards[:, some],
+            prior_rewards=self.prior_rewards[some],
+            best=self.best[:, some],
+            smoothed=None,  # of the users as they were
+        )
 
     def counted(self) -> "View":
         """The view of the worlds that count: one of weight zero might as well not have been drawn."""
@@ -173,16 +182,9 @@ def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Gen
         return Crowd(judged=given, population=given)
     if panel.is_exact and panel.n_users <= asked.n_users:
         return Crowd(judged=panel, population=panel)
-    some = rng.choice(panel.n_users, size=asked.n_users, p=panel.weights)
-    return Crowd(judged=panel.take(some), population=_population(panel, asked, rng=rng))
-
-
-def _population(panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Panel:
-    """The whole panel where averages over users are asked for, else some of it: then they are a by-product."""
-    if not asked.notion.is_per_user:
-        return panel
-    some, weights = panel.some(_BY_PRODUCT_USERS, rng=rng)
-    return panel.take(some, weights=weights, is_exact=panel.is_exact and len(some) == panel.n_users)
+    judged = panel.take(rng.choice(panel.n_users, size=asked.n_users, p=panel.weights))
+    # Averages over users that nobody asked for are a by-product: those who are judged stand for all.
+    return Crowd(judged=judged, population=judged if asked.notion.is_per_user else panel)
 
 
 def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:

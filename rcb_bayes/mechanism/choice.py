@@ -13,8 +13,8 @@ def best_shares(values: FloatArray, *, axis: int = -1) -> FloatArray:
     """The probability that each arm is chosen as the best, same shape; ``axis`` is that of the arms."""
     tied = is_best(values, axis=axis)
     if np.count_nonzero(tied) * values.shape[axis] == values.size:  # no ties
-        return tied.astype(float)
-    return tied / tied.sum(axis=axis, keepdims=True)
+        return tied.astype(values.dtype)
+    return tied / tied.sum(axis=axis, keepdims=True, dtype=values.dtype)
 
 
 def promotion_shares(prior_rewards: FloatArray, open_arms: Sequence[int]) -> FloatArray:

@@ -197,7 +197,7 @@ class EpochWorlds:
         assert self.means is not None  # an epoch has begun
         scores = LinearOutlook(self.means[worlds]).rewards(users) if scores is None else scores
         k, u, w = scores.shape
-        factors = None if guard is None else np.repeat(guard.T, w, axis=1)
+        factors = None if guard is None else np.repeat(guard.T.astype(scores.dtype, copy=False), w, axis=1)
         gamma = np.tile(self.gamma[worlds], u)
         return ipgs_probabilities(scores.reshape(k, u * w), gamma, guard=factors).reshape(k, u, w)
 
@@ -277,17 +277,19 @@ class EpochWorlds:
         times = length // self._comers
         users = self._arrivals((worlds.stop - worlds.start, length // times))  # (w, M)
         w, m = users.shape
-        chances = self._chances_of(self.means[worlds], self.gamma[worlds], users, guard).reshape(-1, w, m)
+        x = self.panel.users[users]
+        chances = self._chances_of(self.means[worlds], self.gamma[worlds], users, guard, dtype=np.float32)
         k = len(chances)
-        upto = np.cumsum(chances[:-1], axis=0, out=chances[:-1]).astype(np.float32)
-        below = np.zeros((k + 1, w, m))  # visits whose uniform number is below the chance of an arm or one before it
-        below[k] = times
+        upto = np.cumsum(chances[:-1], axis=0).reshape(k - 1, w, m)
+        counts = np.zeros((k - 1, w, m), dtype=np.uint8 if times < 255 else np.uint32)  # visits below each arm's chance
         for size in [m] * times + [length - times * m]:  # what is left over goes to the first users
             uniforms = self._rng.random((w, size), dtype=np.float32)
-            below[1:k, :, :size] += uniforms < upto[:, :, :size]
+            counts[:, :, :size] += (uniforms < upto[:, :, :size]).view(np.uint8)
+        below = np.zeros((k + 1, w, m))
+        below[1:k] = counts
+        below[k] = times
         below[k, :, : length - times * m] += 1.0
         taken = np.diff(below, axis=0).swapaxes(0, 1)  # (w, K, M)
-        x = self.panel.users[users]
         outer = (x[:, :, :, None] * x[:, :, None, :]).reshape(w, m, -1)
         xtx[worlds] += (taken @ outer).reshape(w, k, x.shape[2], x.shape[2])
         n[worlds] += taken.sum(axis=2)
@@ -319,7 +321,7 @@ class EpochWorlds:
         key = ((k + 1) * np.arange(w)[:, None] + arms).ravel()
         who = users.ravel()
 
-        def summed(values: FloatArray | None) -> FloatArray:
+        def summed(values: FloatArray | None) -> np.ndarray:
             return np.bincount(key, weights=values, minlength=w * (k + 1)).reshape(w, k + 1)[:, :k]
 
         n[worlds] += summed(None)
@@ -338,12 +340,19 @@ class EpochWorlds:
         return pick(chances, uniforms.reshape(-1)).reshape(users.shape)
 
     def _chances_of(
-        self, means: FloatArray, gamma: FloatArray, users: np.ndarray, guard: FloatArray | None
+        self,
+        means: FloatArray,
+        gamma: FloatArray,
+        users: np.ndarray,
+        guard: FloatArray | None,
+        *,
+        dtype: type = np.float64,
     ) -> FloatArray:
         """Recommendation probabilities of users of the panel, each world's own (w, size): (K, w size)."""
         w, size = users.shape
-        scores = (means @ self.panel.users[users].swapaxes(1, 2)).swapaxes(0, 1).reshape(-1, w * size)
-        factors = None if guard is None else guard.T[:, users.reshape(-1)]
+        x = self.panel.users.astype(dtype, copy=False)[users]
+        scores = (means.astype(dtype, copy=False) @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(-1, w * size)
+        factors = None if guard is None else guard.T.astype(dtype, copy=False)[:, users.reshape(-1)]
         return ipgs_probabilities(scores, np.repeat(gamma, size), guard=factors)
 
     def _arrivals(self, shape: tuple[int, int]) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.schema import FloatArray
 
-_LARGE = 1e100  # spreads from here on may overflow
+_LARGE, _LARGE_SINGLE = 1e100, 1e20  # spreads from here on may overflow
 _BLOCK_VALUES = 50_000  # a few arrays of them stay in a core's own cache
 
 
@@ -40,11 +40,13 @@ def ipgs_probabilities(scores: FloatArray, gamma: float | FloatArray, *, guard: 
     guard : (K, n), factors in [0, 1] on the part of an arm's probability that it has where it is not the best; what is
         cut goes to the best arm
 
-    Arms that are best up to rounding share what is left to the best one.
+    Arms that are best up to rounding share what is left to the best one. Scores in single precision give probabilities
+    in single precision.
     """
     k, n = scores.shape
-    out = np.empty((k, n))
-    spreads, plain = np.asarray(gamma), bool(np.max(gamma, initial=0.0) < _LARGE)
+    out = np.empty((k, n), dtype=scores.dtype)
+    plain = bool(np.max(gamma, initial=0.0) < (_LARGE if out.itemsize > 4 else _LARGE_SINGLE))
+    spreads = np.asarray(gamma, dtype=out.dtype)
     step = max(1, _BLOCK_VALUES // k)
     for start in range(0, n, step):
         some = slice(start, start + step)

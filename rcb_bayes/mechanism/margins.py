@@ -79,8 +79,9 @@ def world_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> Float
 
 def user_leads(weights: FloatArray, below: FloatArray, epsilon: float) -> FloatArray:
     """Averages over worlds of the same for every user, (U, K, K)."""
-    own = (weights * (below + epsilon)).mean(axis=2)
-    return own.T[:, :, None] - _over_worlds(weights, below) / weights.shape[2]
+    products = _over_worlds(weights, below)
+    own = np.einsum("uii->ui", products) + epsilon * weights.sum(axis=2).T
+    return (own[:, :, None] - products) / weights.shape[2]
 
 
 def user_means(

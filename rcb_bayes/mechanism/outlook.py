@@ -134,8 +134,11 @@ def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
 
 
 def linear_rewards(users: FloatArray, means: FloatArray) -> FloatArray:
-    """x' b_j of users (U, d), from coefficients of every world and arm (W, K, d): (K, U, W)."""
-    return np.matmul(users, means.transpose(1, 2, 0))
+    """x' b_j of users (U, d), from coefficients of every world and arm (W, K, d): (K, U, W).
+
+    Users in single precision have rewards in single precision.
+    """
+    return np.matmul(users, means.astype(users.dtype, copy=False).transpose(1, 2, 0))
 
 
 def own_linear_rewards(users: FloatArray, means: FloatArray) -> FloatArray:

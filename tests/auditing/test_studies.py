@@ -127,7 +127,7 @@ def averaged(view: View) -> View:
     """The view of a single user, who is the whole population, with what ``definition`` needs of it."""
     one = np.ones((1, 1))
     everybody = Panel(users=one, weights=np.ones(1), prior_rewards=one, promoted_by=one, is_exact=True)
-    found = averages_of(lambda users: view, everybody, epsilon=EPSILON, n_worlds=view.n_worlds)
+    found = averages_of(lambda some: view, everybody, epsilon=EPSILON, n_worlds=view.n_worlds)
     return replace(view, averages=found)
 
 
