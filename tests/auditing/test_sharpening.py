@@ -60,8 +60,8 @@ def test_a_margin_off_by_02_is_decided_by_a_thousand_worlds(variance: float, cor
 # --- three arms, users on the circle ---------------------------------------------------------------------------------
 
 MEANS = {"different": [[0.5, 0.2], [0.2, 0.2], [0.1, 0.0]], "tied": [[0.5, 0.2], [0.2, 0.1], [0.2, 0.1]]}
-MEANS["coupled"] = MEANS["different"]
-COUPLING = {"different": 0.0, "tied": 0.0, "coupled": 0.5}
+MEANS["coupled"] = [[0.4, 0.2], [0.3, 0.2], [0.25, 0.1]]
+COUPLING = {"different": 0.0, "tied": 0.0, "coupled": 0.3}
 USERS = np.array([[np.cos(angle), np.sin(angle)] for angle in (0.0, 0.4, 0.8, 2.0)])
 
 
@@ -141,7 +141,7 @@ def plan_on_the_line(case: str, off: float = 0.0) -> tuple[Plan, int]:
     market, rate, horizon = three_arms(case), 0.02, 60
     for _ in range(3):
         own = rcb.fixed_plan(market, n_per_arm=N, exploration_rate=rate, epsilon=EPSILON)
-        horizon, low, high = max(round(0.3 * own.expected_cold_start), 3 * N), 0.0, 1.0
+        horizon, low, high = max(round(0.1 * own.expected_cold_start), 3 * N), 0.0, 1.0
         for _ in range(40):
             middle = (low + high) / 2
             above = lowest_margin(case, rate, horizon, at=middle) > -EPSILON + off
@@ -151,7 +151,8 @@ def plan_on_the_line(case: str, off: float = 0.0) -> tuple[Plan, int]:
 
 
 def stage_verdict(found: rcb.Audit) -> str:
-    codes = found.margins["verdict"].values
+    """Of the cold start alone: what epochs come to without a guard is another matter."""
+    codes = np.stack([cells["verdict"].values for name, cells in found.margins.groupby("stage") if "epoch" not in name])
     return "fail" if (codes == 2).any() else "inconclusive" if (codes == 1).any() else "pass"
 
 
