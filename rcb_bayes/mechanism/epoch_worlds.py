@@ -77,10 +77,10 @@ def begin_exploitation(
 class EpochWorlds:
     """W worlds that go through exploitation together.
 
-    With ``comers``, each world draws about so many users of its own from the panel for an epoch that is at least twice
-    as long, and they come equally often. Any user is as likely to come as before; that the same ones come again makes
-    X'X of an epoch vary over worlds as that of as many samples would, a few per cent. Posterior means and spreads feel
-    the square of that.
+    With ``comers``, each world draws users of its own from the panel: one for each round of a short epoch, about so
+    many for a long one, and then they come equally often. Any user is as likely to come as before; that the same ones
+    come again makes X'X of an epoch vary over worlds as that of as many samples would, a few per cent. Posterior means
+    and spreads feel the square of that.
 
     Attributes
     ----------
@@ -152,13 +152,15 @@ class EpochWorlds:
     def _posteriors(self, data: Statistics, factors: FloatArray, *, of_platform: bool) -> tuple[FloatArray, FloatArray]:
         """Posterior means (W, K, d) and, of the platform's, covariances, under priors as loose as they are now."""
         w, k, d = data.xty.shape
-        means = np.empty((w, k, d))
-        covariances = np.empty((w, k * d, k * d) if of_platform else (0, 0, 0))
+        shape = (w, k * d, k * d) if of_platform else (0, 0, 0)
+        means, covariances = np.empty((w, k, d)), np.empty(shape)
         for factor in np.unique(factors):
             worlds = np.flatnonzero(factors == factor)
             engines = self.engines.loosened(float(factor))
             engine = engines.all[-1] if of_platform else engines.users
             batch = engine.fit(data if len(worlds) == w else data.take(worlds), covariance=of_platform)
+            if len(worlds) == w:
+                return batch.mean, covariances if batch.covariance is None else batch.covariance
             means[worlds] = batch.mean
             if batch.covariance is not None:
                 covariances[worlds] = batch.covariance
@@ -222,7 +224,7 @@ class EpochWorlds:
         xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
         longest = int(self.state.lengths.max())
         by_user = longest > _LONG * self.panel.n_users
-        own = self._comers is not None and longest == self.state.lengths.min() >= _LONG * self._comers
+        own = self._comers is not None and longest == self.state.lengths.min() > 0
         each = 2 * self._comers * k if own and self._comers else self.panel.n_users if by_user else longest
         step = max(1, _CHUNK_ROUNDS // each)
         for start in range(0, w, step):
@@ -274,7 +276,7 @@ class EpochWorlds:
         """The whole epoch in some worlds, entered into X'X and n: users of each world's own, equally often each."""
         assert self._comers is not None  # or nobody would call
         assert self.means is not None  # an epoch has begun
-        times = length // self._comers
+        times = max(length // self._comers, 1)
         users = self._arrivals((worlds.stop - worlds.start, length // times))  # (w, M)
         w, m = users.shape
         x = self.panel.users[users]
