@@ -128,12 +128,14 @@ class _Sums:
     def _note_least(self, chances: FloatArray, below: FloatArray) -> None:
         """The lowest lead of an arm where it is recommended; of one that has broken its constraint no lower one."""
         for arm, own in enumerate(below):
-            used = chances[arm] > 0.0
             rivals = np.flatnonzero(self.least[arm] >= -self._epsilon)
-            if not used.any() or not len(rivals):
+            if not len(rivals):
+                continue
+            used = chances[arm] > 0.0
+            if np.where(used, own, 0.0).min() >= 0.0:  # the best wherever it is recommended, if it is
+                if used.any():
+                    self.least[arm] = np.minimum(self.least[arm], 0.0)
                 continue
             leads = own[used]
-            for rival in rivals if leads.min() < 0.0 else ():
+            for rival in rivals:
                 self.least[arm, rival] = min(self.least[arm, rival], float((leads - below[rival][used]).min()))
-            if leads.min() >= 0.0:  # the best wherever it is recommended
-                self.least[arm] = np.minimum(self.least[arm], 0.0)
