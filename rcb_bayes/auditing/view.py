@@ -100,16 +100,22 @@ class View:
         )
 
     def counted(self) -> "View":
-        """The view of the worlds that count: one of weight zero might as well not have been drawn."""
-        if self.weights is None or self.weights.min() > 0.0:
+        """The view of the worlds that count, with weights of mean one.
+
+        A world of weight zero might as well not have been drawn.
+        """
+        if self.weights is None:
             return self
         some = np.flatnonzero(self.weights)
+        weights = self.weights[some] / self.weights[some].mean()
+        if len(some) == len(self.weights):
+            return replace(self, weights=weights)
         return replace(
             self,
             chances=self.chances[:, :, some],
             rewards=self.rewards[:, :, some],
             best=self.best[:, :, some],
-            weights=self.weights[some] / self.weights[some].mean(),
+            weights=weights,
         )
 
 
