@@ -11,11 +11,12 @@ from collections.abc import Callable
 import numpy as np
 
 from rcb_bayes.auditing.view import Averages, View
-from rcb_bayes.mechanism.margins import below_best, user_leads, world_leads
+from rcb_bayes.mechanism.margins import below_best, user_leads
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 400_000
+_LEAST_USERS = 25  # at a time: every time all worlds and pairs of arms are gone through
 
 Fixed = Callable[[FloatArray], FloatArray]
 """The probability of each arm that is the same in all worlds, for users (U, d): (U, K)."""
@@ -46,12 +47,12 @@ def averages_of(
         so_far = so_far or _Sums(view, epsilon)
         so_far.add(view, population.weights[some], fixed=own)
         start += step
-        step = max(1, _CHUNK_VALUES // (n_worlds * len(view.chances)))
+        step = max(_LEAST_USERS, _CHUNK_VALUES // (n_worlds * len(view.chances)))
     assert so_far is not None  # a population has somebody in it
     none = np.zeros(so_far.constant.shape)
     constant, error = fixed_mean or (none, none)
     return Averages(
-        varying=so_far.varying,
+        varying=so_far.varying(),
         constant=so_far.constant + constant,
         chances=so_far.chances,
         weights=so_far.world_weights,
@@ -83,8 +84,9 @@ class _Sums:
         k, _, w = view.chances.shape
         self._epsilon = epsilon
         self.world_weights = view.weights
-        self.varying, self.constant = np.zeros((k, k, w)), np.zeros((k, k))
-        self.chances, self.events = np.zeros((k, w)), np.zeros((k, w), dtype=bool)
+        self._products, self._moving = np.zeros((w, k, k)), np.zeros((k, w))
+        self.constant, self._same = np.zeros((k, k)), np.zeros(k)
+        self.events = np.zeros((k, w), dtype=bool)
         self.user_values: list[FloatArray] = []
         self.user_chances: list[FloatArray] = []
         self.least = np.full((k, k), np.inf)
@@ -95,10 +97,11 @@ class _Sums:
         lowest = chances.min(axis=2)  # (K, U)
         same = lowest if fixed is None else np.minimum(fixed.T, lowest)
         moving = chances - same[:, :, None]
-        share = weights[:, None]
         below = below_best(view.rewards)
-        self.varying += world_leads(moving * share, below, self._epsilon)
-        self.chances += weights @ moving + (same @ weights)[:, None]
+        first = np.ascontiguousarray((moving * weights[:, None]).transpose(2, 0, 1))  # (W, K, U)
+        self._products += first @ np.ascontiguousarray(below.transpose(2, 1, 0))
+        self._moving += first.sum(axis=2).T
+        self._same += same @ weights
         if view.weights is not None:
             moving *= view.weights
         values = user_leads(moving, below, self._epsilon)
@@ -111,15 +114,28 @@ class _Sums:
         self.events |= view.best.any(axis=1)
         self._note_least(chances, below)
 
+    @property
+    def chances(self) -> FloatArray:
+        """How often each arm is recommended, (K, W)."""
+        return self._moving + self._same[:, None]
+
+    def varying(self) -> FloatArray:
+        """The average of (p_i - a_i) (m_i - m_j + epsilon) in every world, (K, K, W)."""
+        products = np.ascontiguousarray(self._products.transpose(1, 2, 0))
+        own = np.einsum("iiw->iw", products) + self._epsilon * self._moving
+        return np.subtract(own[:, None], products, out=products)
+
     def _note_least(self, chances: FloatArray, below: FloatArray) -> None:
         """The lowest lead of an arm where it is recommended; of one that has broken its constraint no lower one."""
         for arm, own in enumerate(below):
-            used = chances[arm] > 0.0
             rivals = np.flatnonzero(self.least[arm] >= -self._epsilon)
-            if not used.any() or not len(rivals):
+            if not len(rivals):
+                continue
+            used = chances[arm] > 0.0
+            if np.where(used, own, 0.0).min() >= 0.0:  # the best wherever it is recommended, if it is
+                if used.any():
+                    self.least[arm] = np.minimum(self.least[arm], 0.0)
                 continue
             leads = own[used]
-            for rival in rivals if leads.min() < 0.0 else ():
+            for rival in rivals:
                 self.least[arm, rival] = min(self.least[arm, rival], float((leads - below[rival][used]).min()))
-            if leads.min() >= 0.0:  # the best wherever it is recommended
-                self.least[arm] = np.minimum(self.least[arm], 0.0)

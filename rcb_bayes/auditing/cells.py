@@ -133,12 +133,11 @@ def cell_moments(view: View, extras: Iterable[float]) -> CellMoments:
     step = max(1, _CHUNK_VALUES // (k * w))
     wanted = sorted(set(extras))
     parts = [_part(view, slice(start, start + step), wanted) for start in range(0, u, step)]
+    again = [np.concatenate([part[1][n] for part in parts]) for n in range(2)]
     weights = view.weights
     return CellMoments(
         moments=joined([part[0] for part in parts]),
-        weighted=None
-        if weights is None
-        else tuple(map(np.concatenate, zip(*(part[1] for part in parts), strict=True))),
+        weighted=None if weights is None else (again[0], again[1]),
         rows=joined([part[2] for part in parts]),
         worst={extra: np.concatenate([part[3][extra] for part in parts]) for extra in wanted},
         prior_rewards=view.prior_rewards,

@@ -11,6 +11,7 @@ import numpy as np
 
 from rcb_bayes.auditing.cells import CellMoments, cell_moments
 from rcb_bayes.auditing.evidence import Evidence, Forms, evidence_of, gathered, joined_evidence
+from rcb_bayes.auditing.sharpening import SharpCells, better_known, in_doubt, sharpened
 from rcb_bayes.auditing.view import Asked, Averages, View
 from rcb_bayes.mechanism.bands import Reach, reach_of
 from rcb_bayes.mechanism.margins import FEW_EVENTS, is_thin
@@ -24,18 +25,20 @@ class Cells:
 
     Attributes
     ----------
-    shape, at : of the array that they are part of, and their places in it
+    shape, at : of the array that they are part of, and their places in it, laid flat
     estimate, error : of the linear form, (C,)
     margin_error : of the form over its mass, (C,)
-    mass : by which the form becomes a margin, (C,)
-    chance : how often each arm is recommended, in the shape of the array or one that broadcasts
+    mass : by which forms become margins, in a shape that broadcasts to the array's
+    chance : how often each arm is recommended, likewise
     is_thin : cells too thin for a bootstrap, (C,)
     reach : of the errors of all cells together
     n_worlds : that count
+    sharp : cells that are better known in closed form; None where there are none
+    n_sharp : cells that might have been
     """
 
     shape: tuple[int, ...]
-    at: tuple[np.ndarray, ...]
+    at: np.ndarray
     estimate: FloatArray
     error: FloatArray
     margin_error: FloatArray
@@ -45,6 +48,8 @@ class Cells:
     evidence: Evidence
     reach: Reach
     n_worlds: int
+    sharp: SharpCells | None = None
+    n_sharp: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,13 +94,12 @@ def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> 
         mass=notion.mass(chance),
     )
     evidence = evidence_of(view, moments, forms, notion, epsilon=asked.epsilon)
-    at = np.nonzero(forms.used)
-    user, arm, _ = at
-    estimate, error, found = forms.estimate[at], forms.error[at], evidence.at(at)
+    at = np.flatnonzero(forms.used)
+    estimate, error, found = forms.estimate.reshape(-1)[at], forms.error.reshape(-1)[at], evidence.at(at)
     thin = _thin(view, moments, at, extra)
 
     def deviations(places: np.ndarray) -> FloatArray:
-        some = np.stack(at)[:, places]
+        some = np.stack(np.unravel_index(at[places], forms.used.shape))
         chances, lead = gathered(view, some, slice(None))
         chances -= moments.rows.always[some[0], some[1]][:, None]
         lead += extra
@@ -103,31 +107,37 @@ def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> 
         chances -= chances.mean(axis=1, keepdims=True) if view.weights is None else _mean(chances, view.weights)
         return chances if view.weights is None else chances * view.weights
 
+    doubtful = in_doubt(view, forms.estimate, forms.error, evidence.always_holds) & forms.used
+    sharp = sharpened(view, doubtful, notion=notion, epsilon=asked.epsilon)
+    if sharp is not None:
+        sharp = better_known(sharp, error=forms.error[sharp.at], n_events=evidence.n_events[sharp.at])
     return Cells(
         shape=forms.estimate.shape,
         at=at,
         estimate=estimate,
         error=error,
-        margin_error=moments.ratio_error(notion, asked.epsilon, forms.estimate)[at],
-        mass=forms.mass[user, arm],
+        margin_error=moments.ratio_error(notion, asked.epsilon, forms.estimate).reshape(-1)[at],
+        mass=forms.mass[:, :, None],
         chance=chance[:, :, None],
         is_thin=thin,
         evidence=found,
         reach=reach_of(estimate, error, is_thin=thin, holds=found.always_holds, deviations=deviations),
         n_worlds=moments.n_worlds,
+        sharp=sharp,
+        n_sharp=0 if view.smoothed is None else int((view.smoothed.fixed > 0.0).sum()) * (k - 1),
     )
 
 
-def _thin(view: View, moments: CellMoments, at: tuple[np.ndarray, ...], extra: float) -> BoolArray:
+def _thin(view: View, moments: CellMoments, at: np.ndarray, extra: float) -> BoolArray:
     """Cells in which fewer than ten worlds differ from the rest: those of a chance that hardly ever moves.
 
     A chance that hardly ever leaves its largest value makes a thin cell where the lead does not move, either.
     """
-    user, arm, _ = at
-    found = moments.rows.n_moving[user, arm] < FEW_EVENTS
-    places = np.flatnonzero(~found & (moments.rows.n_below[user, arm] < FEW_EVENTS))
+    rows = at // moments.moments.lead.shape[2]  # users and arms, laid flat
+    found = moments.rows.n_moving.reshape(-1)[rows] < FEW_EVENTS
+    places = np.flatnonzero(~found & (moments.rows.n_below.reshape(-1)[rows] < FEW_EVENTS))
     if len(places):
-        some = np.stack(at)[:, places]
+        some = np.stack(np.unravel_index(at[places], moments.moments.lead.shape))
         chances, lead = gathered(view, some, slice(None))
         moving = chances - moments.rows.always[some[0], some[1]][:, None]
         found[places] = is_thin((moving * (lead + extra)).T)
@@ -145,18 +155,21 @@ def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
     chance = found.chances.mean(axis=1) if weights is None else _mean(found.chances, weights)[:, 0]
     k = len(chance)
     used = (chance > 0.0)[:, None] & ~np.eye(k, dtype=bool)
-    parts = [_of_arm(found, arm, np.flatnonzero(used[arm]), asked.epsilon, notion) for arm in np.flatnonzero(chance)]
-    at = np.nonzero(used)
-    arms, rivals = at
-    estimate, error, ratio_error, thin = (np.concatenate([part[n] for part in parts]) for n in range(4))
-    evidence = joined_evidence([part[4] for part in parts])
+    parts = [
+        _of_arm(found, arm, np.flatnonzero(used[arm]), asked.epsilon, notion) for arm in np.flatnonzero(chance).tolist()
+    ]
+    at = np.flatnonzero(used)
+    arms, rivals = np.divmod(at, k)
+    estimate, error, ratio_error = (np.concatenate([part[0][n] for part in parts]) for n in range(3))
+    thin = np.concatenate([part[1] for part in parts])
+    evidence = joined_evidence([part[2] for part in parts])
     mass = notion.mass(chance)[arms]
     # Averages allow epsilon as often as the arm is recommended; a notion may allow it more often.
     user_chances = found.user_chances[:, arms]
     user_masses = notion.mass(user_chances)
     user_values = found.user_values[:, arms, rivals] + asked.epsilon * (user_masses - user_chances)
     apart = (user_values - estimate / mass * user_masses) / mass
-    others = found.fixed_error[at]
+    others = found.fixed_error[arms, rivals]
     error = np.sqrt(error**2 + _user_errors(found, user_values) ** 2 + others**2)  # users are a sample, too
 
     def deviations(places: np.ndarray) -> FloatArray:
@@ -171,7 +184,7 @@ def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
         estimate=estimate,
         error=error,
         margin_error=np.sqrt(ratio_error**2 + _user_errors(found, apart) ** 2 + (others / mass) ** 2),
-        mass=mass,
+        mass=notion.mass(chance)[:, None],
         chance=chance[:, None],
         is_thin=thin,
         evidence=evidence,
@@ -182,8 +195,8 @@ def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
 
 def _of_arm(
     found: Averages, arm: int, rivals: np.ndarray, epsilon: float, notion: Notion
-) -> tuple[FloatArray, FloatArray, FloatArray, BoolArray, Evidence]:
-    """Estimate, error, error of the ratio, thinness and evidence of one arm against its rivals, (C,) each."""
+) -> tuple[list[FloatArray], BoolArray, Evidence]:
+    """Of one arm against its rivals, (C,) each: estimate, error and error of the ratio; thinness; evidence."""
     weights = np.ones(found.chances.shape[1]) if found.weights is None else found.weights
     varying, chances = found.varying[arm, rivals], found.chances[arm]
     masses = notion.mass(chances)
@@ -205,7 +218,7 @@ def _of_arm(
         least=least,
     )
     error = _error(values, weights, scale)
-    return estimate, error, _error(apart, weights, scale) / mass, is_thin(values.T), evidence
+    return [estimate, error, _error(apart, weights, scale) / mass], is_thin(values.T), evidence
 
 
 def _mean(values: FloatArray, weights: FloatArray) -> FloatArray:

@@ -36,9 +36,9 @@ class Evidence:
     loss: FloatArray
     least: FloatArray
 
-    def at(self, places: tuple[np.ndarray, ...]) -> "Evidence":
-        """Of the cells at some places."""
-        return Evidence(**{item.name: getattr(self, item.name)[places] for item in fields(Evidence)})
+    def at(self, places: np.ndarray) -> "Evidence":
+        """Of the cells at some places, all laid flat."""
+        return Evidence(**{item.name: getattr(self, item.name).reshape(-1)[places] for item in fields(Evidence)})
 
 
 def joined_evidence(parts: list[Evidence]) -> Evidence:
@@ -70,7 +70,7 @@ def evidence_of(view: View, moments: CellMoments, forms: Forms, notion: Notion, 
     by_terms = forms.certain + moments.worst[extra][:, :, None] >= -TIE
     found = Evidence(
         always_holds=whole_row[:, :, None] | by_terms,
-        n_events=np.broadcast_to(rows.n_events[:, :, None], shape),
+        n_events=np.repeat(rows.n_events.astype(np.int32), shape[2], axis=1).reshape(shape),
         n_negative=np.full(shape, FEW_EVENTS, dtype=np.int32),
         gain=np.broadcast_to(rows.reach.max(axis=1)[:, None, None], shape).copy(),
         loss=np.zeros(shape),

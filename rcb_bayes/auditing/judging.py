@@ -12,9 +12,10 @@ import numpy as np
 
 from rcb_bayes.auditing.condensing import Cells, Seen, condensed
 from rcb_bayes.auditing.evidence import Evidence
+from rcb_bayes.auditing.sharpening import LEVEL_SHARE
 from rcb_bayes.auditing.view import Asked, Crowd, View
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.bands import bands_within
+from rcb_bayes.mechanism.bands import bands_within, bonferroni_bands
 from rcb_bayes.mechanism.deciding import lowest_by_user
 from rcb_bayes.mechanism.margins import Bands, verdict_codes
 from rcb_bayes.mechanism.notions import NOTIONS, Notion
@@ -45,7 +46,7 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
         here = {name: values[number][some] for name, values in out.items()}
         _judge(here, view.cells[notion.name], level=asked.level / len(views), epsilon=asked.epsilon)
     arms = list(market.arms)
-    coords = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": arms}
+    coords: dict[str, Any] = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": arms}
     if notion.is_per_user:
         coords["user"] = np.arange(most)
     joined = xr.Dataset({name: (("stage", *notion.dims), values) for name, values in out.items()}, coords=coords)
@@ -56,11 +57,20 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
 
 def _judge(out: dict[str, FloatArray], cells: Cells, *, level: float, epsilon: float) -> None:
     """Every cell of a stage; NaN, and -1, where there is no cell."""
-    holds = cells.evidence.always_holds
-    bands = bands_within(cells.reach, cells.estimate, cells.error, is_thin=cells.is_thin, holds=holds, level=level)
+    theirs = LEVEL_SHARE * level if cells.n_sharp else 0.0  # of cells that the worlds need not judge
+    holds, own = cells.evidence.always_holds, level - theirs
+    bands = bands_within(cells.reach, cells.estimate, cells.error, is_thin=cells.is_thin, holds=holds, level=own)
     out["mass"][:] = cells.chance
-    entered(out, cells.at, bands, cells.evidence, cells.mass, n_worlds=cells.n_worlds, epsilon=epsilon)
-    out["mcse"][cells.at] = cells.margin_error
+    mass = np.broadcast_to(cells.mass, cells.shape).reshape(-1)[cells.at]
+    flat = {name: values.reshape(-1) for name, values in out.items()}  # views: what is entered there is entered
+    entered(flat, cells.at, bands, cells.evidence, mass, n_worlds=cells.n_worlds, epsilon=epsilon)
+    flat["mcse"][cells.at] = cells.margin_error
+    sharp = cells.sharp
+    if sharp is not None:
+        bands = bonferroni_bands(sharp.estimate, sharp.error, n_cells=cells.n_sharp, level=theirs)
+        out["mass"][sharp.at] = sharp.chance
+        entered(out, sharp.at, bands, sharp.evidence(), sharp.mass, n_worlds=cells.n_worlds, epsilon=epsilon)
+        out["mcse"][sharp.at] = sharp.margin_error
 
 
 def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
@@ -71,7 +81,7 @@ def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
 
 def entered(
     out: dict[str, FloatArray],
-    at: tuple[np.ndarray, ...],
+    at: tuple[np.ndarray, ...] | np.ndarray,
     bands: Bands,
     evidence: Evidence,
     mass: FloatArray,

@@ -8,6 +8,7 @@ horizon is not looked at, and what it does get to is, however long others take.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
 from rcb_bayes.auditing.guards import RememberedGuards
 from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled, rounds_before
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
+from rcb_bayes.auditing.sharpening import smoothed_stage
 from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
@@ -232,7 +234,9 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     plan, market = run.plan, run.market
     labels = [market.arms[arm] for arm in arms_of(code)]
     chosen = run.simulator.paths_of_worlds(members, n_worlds=run.n_worlds, key=(code,))
-    outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,))
+    assert isinstance(run.walk, Walk)  # sets are followed one by one
+    overlap = partial(run.walk.overlap, members, arms_of(code))
+    outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,), overlap=overlap)
     assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
     still_open = open_arms(code, market.n_arms)
 
@@ -254,6 +258,7 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
             prior_rewards=seats.prior_rewards,
             best=organic,
             share=len(members) / run.walk.n_paths,
+            smoothed=smoothed_stage(part.law, seats, rewards, rates=q[0, :, 0], promoted=promoted),
         )
 
     return _judged(run, view, explored=None if plan.personalised else explored)
@@ -274,7 +279,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
     guards = RememberedGuards(run.plan, options)
-    everybody = run.simulator.panel.users.astype(np.float32)
+    everybody: Any = run.simulator.panel.users.astype(np.float32)
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)

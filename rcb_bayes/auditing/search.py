@@ -1,6 +1,7 @@
 """The users for whom a stage stands worst, looked for in worlds of their own."""
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -37,10 +38,10 @@ def _scores(view_of: ViewOf, users: FloatArray, asked: Asked, *, n_worlds: int, 
 
     In single precision: scores rank users, who are then judged in other worlds, in double precision.
     """
-    found, users = [], users.astype(np.float32)
+    found, short = [], cast("FloatArray", users.astype(np.float32))
     step = max(1, _CHUNK_VALUES // (n_worlds * n_arms))
     for start in range(0, len(users), step):
-        view = view_of(users[start : start + step], slice(0, n_worlds))
+        view = view_of(short[start : start + step], slice(0, n_worlds))
         mean, error = _moments(view.counted(), asked)
         with np.errstate(divide="ignore", invalid="ignore"):
             z = np.where(error > 0, mean / error, np.where(mean < 0, -np.inf, np.inf))

@@ -32,6 +32,32 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArmForm:
+    """An untried arm's form with all rewards averaged out: what is left to differ between worlds is who was sampled.
+
+    Attributes
+    ----------
+    fixed : the probability with which it is recommended whatever the data, (U,)
+    chances : that with which it is recommended as the best, (U, W)
+    rewards : what users expect of every arm then, (K, U, W)
+    overlap : how much of the worlds' spread stays in their average, however many they are
+    """
+
+    fixed: FloatArray
+    chances: FloatArray
+    rewards: FloatArray
+    overlap: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Smoothed:
+    """Forms of untried arms: ``fixed`` of every user and arm, (U, K), and the form of an arm for some of the users."""
+
+    fixed: FloatArray
+    form: Callable[[int, np.ndarray], ArmForm]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class View:
     """A stage in W worlds, as seen by U users.
 
@@ -44,6 +70,7 @@ class View:
     share : of runs that get here before the horizon
     weights : how much each world counts, (W,) with mean one, whatever its rewards; None where all count alike
     averages : the linear form averaged over the population; None where nobody asks for it
+    smoothed : of untried arms, whose form is known given who was sampled; None where it is not
     """
 
     name: str
@@ -54,6 +81,7 @@ class View:
     share: float = 1.0
     weights: FloatArray | None = None
     averages: "Averages | None" = None
+    smoothed: Smoothed | None = None
 
     @property
     def n_worlds(self) -> int:
@@ -78,19 +106,26 @@ class View:
             rewards=self.rewards[:, some],
             prior_rewards=self.prior_rewards[some],
             best=self.best[:, some],
+            smoothed=None,  # of the users as they were
         )
 
     def counted(self) -> "View":
-        """The view of the worlds that count: one of weight zero might as well not have been drawn."""
-        if self.weights is None or self.weights.min() > 0.0:
+        """The view of the worlds that count, with weights of mean one.
+
+        A world of weight zero might as well not have been drawn.
+        """
+        if self.weights is None:
             return self
         some = np.flatnonzero(self.weights)
+        weights = self.weights[some] / self.weights[some].mean()
+        if len(some) == len(self.weights):
+            return replace(self, weights=weights)
         return replace(
             self,
             chances=self.chances[:, :, some],
             rewards=self.rewards[:, :, some],
             best=self.best[:, :, some],
-            weights=self.weights[some] / self.weights[some].mean(),
+            weights=weights,
         )
 
 

@@ -25,8 +25,7 @@ from rcb_bayes.schema import BoolArray, FloatArray
 
 FEW_CELLS = 256  # all of them go into the bootstrap
 _BONFERRONI_SHARE = 0.05  # of the level
-_MOST_CELLS = 4000
-_MOST_SHARE = 0.1
+_MOST_CELLS, _EVER_MOST, _MOST_SHARE = 4000, 20_000, 0.1  # in a bootstrap
 _USUAL_LEVEL = 0.05 / 64
 _CHUNK_VALUES = 2_000_000
 
@@ -65,7 +64,7 @@ def reach_of(
     places = np.flatnonzero(tried)
     ratio = estimate[places] / error[places]
     limit = _limit(len(estimate), _USUAL_LEVEL)
-    most = max(_MOST_CELLS, int(_MOST_SHARE * len(estimate)))
+    most = max(_MOST_CELLS, min(_EVER_MOST, int(_MOST_SHARE * len(estimate))))
     if (ratio <= limit).sum() > most:
         limit = float(np.partition(ratio, most - 1)[most - 1])
     return Reach(largest=_largest(places[ratio <= limit], deviations), limit=limit)
@@ -95,6 +94,15 @@ def bands_within(
     return Bands(
         estimate=estimate, mcse=error, lower=estimate - lower * error, upper=estimate + upper * error, critical=lower
     )
+
+
+def bonferroni_bands(estimate: FloatArray, error: FloatArray, *, n_cells: int, level: float) -> Bands:
+    """Bands for some of n cells, whichever these are: one-sided at the level each, for all of them at once."""
+    from scipy.special import ndtri
+
+    critical = np.full(len(estimate), float(ndtri(1.0 - level / max(n_cells, 1))))
+    reach = critical * error
+    return Bands(estimate=estimate, mcse=error, lower=estimate - reach, upper=estimate + reach, critical=critical)
 
 
 def _limit(n_cells: int, level: float) -> float:

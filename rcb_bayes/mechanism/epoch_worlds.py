@@ -5,6 +5,8 @@ nothing as long as an epoch is kept. Users are those of a panel, of whom guards 
 """
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -76,10 +78,10 @@ def begin_exploitation(
 class EpochWorlds:
     """W worlds that go through exploitation together.
 
-    With ``comers``, each world draws about so many users of its own from the panel for an epoch that is at least twice
-    as long, and they come equally often. Any user is as likely to come as before; that the same ones come again makes
-    X'X of an epoch vary over worlds as that of as many samples would, a few per cent. Posterior means and spreads feel
-    the square of that.
+    With ``comers``, each world draws users of its own from the panel: one for each round of a short epoch, about so
+    many for a long one, and then they come equally often. Any user is as likely to come as before; that the same ones
+    come again makes X'X of an epoch vary over worlds as that of as many samples would, a few per cent. Posterior means
+    and spreads feel the square of that.
 
     Attributes
     ----------
@@ -151,13 +153,15 @@ class EpochWorlds:
     def _posteriors(self, data: Statistics, factors: FloatArray, *, of_platform: bool) -> tuple[FloatArray, FloatArray]:
         """Posterior means (W, K, d) and, of the platform's, covariances, under priors as loose as they are now."""
         w, k, d = data.xty.shape
-        means = np.empty((w, k, d))
-        covariances = np.empty((w, k * d, k * d) if of_platform else (0, 0, 0))
+        shape = (w, k * d, k * d) if of_platform else (0, 0, 0)
+        means, covariances = np.empty((w, k, d)), np.empty(shape)
         for factor in np.unique(factors):
             worlds = np.flatnonzero(factors == factor)
             engines = self.engines.loosened(float(factor))
             engine = engines.all[-1] if of_platform else engines.users
             batch = engine.fit(data if len(worlds) == w else data.take(worlds), covariance=of_platform)
+            if len(worlds) == w:
+                return batch.mean, covariances if batch.covariance is None else batch.covariance
             means[worlds] = batch.mean
             if batch.covariance is not None:
                 covariances[worlds] = batch.covariance
@@ -167,6 +171,7 @@ class EpochWorlds:
         """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends."""
         k, d = self.market.n_arms, self.market.n_features
         users = self._prediction_error.users
+        short: Any = users if self._comers is None else users.astype(np.float32)  # as all that is simulated for comers
         outer = (users[:, :, None] * users[:, None, :]).reshape(len(users), d * d)
         step = max(1, _BLOCK_VALUES // (k * len(users)))
         errors = []
@@ -174,7 +179,7 @@ class EpochWorlds:
             worlds = slice(start, start + step)
             tiles = np.einsum("wkdke->kdew", covariances[worlds].reshape(-1, k, d, k, d))
             variances = outer @ tiles.reshape(k, d * d, -1)  # (K, U, w)
-            kernel = None if self.means is None else self.probabilities(users, worlds=worlds)
+            kernel = None if self.means is None else self.probabilities(short, worlds=worlds)
             errors.append(self._prediction_error(kernel, variances))
         return np.concatenate(errors)
 
@@ -221,7 +226,7 @@ class EpochWorlds:
         xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
         longest = int(self.state.lengths.max())
         by_user = longest > _LONG * self.panel.n_users
-        own = self._comers is not None and longest == self.state.lengths.min() >= _LONG * self._comers
+        own = self._comers is not None and longest == self.state.lengths.min() > 0
         each = 2 * self._comers * k if own and self._comers else self.panel.n_users if by_user else longest
         step = max(1, _CHUNK_ROUNDS // each)
         for start in range(0, w, step):
@@ -273,13 +278,14 @@ class EpochWorlds:
         """The whole epoch in some worlds, entered into X'X and n: users of each world's own, equally often each."""
         assert self._comers is not None  # or nobody would call
         assert self.means is not None  # an epoch has begun
-        times = length // self._comers
+        times = max(length // self._comers, 1)
         users = self._arrivals((worlds.stop - worlds.start, length // times))  # (w, M)
         w, m = users.shape
-        x = self.panel.users[users]
         chances = self._chances_of(self.means[worlds], self.gamma[worlds], users, guard, dtype=np.float32)
         k = len(chances)
-        upto = np.cumsum(chances[:-1], axis=0).reshape(k - 1, w, m)
+        for arm in range(1, k - 1):
+            chances[arm] += chances[arm - 1]
+        upto = chances[:-1].reshape(k - 1, w, m)
         counts = np.zeros((k - 1, w, m), dtype=np.uint8 if times < 255 else np.uint32)  # visits below each arm's chance
         for size in [m] * times + [length - times * m]:  # what is left over goes to the first users
             uniforms = self._rng.random((w, size), dtype=np.float32)
@@ -289,9 +295,18 @@ class EpochWorlds:
         below[k] = times
         below[k, :, : length - times * m] += 1.0
         taken = np.diff(below, axis=0).swapaxes(0, 1)  # (w, K, M)
-        outer = (x[:, :, :, None] * x[:, :, None, :]).reshape(w, m, -1)
-        xtx[worlds] += (taken @ outer).reshape(w, k, x.shape[2], x.shape[2])
+        rows, columns = np.tril_indices(self.market.n_features)
+        sums = taken @ self._outer[users]  # (w, K, d (d + 1) / 2)
+        xtx[worlds, :, rows, columns] += sums
+        off = rows != columns
+        xtx[worlds, :, columns[off], rows[off]] += sums[:, :, off]
         n[worlds] += taken.sum(axis=2)
+
+    @cached_property
+    def _outer(self) -> FloatArray:
+        """The lower half of xx' of every user of the panel, (P, d (d + 1) / 2)."""
+        rows, columns = np.tril_indices(self.market.n_features)
+        return self.panel.users[:, rows] * self.panel.users[:, columns]
 
     def _world_by_world(self, users: FloatArray, guard: FloatArray | None, worlds: slice) -> FloatArray:
         """Recommendation probabilities of users, worlds before users: (K, w, U)."""
@@ -320,7 +335,7 @@ class EpochWorlds:
         key = ((k + 1) * np.arange(w)[:, None] + arms).ravel()
         who = users.ravel()
 
-        def summed(values: FloatArray | None) -> FloatArray:
+        def summed(values: FloatArray | None) -> np.ndarray:
             return np.bincount(key, weights=values, minlength=w * (k + 1)).reshape(w, k + 1)[:, :k]
 
         n[worlds] += summed(None)

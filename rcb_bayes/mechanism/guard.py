@@ -23,6 +23,7 @@ from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.schema import BoolArray, FloatArray
 
+_FIRST_WORLDS = 32
 _CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
 
 
@@ -131,8 +132,19 @@ def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, 
 
     def never_lost(cells: tuple[np.ndarray, ...]) -> np.ndarray:
         user, arm, rival = cells
-        lead = below[arm, user] + extra - below[rival, user]
-        return ((off_best[arm, user] <= 0.0) | (lead >= 0.0)).all(axis=1)
+        found = np.zeros(len(user), dtype=bool)
+        # An arm that is recommended off-best only where it is all but the best loses against nobody.
+        short = np.where(off_best > 0.0, below, 0.0).min(axis=2) + extra
+        found[short[arm, user] >= 0.0] = True
+        left = np.flatnonzero(~found)
+        begun = 0
+        for end in (_FIRST_WORLDS, n):  # whatever has lost in some world has lost
+            i, j, u, some = arm[left], rival[left], user[left], slice(begun, end)
+            lead = below[:, :, some][i, u] + extra - below[:, :, some][j, u]
+            left = left[((off_best[:, :, some][i, u] <= 0.0) | (lead >= 0.0)).all(axis=1)]
+            begun = end
+        found[left] = True
+        return found
 
     return _Moments(
         gain=gain,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import best_shares
+from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import FloatArray
 
 
@@ -49,11 +50,15 @@ class Outlook(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LinearOutlook:
-    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another."""
+    """Rewards linear in the posterior means (W, K, d); ``platform`` where its belief is another.
+
+    ``law`` is that of the means given who is sampled, where it is known.
+    """
 
     means: FloatArray
     platform: FloatArray | None = None
     weights: FloatArray | None = None
+    law: MeanLaw | None = None
 
     @property
     def n_worlds(self) -> int:
@@ -63,7 +68,7 @@ class LinearOutlook:
     def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
         """The outlook in some of the worlds."""
         parts = (None if part is None else part[worlds] for part in (self.platform, self.weights))
-        return LinearOutlook(self.means[worlds], *parts)
+        return LinearOutlook(self.means[worlds], *parts, None if self.law is None else self.law.in_worlds(worlds))
 
     @property
     def tables(self) -> tuple[FloatArray, ...]:

@@ -5,7 +5,8 @@ data is the mechanism's and not the population's: an arm is sampled where it was
 stages before.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +24,7 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, open_arms, rates_by_arm, walk
 from rcb_bayes.mechanism.worlds import Design, Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
 ColdStarts = Walk | SampleWalk
@@ -35,6 +37,7 @@ N_USERS = 2048
 N_PATHS = 20_000
 _MANY_USERS = 65_536
 _MOST_TIMES = 4
+_MOST_LAW_VALUES = 20_000_000  # of covariances: worlds x (arms of a block x d)^2
 
 
 class Simulator:
@@ -142,15 +145,41 @@ class Simulator:
             return n_worlds
         return n_worlds * min(len(np.unique(saturated, axis=0)), _MOST_TIMES)
 
-    def outlook(self, walked: ColdStarts, chosen: np.ndarray, *, level: int, key: Key) -> Outlook:
+    def outlook(
+        self,
+        walked: ColdStarts,
+        chosen: np.ndarray,
+        *,
+        level: int,
+        key: Key,
+        overlap: Callable[[], float] | None = None,
+    ) -> Outlook:
         """What is expected of every arm at a level, in a world of the users' belief for each of the chosen paths.
 
-        ``key`` tells its random numbers from those of other views.
+        ``key`` tells its random numbers from those of other views. With ``overlap``, how much of the spread of designs
+        stays in their average, the law of what is expected is told, too, where there is one.
         """
         saturated = walked.saturated(level, chosen)  # (W, K)
         seed = int(self.rng(Stream.STAGE_WORLDS, *key).integers(2**63))
-        fitted = [self._expected(data) for _, data in self._blocks(walked, chosen, saturated, seed=seed)]
-        return self._as_outlook(saturated, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
+        blocks, fitted = [], []
+        for _, data in self._blocks(walked, chosen, saturated, seed=seed):
+            fitted.append(self._expected(data))
+            blocks += [data] if overlap is not None else []
+        found = self._as_outlook(saturated, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
+        if overlap is None or not isinstance(found, LinearOutlook):
+            return found
+        return replace(found, law=self._mean_law(blocks, overlap))
+
+    def _mean_law(self, blocks: Sequence[Statistics | Rows], overlap: Callable[[], float]) -> MeanLaw | None:
+        """The law of posterior means given the designs, where there is one and the platform goes by them."""
+        belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
+        if belief is None or sigma is None or not belief.is_gaussian or self.engines.platform is not None:
+            return None
+        grams = [data.xtx for data in blocks if isinstance(data, Statistics)]
+        values = sum((len(block.arms) * belief.n_features) ** 2 for block in belief.blocks)  # of a world
+        if values * sum(len(part) for part in grams) > _MOST_LAW_VALUES:
+            return None
+        return MeanLaw(belief=belief, grams=np.concatenate(grams), sigma=float(sigma), overlap=overlap)
 
     def after_cold_start(
         self, walked: ColdStarts, ended: np.ndarray, *, n_worlds: int

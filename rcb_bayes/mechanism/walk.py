@@ -285,6 +285,28 @@ class Walk:
                 filled[rows] += counts
         return users
 
+    def overlap(self, members: np.ndarray, arms: Iterable[int]) -> float:
+        r"""How much of the spread of designs stays in an average over them, however many: all draw on one panel.
+
+        A design has n_g samples in group g (an arm, at a set), drawn from a panel worth P_g users by Kish's count. A
+        function of it with variance v has a part that is a sum over its users, with variance n_g v_g in group g, so
+        that the sum of these is v at most. Its average over the panel is then off by a variance of at most
+        :math:`(\sum_g n_g (v_g / P_g)^{1/2})^2 \le v \sum_g n_g / P_g`, by Cauchy and Schwarz: the sum is returned.
+        """
+        if self.panel.is_exact:
+            return 0.0
+        total = 0.0
+        for level in range(self.paths.level):
+            sets = self.paths.sets[level, members]
+            for place in np.unique(sets):
+                taken = self.paths.taken[level, members[sets == place]].sum(axis=0) / len(members)
+                sampling = self.sampling(self.paths.codes[place])
+                for arm in arms:
+                    if taken[arm] > 0.0:
+                        share = sampling[:, arm]
+                        total += float(taken[arm] * np.square(share).sum() / share.sum() ** 2)
+        return total
+
 
 RatesAt = Callable[[Walk, int, np.ndarray], FloatArray | float]
 """The rates of the panel's users, (P,), at a saturated set: from the walk so far, the set's code, the paths there."""

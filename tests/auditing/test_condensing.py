@@ -66,7 +66,8 @@ def with_averages(view: View) -> View:
 def differences(found: Cells, view: View, notion: Notion) -> dict[str, float]:
     """The largest difference from the plain twin, of each figure, where verdicts and bounds may hang on it."""
     twin = plain_cells(view, notion, EPSILON)
-    places = list(zip(*(part.tolist() for part in found.at), strict=True))
+    places = list(zip(*(part.tolist() for part in np.unravel_index(found.at, found.shape)), strict=True))
+    masses = np.broadcast_to(found.mass, found.shape).reshape(-1)[found.at]
     assert set(places) == set(twin.estimate)
     worst: dict[str, float] = {}
 
@@ -82,7 +83,7 @@ def differences(found: Cells, view: View, notion: Notion) -> dict[str, float]:
         note("is_thin", found.is_thin[n], twin.thin[place])
         can_pass = twin.estimate[place] >= 0
         if holds:
-            bound = (twin.estimate[place] - 12.0 * twin.error[place]) / found.mass[n] - EPSILON
+            bound = (twin.estimate[place] - 12.0 * twin.error[place]) / masses[n] - EPSILON
             note("floor", *(max(min(value, 0.0), min(bound, 0.0)) for value in (evidence.least[n], twin.least[place])))
         elif can_pass:
             few = [min(int(count), FEW_EVENTS) for count in (evidence.n_negative[n], twin.n_negative[place])]
@@ -159,7 +160,7 @@ def test_averages_are_those_of_users_one_by_one():
         ours = cells_of(whole, DEFINITION)
         share = np.arange(1.0, view.n_users + 1.0) / np.arange(1.0, view.n_users + 1.0).sum()
         twin = plain_cells(view, USER, EPSILON)
-        for n, (arm, rival) in enumerate(zip(*ours.at, strict=True)):
+        for n, (arm, rival) in enumerate(zip(*np.unravel_index(ours.at, ours.shape), strict=True)):
             own = [twin.estimate[user, arm, rival] for user in range(view.n_users)]
             assert ours.estimate[n] == pytest.approx(share @ own, abs=1e-12)
             lead = view.rewards[arm] - view.rewards[rival]

@@ -76,7 +76,8 @@ def test_margins_are_the_exact_integrals(notion: str):
     cells = found().by_notion[notion]
     cells = cells if notion == "definition" else cells.isel(user=0)
     stage = cells.sel(stage="arm_0", arm="arm_1", rival="arm_0")
-    assert abs(stage["estimate"].item() - stage_truth(notion)) < 4 * stage["mcse"].item()
+    assert abs(stage["estimate"].item() - stage_truth(notion)) < 4 * stage["mcse"].item() + 1e-12
+    assert stage["mcse"].item() == 0.0 or notion != "user"  # in closed form, where worlds leave it open
     for arm in range(2):
         epoch = cells.sel(stage="epoch 0", arm=f"arm_{arm}", rival=f"arm_{1 - arm}")
         # The quadrature's kernel has a kink where arms tie: a little is left for that.
@@ -426,9 +427,14 @@ def test_worlds_are_added_until_the_verdict_is_decided():
     assert decided.verdict == "fail"  # a plan for ``proof`` does not do for ``user``
     assert "looks" in decided.notes[-1]
     assert decided.level == 0.05
-    capped = rcb.audit(two_arms(), plan("proof"), until="decided", epsilon=lies_at(), max_worlds=120, **asked)
+    capped = rcb.audit(by_worlds(), plan("proof"), until="decided", epsilon=lies_at(), max_worlds=120, **asked)
     assert capped.verdict == "inconclusive"
     assert capped.n_worlds == 120
+
+
+def by_worlds() -> Market:
+    """The same market, with a platform that has a belief of its own, if the same one: nothing is in closed form."""
+    return replace(two_arms(), platform_prior=Prior.gaussian(MEAN[:, None], VARIANCE))
 
 
 def lies_at() -> float:
@@ -441,7 +447,7 @@ def test_another_look_does_not_raise_the_error():
     wrong = 0
     for seed in range(40):
         audit = rcb.audit(
-            two_arms(),
+            by_worlds(),
             plan("proof"),
             horizon=5,
             n_users=1,
@@ -457,7 +463,7 @@ def test_another_look_does_not_raise_the_error():
 
 
 def test_more_worlds_are_asked_for_in_numbers():
-    audit = rcb.audit(two_arms(), plan("proof"), horizon=12, n_users=1, notion="user", n_worlds=200)
+    audit = rcb.audit(by_worlds(), plan("proof"), horizon=12, n_users=1, notion="user", n_worlds=200)
     assert audit.worlds_needed(0.02) == pytest.approx(4 * audit.worlds_needed(0.04), rel=0.01)
     with pytest.raises(RcbError, match="resolution"):
         audit.worlds_needed(0.0)

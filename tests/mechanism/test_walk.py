@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.length import cold_start_rounds, saturated_sets
-from rcb_bayes.users import Covariates, Empirical, Sphere
+from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.users import Covariates, Empirical, Sphere, Uniform
 
 ONE = Empirical([[1.0]])
 
@@ -228,3 +230,29 @@ def test_a_seed_fixes_the_length() -> None:
         cold_start_rounds(market, n_per_arm=9, exploration_rate=0.3, seed=seed).mean for seed in (1, 1, 2)
     )
     assert first == again != other
+
+
+# --- designs that share a panel --------------------------------------------------------------------------------------
+
+
+def test_averages_of_designs_from_one_panel_keep_its_error() -> None:
+    """An average over N users of whom everybody is one: its mean over designs is the panel's, off by Var(x) / P."""
+    positive = market_of([[1.0, 1.0], [0.0, 0.0]], Uniform([0.0, 0.0], [1.0, 1.0]))
+    found = Simulator(positive, seed=1).walk(lambda *_: 1.0, n_per_arm=5)
+    members = found.paths.members(1)[1]
+    assert found.overlap(members, (0,)) == pytest.approx(5 / found.panel.n_users)
+    early = replace(found, paths=found.paths.up_to(1))
+    assert early.overlap(members, (0, 1)) == pytest.approx(5 / found.panel.n_users)  # the other has no samples yet
+    assert found.overlap(members, (0, 1)) == pytest.approx(10 / found.panel.n_users)
+    # Half of the panel, say, is never sampled for an arm: the others come twice as often.
+    turned = market_of([[1.0, 0.0], [-1.0, 0.0]], Sphere(2))
+    found = Simulator(turned, seed=1).walk(lambda *_: 1.0, n_per_arm=5)
+    one = found.paths.members(1)[1]
+    there = int((found.panel.users[:, 0] > 0.0).sum())
+    alone = one[found.paths.taken[0, one, 0] == 5]
+    assert found.overlap(alone, (0,)) == pytest.approx(5 / there)
+
+
+def test_a_table_of_all_users_leaves_no_such_error() -> None:
+    found = Simulator(market_of([[1.0], [0.0]]), seed=1).walk(lambda *_: 1.0, n_per_arm=5)
+    assert found.overlap(found.paths.members(1)[1], (0,)) == 0.0

@@ -81,7 +81,7 @@ def _enter(
     least = np.where(chances > 0, lead, np.inf).min() - epsilon
     out.always_holds[place] = holds or least >= -epsilon
     out.least[place] = max(least, -epsilon) if holds else least
-    out.n_events[place], out.n_negative[place] = (best > 0).sum(), (moving * lead < 0).sum()
+    out.n_events[place], out.n_negative[place] = int((best > 0).sum()), int((moving * lead < 0).sum())
     scale = (weights**2).mean()
     out.gain[place] = scale * max(lead.std() + epsilon, np.where(best == 0, 0.0, lead).max())
     out.loss[place] = np.abs(lead).max() * np.where(best == 0, moving, 0.0).max()

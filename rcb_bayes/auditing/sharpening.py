@@ -1,0 +1,183 @@
+r"""Cells that worlds leave open, judged by the closed form of ``smoothing`` where the belief has one.
+
+An untried arm i is recommended q pi_i of the time whatever the data, and else where it is the best, which it seldom is.
+Given who was sampled, the mean over rewards of its linear form is known exactly (``mechanism.smoothing``): worlds are
+left to differ by their designs alone. What so comes out replaces what the worlds say wherever its error is smaller, or
+too few of them show the arm as the best one.
+
+Bands: a share of the level goes to these cells, by Bonferroni over all cells of the stage, the rest to the worlds'. The
+designs of all worlds come from one panel of users, so that their average keeps part of their spread, however many they
+are: with s^2 the variance over designs, the variance of the average is at most s^2 (1/W + overlap).
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from rcb_bayes.auditing.evidence import Evidence
+from rcb_bayes.auditing.view import ArmForm, Smoothed, View
+from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.mechanism.margins import ENOUGH_EVENTS
+from rcb_bayes.mechanism.notions import Notion
+from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.mechanism.smoothing import BestAlong, best_along, favourites, settled_best
+from rcb_bayes.posterior.preposterior import MeanLaw
+from rcb_bayes.schema import BoolArray, FloatArray
+
+LEVEL_SHARE = 0.5  # of the level of a stage, for cells judged in closed form
+_CLEAR = 6.0  # errors above zero: passed by any band
+_CHUNK_VALUES = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SharpCells:
+    """C cells of a stage under a notion, in closed form given the designs, (C,) each.
+
+    Attributes
+    ----------
+    user, arm, rival : which cells these are
+    estimate, error : of the linear form
+    mass, margin_error : by which it becomes a margin, and that margin's error
+    chance : how often the arm is recommended
+    n_events : designs that count, by Kish, in the chance that the arm is the best
+    gain : what one more of them could be worth
+    """
+
+    user: np.ndarray
+    arm: np.ndarray
+    rival: np.ndarray
+    estimate: FloatArray
+    error: FloatArray
+    mass: FloatArray
+    margin_error: FloatArray
+    chance: FloatArray
+    n_events: FloatArray
+    gain: FloatArray
+
+    @property
+    def at(self) -> tuple[np.ndarray, ...]:
+        """Their places among all cells, (U, K, K)."""
+        return self.user, self.arm, self.rival
+
+    def take(self, some: np.ndarray) -> "SharpCells":
+        """Some of them."""
+        return SharpCells(**{item.name: getattr(self, item.name)[some] for item in fields(self)})
+
+    def evidence(self) -> Evidence:
+        """What verdicts need beside the bands: given that the arm is the best, it never loses."""
+        none = np.zeros(len(self.user))
+        return Evidence(
+            always_holds=none > 0.0,
+            n_events=self.n_events,
+            n_negative=none,
+            gain=self.gain,
+            loss=none,
+            least=none - np.inf,
+        )
+
+
+def smoothed_stage(
+    law: MeanLaw | None, seats: Panel, rewards: FloatArray, *, rates: FloatArray, promoted: FloatArray
+) -> Smoothed | None:
+    """The forms of untried arms at a stage of a cold start, where the law of posterior means is known.
+
+    Parameters
+    ----------
+    rewards : what users expect of every arm, (K, U, W)
+    rates : how often each user is explored, (U,)
+    promoted : the chance that each arm is promoted to her, (U, K)
+    """
+    if law is None:
+        return None
+    fixed = rates[:, None] * promoted
+
+    def form(arm: int, some: np.ndarray) -> ArmForm:
+        if law.is_coupled:
+            best = _coupled_best(law, seats.take(some), rewards[:, some], arm)
+            chance = best.chance
+        else:
+            best = settled_best(seats.prior_rewards[some], law.variances(seats.users[some]))
+            chance = best.shares[arm]
+        return ArmForm(
+            fixed=fixed[some, arm],
+            chances=(1.0 - rates[some])[:, None] * chance,
+            rewards=best.rewards,
+            overlap=law.overlap(),
+        )
+
+    return Smoothed(fixed=fixed, form=form)
+
+
+def _coupled_best(law: MeanLaw, seats: Panel, rewards: FloatArray, arm: int) -> BestAlong:
+    """An arm being the best, the lead over each user's favourite averaged out."""
+    rivals = favourites(seats.prior_rewards, arm)
+    with_lead = law.covariances(seats.users, arm)
+    for rival in np.unique(rivals).tolist():
+        own = rivals == rival
+        with_lead[:, own] -= law.covariances(seats.users[own], rival)
+    return best_along(rewards, seats.prior_rewards, with_lead, arm=arm, rivals=rivals)
+
+
+def in_doubt(view: View, estimate: FloatArray, error: FloatArray, always_holds: BoolArray) -> BoolArray:
+    """Cells, (U, K, K), that worlds do not clearly pass although a closed form could."""
+    if view.smoothed is None or view.weights is not None:
+        return np.zeros(estimate.shape, dtype=bool)
+    own = view.smoothed.fixed > 0.0  # others are recommended as the best only, and hold
+    return own[:, :, None] & ~always_holds & (estimate <= _CLEAR * error)
+
+
+def sharpened(view: View, doubtful: BoolArray, *, notion: Notion, epsilon: float) -> SharpCells | None:
+    """The cells in doubt, (U, K, K), in closed form given the designs."""
+    own = view.smoothed
+    if own is None or not doubtful.any():
+        return None
+    parts = []
+    for arm in np.flatnonzero(doubtful.any(axis=(0, 2))).tolist():
+        users = np.flatnonzero(doubtful[:, arm].any(axis=1))
+        step = max(1, _CHUNK_VALUES // view.rewards[:, 0].size)
+        for start in range(0, len(users), step):
+            some = users[start : start + step]
+            parts.append(_cells(view, own, arm, some, doubtful[some, arm], notion=notion, epsilon=epsilon))
+    names = [item.name for item in fields(SharpCells)]
+    return SharpCells(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def _cells(
+    view: View, smoothed: Smoothed, arm: int, some: np.ndarray, doubtful: BoolArray, *, notion: Notion, epsilon: float
+) -> SharpCells:
+    """Of one arm, for some users, against the rivals in doubt (u, K)."""
+    form = smoothed.form(arm, some)
+    user, rival = np.nonzero(doubtful)
+    prior = view.prior_rewards[some[user]]
+    certain = form.fixed[user] * (prior[:, arm] - prior[np.arange(len(user)), rival])
+    organic = form.chances[user]  # (C, W)
+    lead = form.rewards[arm, user] - form.rewards[rival, user]
+    chances = form.fixed[user][:, None] + organic
+    terms = notion.allowing(organic * lead + certain[:, None], chances, epsilon)
+    masses = notion.mass(chances)
+    mass, estimate = masses.mean(axis=1), terms.mean(axis=1)
+    reach = np.sqrt(1.0 / terms.shape[1] + form.overlap)
+    square = np.square(organic).sum(axis=1)
+    return SharpCells(
+        user=some[user],
+        arm=np.full(len(user), arm),
+        rival=rival,
+        estimate=estimate,
+        error=_spread(terms) * reach,
+        mass=mass,
+        margin_error=_spread(terms - (estimate / mass)[:, None] * masses) * reach / mass,
+        chance=chances.mean(axis=1),
+        n_events=np.divide(organic.sum(axis=1) ** 2, square, out=np.zeros(len(user)), where=square > 0.0),
+        gain=lead.max(axis=1) + epsilon,
+    )
+
+
+def _spread(values: FloatArray) -> FloatArray:
+    """Standard deviations over worlds, (C, W) -> (C,); none where what is left is rounding."""
+    spread = values.std(axis=1, ddof=1)
+    return np.where(spread > TIE * np.abs(values).max(axis=1), spread, 0.0)
+
+
+def better_known(cells: SharpCells, *, error: FloatArray, n_events: np.ndarray) -> SharpCells:
+    """Cells that are better known in closed form than by worlds, whose error and number of events are given."""
+    return cells.take(np.flatnonzero((cells.error < error) | (n_events < ENOUGH_EVENTS)))
