@@ -10,6 +10,7 @@ from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows,
 from rcb_bayes.mechanism.rates import UserRates, explored_terms, user_rates
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.leaves import LeafTable
 from rcb_bayes.planning.parts import Constants
 from rcb_bayes.schema import FloatArray
 
@@ -64,7 +65,7 @@ class PlannedStage:
     rate_mcse: float
     share_explored: float
     share_free: float
-    rule: SampledRule | TableRule | None = None
+    rule: SampledRule | TableRule | LeafTable | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +105,9 @@ class PlannedColdStart:
             return free if goal.personalised else free * constants.exploration_rate
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates_of(users)
+        if isinstance(stage.rule, LeafTable):
+            before.check_known(users)
+            return stage.rule.of(users)[:, 0]
         rows, places = distinct_rows(users)
         return sampled_rates(stage.rule, rows, stage.saturated, goal=goal, before=before).rate[places]
 
