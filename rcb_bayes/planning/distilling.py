@@ -3,9 +3,10 @@ r"""``distil``: a plan's rates and guards as two tables of leaves, each leaf wit
 A lower rate is on the safe side for the user herself: H = q e + (1 - q) o falls in q wherever anything binds. So is a
 lower factor. But the least over users at hand is not the least over all users of a leaf. A table of users is all there
 is, and the least is exact. Elsewhere a table is grown from users at random, and then looked through for users who lie
-below their leaf: others at random, and users moved within the support, half of them from the lowest. Those found are
-taken in and the table is grown anew, so that its borders give way to them. What a last search finds below a leaf lowers
-it, and by as much again: the search has ended, not the users. Whether that does is the audit's to say.
+below their leaf: others at random, users moved within the support, and those who expect to lose the most by what is
+recommended. The latter are found without any world, by prior means alone, so that each leaf is searched thoroughly for
+them. Whoever is below is taken in and the table is grown anew: its borders give way. What a last search finds below a
+leaf lowers it, and by as much again: the search has ended, not the users. Whether that does is the audit's to say.
 """
 
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.guard import off_best_mass
 from rcb_bayes.mechanism.panel import some_users
+from rcb_bayes.mechanism.rates import explored_terms
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.growing import Grown, Sample, grow
 from rcb_bayes.planning.leaves import LeafTable, single_leaf
@@ -27,20 +30,27 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Covariates
 
 _N_USERS = 8192  # that a table is grown from
-_N_LOOKED = 4096  # at random, and as many moved, in each search
+_N_LOOKED = 1024  # at random, and as many moved, in each search
+_N_POOL = 32_768  # among whom those who expect to lose the most are looked for
+_N_LOSERS = 4096  # of them at most, in each search
 _N_KEPT = 4096  # that the share kept is estimated with
 _SEARCHES = 3  # after each of which the table is grown anew
 _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003)  # of the way towards another user
 _LOWEST = 0.1  # share of users that count as the lowest
+_CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Part:
-    """What a table is made of: values of users (U, d) -> (U, q), and what each weighs, (U, q)."""
+    """What a table is made of: values of users (U, d) -> (U, q), and what each weighs, (U, q).
+
+    ``outlooks`` are what users expect to gain by prior means alone, (U, m): where they are lowest, so may values be.
+    """
 
     name: str
     values: Callable[[FloatArray], FloatArray]
     weights: Callable[[FloatArray], FloatArray]
+    outlooks: Callable[[FloatArray], FloatArray]
 
 
 def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: int) -> Rule:
@@ -115,6 +125,7 @@ def _parts(plan: Plan) -> list[_Part]:
                 name="rates",
                 values=lambda users: np.stack([plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1),
                 weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
+                outlooks=lambda users: _explored(plan, users),
             )
         )
     if any(guard.outlook is not None for guard in plan.guards):
@@ -124,9 +135,26 @@ def _parts(plan: Plan) -> list[_Part]:
                 name="guards",
                 values=lambda users: np.concatenate([plan.guard(users, epoch) for epoch in epochs], axis=1),
                 weights=lambda users: np.concatenate([_mass(plan, users, epoch) for epoch in epochs], axis=1),
+                outlooks=lambda users: _leads(plan.before.of(users)[0]),
             )
         )
     return parts
+
+
+def _explored(plan: Plan, users: FloatArray) -> FloatArray:
+    """The lowest e_ij of users at every stage (``mechanism.rates``), (U, number of stages)."""
+    prior_rewards, promoted_by = plan.before.of(users)
+    found = []
+    for stage in plan.stages:
+        promoted = promotion_shares(promoted_by, plan.before.open_arms(stage.saturated))
+        terms = explored_terms(prior_rewards, promoted, epsilon=plan.epsilon, notion=plan.goal.sense)
+        found.append(terms.min(axis=(1, 2)))
+    return np.stack(found, axis=1)
+
+
+def _leads(prior_rewards: FloatArray) -> FloatArray:
+    """By how much each arm is better than the best before any data, (U, K): never above 0."""
+    return prior_rewards - prior_rewards.max(axis=1, keepdims=True)
 
 
 def _mass(plan: Plan, users: FloatArray, epoch: int) -> FloatArray:
@@ -213,9 +241,9 @@ class _Search:
         return part.weights(self.users) * self.shares[:, None]
 
     def _looked(self, part: _Part, sample: Sample, grown: Grown) -> tuple[FloatArray, FloatArray]:
-        """Users at random, and moved ones, with their values; those of leaves with nothing to lose are left out."""
+        """Users at random, moved, and with most to lose, with their values; leaves with no more to lose are left out."""
         some = some_users(self.covariates, n_users=_N_LOOKED, rng=self.rng)[0]
-        users = np.concatenate([some, self._moved(sample, grown)])
+        users = np.concatenate([some, self._moved(sample, grown), self._losers(part, grown)])
         users = users[(grown.values[grown.leaves.of(users)] > 0.0).any(axis=1)]
         return users, part.values(users) if len(users) else np.zeros((0, grown.values.shape[1]))
 
@@ -232,6 +260,33 @@ class _Search:
         other = self.rng.integers(len(room), size=2 * half)
         size = self.rng.choice(_STEPS, size=(2 * half, 1)) * self.rng.choice([-1.0, 1.0], size=(2 * half, 1))
         return project(sample.users[start] + size * (sample.users[other] - sample.users[start]))
+
+    def _losers(self, part: _Part, grown: Grown) -> FloatArray:
+        """Of each leaf the users who expect the least, by each of the outlooks; climbed down to within the leaf."""
+        pool = some_users(self.covariates, n_users=_N_POOL, rng=self.rng)[0]
+        leaf, outlooks = grown.leaves.of(pool), part.outlooks(pool)
+        firsts, columns = [], []
+        for column, outlook in enumerate(outlooks.T):
+            order = np.lexsort((outlook, leaf))
+            first = order[np.flatnonzero(np.diff(leaf[order], prepend=-1))]
+            firsts.append(first[(grown.values[leaf[first]] > 0.0).any(axis=1)])
+            columns.append(np.full(len(firsts[-1]), column))
+        start, column = np.concatenate(firsts), np.concatenate(columns)
+        if len(start) > _N_LOSERS:
+            some = self.rng.choice(len(start), size=_N_LOSERS, replace=False)
+            start, column = start[some], column[some]
+        project = getattr(self.covariates, "project", None)
+        users, place, lowest = pool[start], leaf[start], outlooks[start, column]
+        if project is None:
+            return users
+        for size in np.geomspace(0.5, 0.001, _CLIMBS):
+            for _ in range(_TRIES):
+                other = pool[self.rng.integers(len(pool), size=len(users))]
+                moved = project(users + self.rng.choice([-size, size], size=(len(users), 1)) * (other - users))
+                found = part.outlooks(moved)[np.arange(len(users)), column]
+                better = (found < lowest) & (grown.leaves.of(moved) == place)
+                users, lowest = np.where(better[:, None], moved, users), np.where(better, found, lowest)
+        return users
 
     def _lowered(
         self, part: _Part, sample: Sample, grown: Grown, seen: list[tuple[FloatArray, FloatArray]]
