@@ -128,10 +128,10 @@ class Records:
         if cls not in self._structs:
             hints = get_type_hints(cls, include_extras=True)
             ranges = self._ranges.get(cls, {})
-            wanted = [
-                (item.name, ranges.get(item.name) or self._wire(hints[item.name]), *([None] if _is_late(item) else []))
-                for item in fields(cls)
-            ]
+            wanted: list[Any] = []
+            for item in fields(cls):
+                wire = ranges.get(item.name) or self._wire(hints[item.name])
+                wanted.append((item.name, wire, None) if _is_late(item) else (item.name, wire))
             self._structs[cls] = msgspec.defstruct(
                 cls.__name__, wanted, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=tagged or None
             )

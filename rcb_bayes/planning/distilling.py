@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.panel import some_users
 from rcb_bayes.mechanism.rates import explored_terms
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.growing import Grown, Sample, grow
-from rcb_bayes.planning.leaves import LeafTable, single_leaf
+from rcb_bayes.planning.leaves import LeafTable, count_leaves, single_leaf
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import plan_digest
 from rcb_bayes.planning.rule import Kept, Rule
@@ -59,15 +59,18 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
     max_leaves = as_count(max_leaves, name="max_leaves", least=1)
     seed = as_count(seed, name="seed")
     if max_leaves < max(len(parts), 1):
-        raise RcbError(f"max_leaves must be at least {len(parts)}, a leaf for rates and one for guards, got {max_leaves}.")
+        raise RcbError(
+            f"max_leaves must be at least {len(parts)}, a leaf for rates and one for guards, got {max_leaves}."
+        )
     _check(plan)
     found: dict[str, LeafTable] = {}
-    kept, course, n_users = Kept(), ((0, 1.0),), 0
+    kept, course, n_users = Kept(), ((1, 1.0),), 0
     if parts:
         users = _population(plan, covariates)
         search = _Search(users, seed=seed)
-        grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves - _constant_leaves(plan, parts))
-        found = {part.name: LeafTable(leaves=one.leaves, values=one.values) for part, one in zip(parts, grown, strict=True)}
+        grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves)
+        tables = [LeafTable(leaves=one.leaves, values=one.values) for one in grown]
+        found = {part.name: table for part, table in zip(parts, tables, strict=True)}
         kept = search.kept(parts, found)
         course = _course(grown)
     return Rule(
@@ -123,7 +126,9 @@ def _parts(plan: Plan) -> list[_Part]:
         parts.append(
             _Part(
                 name="rates",
-                values=lambda users: np.stack([plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1),
+                values=lambda users: np.stack(
+                    [plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1
+                ),
                 weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
                 outlooks=lambda users: _explored(plan, users),
             )
@@ -139,6 +144,11 @@ def _parts(plan: Plan) -> list[_Part]:
             )
         )
     return parts
+
+
+def _rates(plan: Plan, users: FloatArray) -> FloatArray:
+    """Rates of users at every stage, (U, number of stages)."""
+    return np.stack([plan.rate(users, saturated=stage.saturated) for stage in plan.stages], axis=1)
 
 
 def _explored(plan: Plan, users: FloatArray) -> FloatArray:
@@ -174,12 +184,6 @@ def _same_for_all(plan: Plan) -> LeafTable | None:
     if not plan.guards:
         return None
     return _one_leaf(plan, [float(value) for guard in plan.guards for value in guard.factors])  # type: ignore[union-attr]
-
-
-def _constant_leaves(plan: Plan, parts: list[_Part]) -> int:
-    """Leaves of tables that are the same for all users."""
-    names = {part.name for part in parts}
-    return ("rates" not in names) + ("guards" not in names and bool(plan.guards))
 
 
 # --- tables, and users to look at ------------------------------------------------------------------------------------
@@ -241,7 +245,7 @@ class _Search:
         return part.weights(self.users) * self.shares[:, None]
 
     def _looked(self, part: _Part, sample: Sample, grown: Grown) -> tuple[FloatArray, FloatArray]:
-        """Users at random, moved, and with most to lose, with their values; leaves with no more to lose are left out."""
+        """Users at random, moved, and with most to lose, with their values; who is in an empty leaf is left out."""
         some = some_users(self.covariates, n_users=_N_LOOKED, rng=self.rng)[0]
         users = np.concatenate([some, self._moved(sample, grown), self._losers(part, grown)])
         users = users[(grown.values[grown.leaves.of(users)] > 0.0).any(axis=1)]
@@ -288,9 +292,7 @@ class _Search:
                 users, lowest = np.where(better[:, None], moved, users), np.where(better, found, lowest)
         return users
 
-    def _lowered(
-        self, part: _Part, sample: Sample, grown: Grown, seen: list[tuple[FloatArray, FloatArray]]
-    ) -> Grown:
+    def _lowered(self, part: _Part, sample: Sample, grown: Grown, seen: list[tuple[FloatArray, FloatArray]]) -> Grown:
         """The table with the least of all users who were looked at, and an allowance for those who were not."""
         values = grown.values.copy()
         for users, own in seen:
@@ -304,11 +306,11 @@ class _Search:
 def _course(grown: list[Grown]) -> tuple[tuple[int, float], ...]:
     """Leaves of all tables, and the share kept by the one that keeps less, as they were grown."""
     at = [0] * len(grown)
-    out = [(len(grown), min(one.course[0] for one in grown))]
+    out = [(1, min(one.course[0] for one in grown))]
     while True:
         able = [k for k, one in enumerate(grown) if at[k] + 1 < len(one.course)]
         if not able:
             return tuple(out)
-        k = min(able, key=lambda k: grown[k].course[at[k]])
-        at[k] += 1
-        out.append((out[-1][0] + 1, min(one.course[place] for one, place in zip(grown, at, strict=True))))
+        at[min(able, key=lambda k: grown[k].course[at[k]])] += 1
+        kept = min(one.course[place] for one, place in zip(grown, at, strict=True))
+        out.append((count_leaves(place + 1 for place in at), kept))

@@ -1,4 +1,4 @@
-r"""Growing a table: which splits keep the most of what each user may be given, if a leaf gives all the least of its own.
+r"""Growing a table: which splits keep the most of what users may be given, if a leaf gives all the least of its own.
 
 With values v (U, q) and the weights w that each has, a leaf S keeps :math:`\sum_q \min_S v_q \sum_S w_q` of
 :math:`\sum w v`. Splits are greedy and best first. The least is a poor guide by itself: where low users stand on both
@@ -108,6 +108,11 @@ class _Tree:
         self._consider(everybody, leaf=0, parent=None)
 
     @property
+    def price(self) -> int:
+        """Leaves that another split takes: the one leaf of a table that is the same for all is none."""
+        return 1 if self.weights else 2
+
+    @property
     def share(self) -> float:
         """Of what is to be kept."""
         total = self.sample.total
@@ -162,11 +167,14 @@ class _Tree:
 def grow(samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int) -> list[Grown]:
     """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less."""
     trees = [_Tree(sample, split_directions(sample.users, prior_mean)) for sample in samples]
-    for _ in range(max_leaves - len(trees)):
-        able = [tree for tree in trees if tree.heap]
+    left = max_leaves
+    while True:
+        able = [tree for tree in trees if tree.heap and tree.price <= left]
         if not able:
             break
-        min(able, key=lambda tree: tree.share).split()
+        tree = min(able, key=lambda tree: tree.share)
+        left -= tree.price
+        tree.split()
     return [tree.finished() for tree in trees]
 
 

@@ -4,7 +4,7 @@ A split asks whether w'x is at most a threshold. The sum is taken feature by fea
 precision, so that a user falls into the same leaf alone, among thousands, and in another language.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -96,6 +96,11 @@ def single_leaf(n_features: int) -> Leaves:
     """One leaf for everybody."""
     nobody = np.zeros(0, dtype=np.int64)
     return Leaves(weights=np.zeros((0, n_features)), thresholds=np.zeros(0), below=nobody, above=nobody)
+
+
+def count_leaves(leaves: Iterable[int]) -> int:
+    """Leaves of tables with so many each; a table with one is the same for all users, and such tables share it."""
+    return max(sum(n for n in leaves if n > 1), 1)
 
 
 def leaf_faults(leaves: Leaves, *, n_features: int) -> Iterator[str]:

@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_text, refused, write_atomically
-from rcb_bayes.files.envelope import digest_of
 from rcb_bayes.files.encoding import Packed, packed, unpacked
+from rcb_bayes.files.envelope import digest_of
 from rcb_bayes.files.records import LARGEST, Count, Error, NonNegative, Positive, Share
 from rcb_bayes.mechanism.compact import LEAST_EXPONENT, from_steps, steps_of
 from rcb_bayes.mechanism.outlook import LinearOutlook

@@ -11,7 +11,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.planning.exploitation import GuardRule
-from rcb_bayes.planning.leaves import LeafTable
+from rcb_bayes.planning.leaves import LeafTable, count_leaves
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
 from rcb_bayes.telling.wording import figure, percent
@@ -104,8 +104,8 @@ class Rule:
 
     @property
     def n_leaves(self) -> int:
-        """Leaves of both tables together."""
-        return self.rates.leaves.n_leaves + (0 if self.guards is None else self.guards.leaves.n_leaves)
+        """Leaves of both tables together; a table with one is the same for all users, and such tables share it."""
+        return count_leaves(table.leaves.n_leaves for table in (self.rates, self.guards) if table is not None)
 
     @property
     def n_epochs(self) -> int:
@@ -218,17 +218,16 @@ class Rule:
     def summary(self) -> str:
         """The rule in a few lines."""
         found = self.shares_kept
-        parts = [f"rates {figure(found.rates, found.rates_mcse)} in {_leaves(self.rates)}"]
+        parts = [f"rates {figure(found.rates, found.rates_mcse)} in {_leaves(self.rates.leaves.n_leaves)}"]
         if self.guards is not None:
-            parts.append(f"guards {figure(found.guards, found.guards_mcse)} in {_leaves(self.guards)}")
+            parts.append(f"guards {figure(found.guards, found.guards_mcse)} in {_leaves(self.guards.leaves.n_leaves)}")
         lines = [
-            f"rule of {self.n_leaves} leaves, {self.notion} notion, epsilon {self.epsilon:g}",
+            f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}",
             f"exploration kept       {percent(self.kept)}: {', '.join(parts)}",
         ]
         if found.exceeded > 0.0:
-            lines.append(
-                f"above the plan's own   for {percent(found.exceeded)} of other users, by {found.exceeded_by:.2g} at most"
-            )
+            share = percent(found.exceeded)
+            lines.append(f"above the plan's own   for {share} of other users, by {found.exceeded_by:.2g} at most")
         lines.append("audit                  rcb.audit(market, plan.with_rule(rule)) makes one")
         return "\n".join(lines)
 
@@ -353,8 +352,7 @@ class Rule:
         return read_rule(path)
 
 
-def _leaves(table: LeafTable) -> str:
-    n = table.leaves.n_leaves
+def _leaves(n: int) -> str:
     return "one leaf" if n == 1 else f"{n} leaves"
 
 
