@@ -55,14 +55,10 @@ class _Part:
 
 def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: int) -> Rule:
     """Rates and guards as tables; see ``Plan.distil``."""
-    parts = _parts(plan)
     max_leaves = as_count(max_leaves, name="max_leaves", least=1)
     seed = as_count(seed, name="seed")
-    if max_leaves < max(len(parts), 1):
-        raise RcbError(
-            f"max_leaves must be at least {len(parts)}, a leaf for rates and one for guards, got {max_leaves}."
-        )
     _check(plan)
+    parts = _parts(plan)
     found: dict[str, LeafTable] = {}
     kept, course, n_users = Kept(), ((1, 1.0),), 0
     if parts:
@@ -80,9 +76,9 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
         epsilon=plan.epsilon,
         notion=plan.notion,
         of_plan=plan_digest(plan),
-        stages=tuple(stage.saturated for stage in plan.stages) if plan.personalised else (),
-        shares=tuple(stage.share for stage in plan.stages) if plan.personalised else (),
-        rates=found.get("rates") or _one_leaf(plan, [plan.exploration_rate]),
+        stages=tuple(stage.saturated for stage in plan.stages),
+        shares=tuple(stage.share for stage in plan.stages),
+        rates=found.get("rates") or _one_leaf(plan, [plan.exploration_rate] * max(len(plan.stages), 1)),
         guards=found.get("guards") or _same_for_all(plan),
         table=None if plan.known is None or not plan.personalised else plan.known.users,
         shares_kept=kept,
@@ -204,7 +200,7 @@ class _Search:
             Sample(users=self.users, values=part.values(self.users), weights=self._weights(part)) for part in parts
         ]
         if self.is_exact:
-            return grow(samples, prior_mean, max_leaves=max_leaves), len(self.users)
+            return grow(samples, prior_mean, max_leaves=max_leaves, fewest=1), len(self.users)
         seen: list[list[tuple[FloatArray, FloatArray]]] = [[] for _ in parts]
         for _ in track(range(_SEARCHES), description="leaves"):
             grown = grow(samples, prior_mean, max_leaves=max_leaves)

@@ -18,7 +18,6 @@ import numpy as np
 from rcb_bayes.planning.leaves import Leaves
 from rcb_bayes.schema import FloatArray
 
-_FEWEST = 8  # users on a side, of those with weights
 _MOST_PAIRS = 24  # of arms, along whose prior means users are split
 
 
@@ -94,6 +93,7 @@ class _Tree:
 
     sample: Sample
     directions: FloatArray
+    fewest: int
     weights: list[FloatArray] = field(default_factory=list)
     thresholds: list[float] = field(default_factory=list)
     ways: list[list[int]] = field(default_factory=list)
@@ -125,7 +125,8 @@ class _Tree:
         if not (weights * (values - values.min(axis=0))).sum() > 0.0:
             return
         own = local_directions(sample.users[some], values, weights)
-        found = best_split(sample.users[some], np.concatenate([self.directions, own]), values, weights)
+        directions = np.concatenate([self.directions, own])
+        found = best_split(sample.users[some], directions, values, weights, fewest=self.fewest)
         if found is not None:
             heapq.heappush(self.heap, (-found[0], leaf, some, parent, found))
 
@@ -164,9 +165,12 @@ class _Tree:
         return Grown(leaves=leaves, values=np.array(self.least), course=course)
 
 
-def grow(samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int) -> list[Grown]:
-    """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less."""
-    trees = [_Tree(sample, split_directions(sample.users, prior_mean)) for sample in samples]
+def grow(samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int, fewest: int = 8) -> list[Grown]:
+    """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
+
+    ``fewest`` users with weights are on either side of a split.
+    """
+    trees = [_Tree(sample, split_directions(sample.users, prior_mean), fewest) for sample in samples]
     left = max_leaves
     while True:
         able = [tree for tree in trees if tree.heap and tree.price <= left]
@@ -208,7 +212,7 @@ def projected(users: FloatArray, directions: FloatArray) -> FloatArray:
 
 
 def best_split(
-    users: FloatArray, directions: FloatArray, values: FloatArray, weights: FloatArray
+    users: FloatArray, directions: FloatArray, values: FloatArray, weights: FloatArray, *, fewest: int
 ) -> tuple[float, FloatArray, float] | None:
     """What the best split is worth, its direction and threshold; None where none is worth anything."""
     along = projected(users, directions)
@@ -226,7 +230,7 @@ def best_split(
         high = above[0] * np.minimum.accumulate(v[::-1], axis=0)[::-1][1:]
         worth = (low + high - _spread(*below) - _spread(*above)).sum(axis=1) - base
         users_below = np.cumsum(counts[order])
-        enough = (users_below[:-1] >= _FEWEST) & (users_below[-1] - users_below[:-1] >= _FEWEST)
+        enough = (users_below[:-1] >= fewest) & (users_below[-1] - users_below[:-1] >= fewest)
         worth = np.where(enough & (z[1:] > z[:-1]), worth, -np.inf)
         k = int(worth.argmax()) if len(worth) else 0
         if len(worth) and worth[k] > (0.0 if best is None else best[0]):

@@ -138,7 +138,7 @@ class Plan(PlanFigures):
         Raises
         ------
         RcbError
-            Fewer leaves than tables; a plan that was distilled before, that is not feasible, or that does not know its
+            Fewer than one leaf; a plan that was distilled before, that is not feasible, or that does not know its
             users.
 
         Applicability

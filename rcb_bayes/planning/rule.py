@@ -56,11 +56,11 @@ class Rule:
     of_plan : str
         The digest of the plan.
     stages : tuple of tuples
-        Saturated arms of the stages, a column of ``rates`` each; none where one rate serves all of them.
+        Saturated arms of the stages, a column of ``rates`` each; none where one rate was given for all of them.
     shares : tuple of floats
         Of cold starts that pass each stage.
     rates : LeafTable
-        Rates, (n_leaves, number of stages), or (1, 1) for one rate.
+        Rates, (n_leaves, number of stages), or (1, 1) where no stage is named.
     guards : LeafTable or None
         Factors, (n_leaves, number of epochs times arms); None without a guard.
     table : ndarray or None
@@ -388,4 +388,6 @@ def ruled(plan: Plan, rule: Rule) -> Plan:
 
 
 def _ruled_guard(guard: GuardRule, table: LeafTable) -> GuardRule:
+    if guard.outlook is None:  # the same for all users
+        return guard
     return replace(guard, outlook=None, gamma=guard.gamma[:0], factors=None, by_leaf=table)
