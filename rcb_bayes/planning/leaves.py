@@ -37,6 +37,8 @@ class Leaves:
 
     def of(self, users: FloatArray) -> np.ndarray:
         """The leaf of each of the users (U, d), (U,)."""
+        if len(users) == 1:
+            return np.array([self.one(users[0].tolist())])
         at = np.full(len(users), 0 if len(self.thresholds) else -1)
         while True:
             asked = np.flatnonzero(at >= 0)

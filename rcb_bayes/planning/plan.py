@@ -153,10 +153,10 @@ class Plan(PlanFigures):
         With ``plan`` as in ``calibrate``:
 
         >>> rule = plan.distil(max_leaves=16)
-        >>> rule.n_leaves, rule.kept > 0.8
+        >>> rule.n_leaves, rule.kept > 0.9
         (16, True)
-        >>> rule.rate([0.2, 0.5], saturated=["old"])
-        1.0
+        >>> rule.rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
+        array([1. , 0.2])
         """
         from rcb_bayes.planning.distilling import distil
 

@@ -125,7 +125,7 @@ def test_a_rule_passes_its_audit_as_it_stands(seed: int):
     high = replace(favoured_rule(), rates=_all_one(favoured_rule().rates))
     assert rcb.audit(market, plan.with_rule(high), **asked).verdict == "fail"
     open_guard = replace(favoured_rule(), guards=_all_one(favoured_rule().guards))
-    assert rcb.audit(market, plan.with_rule(open_guard), **asked).verdict == "fail"
+    assert rcb.audit(market, plan.with_rule(open_guard), **asked).verdict != "pass"
 
 
 def _all_one(given: LeafTable | None) -> LeafTable:

@@ -40,6 +40,7 @@ def test_one_user_falls_where_many_do(n_splits: int, d: int):
     table = LeafTable(leaves=leaves, values=rng.random((n_splits + 1, 3)))
     found = leaves.of(users)
     assert [leaves.one(x) for x in users.tolist()] == found.tolist()
+    assert [leaves.of(x[None])[0] for x in users] == found.tolist()
     assert [table.one(x) for x in users.tolist()] == table.of(users).tolist()
     assert found.min() >= 0
     assert found.max() <= n_splits
