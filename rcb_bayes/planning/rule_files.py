@@ -65,7 +65,7 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     max_leaves: Count
     n_users: Count
     seed: Count
-    course: tuple[tuple[Count, Share], ...]
+    course: Annotated[tuple[tuple[Count, Share], ...], Meta(min_length=1)]
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------

@@ -219,10 +219,10 @@ def ruled(known: bool) -> Plan:
 @pytest.mark.parametrize("chosen", OPTIONS[:: len(OPTIONS) // 5], ids=names)
 @pytest.mark.filterwarnings("ignore::rcb_bayes.errors.GuardWarning")
 def test_a_rule_is_one_mechanism_too(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    without = in_blocks(True, Exploiting(**chosen | {"guard": True}))[0]
+    options = replace(Exploiting(**chosen), guard=True)
+    without = in_blocks(True, options)[0]
     by_leaves = ruled(True)
     monkeypatch.setitem(globals(), "plan", lambda known: by_leaves)
-    options = Exploiting(**chosen | {"guard": True})
     blocks, data = in_blocks(True, options)
     assert len(blocks) >= 3
     assert agree(blocks, live(True, options), rel=0.0)

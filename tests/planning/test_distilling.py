@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +120,7 @@ def test_hardly_anybody_is_given_more_than_the_plan_gives():
 def test_a_rule_passes_its_audit_as_it_stands(seed: int):
     plan, market = favoured_plan(), favoured()
     ruled = plan.with_rule(favoured_rule())
-    asked = {"horizon": 500, "n_worlds": 200, "seed": seed}
+    asked: dict[str, Any] = {"horizon": 500, "n_worlds": 200, "seed": seed}
     assert rcb.audit(market, ruled, **asked).verdict == "pass"
     assert rcb.audit(market, rcb.Recommender(market, plan, rule=favoured_rule()), **asked).verdict == "pass"
     high = replace(favoured_rule(), rates=_all_one(favoured_rule().rates))
