@@ -37,6 +37,9 @@ _N_KEPT = 4096  # that the share kept is estimated with
 _SEARCHES = 3  # after each of which the table is grown anew
 _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003)  # of the way towards another user
 _LOWEST = 0.1  # share of users that count as the lowest
+_FEW_STAGES = 32  # beyond them fewer users are looked at, in proportion
+_LEAST_PART = 0.125  # but no fewer than this part of them
+_CHUNK_VALUES = 500_000
 _CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
 
 
@@ -63,7 +66,7 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
     kept, course, n_users = Kept(), ((1, 1.0),), 0
     if parts:
         users = _population(plan, covariates)
-        search = _Search(users, seed=seed)
+        search = _Search(users, part=max(min(1.0, _FEW_STAGES / max(len(plan.stages), 1)), _LEAST_PART), seed=seed)
         grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves)
         tables = [LeafTable(leaves=one.leaves, values=one.values) for one in grown]
         found = {part.name: table for part, table in zip(parts, tables, strict=True)}
@@ -148,14 +151,16 @@ def _rates(plan: Plan, users: FloatArray) -> FloatArray:
 
 
 def _explored(plan: Plan, users: FloatArray) -> FloatArray:
-    """The lowest e_ij of users at every stage (``mechanism.rates``), (U, number of stages)."""
-    prior_rewards, promoted_by = plan.before.of(users)
-    found = []
-    for stage in plan.stages:
-        promoted = promotion_shares(promoted_by, plan.before.open_arms(stage.saturated))
-        terms = explored_terms(prior_rewards, promoted, epsilon=plan.epsilon, notion=plan.goal.sense)
-        found.append(terms.min(axis=(1, 2)))
-    return np.stack(found, axis=1)
+    """The lowest e_ij of users at every stage (``mechanism.rates``), some users at a time, (U, number of stages)."""
+    out = np.empty((len(users), len(plan.stages)))
+    step = max(1, _CHUNK_VALUES // len(plan.arms) ** 2)
+    for start in range(0, len(users), step):
+        prior_rewards, promoted_by = plan.before.of(users[start : start + step])
+        for column, stage in enumerate(plan.stages):
+            promoted = promotion_shares(promoted_by, plan.before.open_arms(stage.saturated))
+            terms = explored_terms(prior_rewards, promoted, epsilon=plan.epsilon, notion=plan.goal.sense)
+            out[start : start + step, column] = terms.min(axis=(1, 2))
+    return out
 
 
 def _leads(prior_rewards: FloatArray) -> FloatArray:
@@ -188,11 +193,12 @@ def _same_for_all(plan: Plan) -> LeafTable | None:
 class _Search:
     """Users that tables are grown from, and that leaves are looked through with."""
 
-    def __init__(self, covariates: Covariates, *, seed: int) -> None:
+    def __init__(self, covariates: Covariates, *, part: float, seed: int) -> None:
         self.covariates = covariates
+        self.part = part  # of the usual numbers of users
         self.rng = generator(seed, Stream.DISTILLED)
         self.others = generator(seed, Stream.KEPT_USERS)
-        self.users, self.shares, self.is_exact = some_users(covariates, n_users=_N_USERS, rng=self.rng)
+        self.users, self.shares, self.is_exact = self._some(_N_USERS, self.rng)
 
     def tables(self, parts: list[_Part], prior_mean: FloatArray, *, max_leaves: int) -> tuple[list[Grown], int]:
         """A tree for each part with the least of each leaf, and how many users were looked at."""
@@ -215,11 +221,7 @@ class _Search:
 
     def kept(self, parts: list[_Part], found: dict[str, LeafTable]) -> Kept:
         """What tables keep, over users of their own; over all there are, where those are a table."""
-        users, shares, _ = (
-            (self.users, self.shares, True)
-            if self.is_exact
-            else some_users(self.covariates, n_users=_N_KEPT, rng=self.others)
-        )
+        users, shares, _ = (self.users, self.shares, True) if self.is_exact else self._some(_N_KEPT, self.others)
         figures: dict[str, float] = {}
         exceeded, most = np.zeros(len(users), dtype=bool), 0.0
         for part in parts:
@@ -237,12 +239,15 @@ class _Search:
             most = max(most, float(above.max(initial=0.0)))
         return Kept(**figures, exceeded=float(shares @ exceeded), exceeded_by=most)
 
+    def _some(self, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
+        return some_users(self.covariates, n_users=max(1, int(self.part * n_users)), rng=rng)
+
     def _weights(self, part: _Part) -> FloatArray:
         return part.weights(self.users) * self.shares[:, None]
 
     def _looked(self, part: _Part, sample: Sample, grown: Grown) -> tuple[FloatArray, FloatArray]:
         """Users at random, moved, and with most to lose, with their values; who is in an empty leaf is left out."""
-        some = some_users(self.covariates, n_users=_N_LOOKED, rng=self.rng)[0]
+        some = self._some(_N_LOOKED, self.rng)[0]
         users = np.concatenate([some, self._moved(sample, grown), self._losers(part, grown)])
         users = users[(grown.values[grown.leaves.of(users)] > 0.0).any(axis=1)]
         return users, part.values(users) if len(users) else np.zeros((0, grown.values.shape[1]))
@@ -255,7 +260,7 @@ class _Search:
         given = grown.values[grown.leaves.of(sample.users)]
         room = np.where(given > 0.0, sample.values - given, np.inf).min(axis=1)
         lowest = np.argsort(room, kind="stable")[: max(1, int(_LOWEST * len(room)))]
-        half = _N_LOOKED // 2
+        half = max(1, int(self.part * _N_LOOKED) // 2)
         start = np.concatenate([self.rng.choice(lowest, size=half), self.rng.integers(len(room), size=half)])
         other = self.rng.integers(len(room), size=2 * half)
         size = self.rng.choice(_STEPS, size=(2 * half, 1)) * self.rng.choice([-1.0, 1.0], size=(2 * half, 1))
@@ -263,7 +268,7 @@ class _Search:
 
     def _losers(self, part: _Part, grown: Grown) -> FloatArray:
         """Of each leaf the users who expect the least, by each of the outlooks; climbed down to within the leaf."""
-        pool = some_users(self.covariates, n_users=_N_POOL, rng=self.rng)[0]
+        pool = self._some(_N_POOL, self.rng)[0]
         leaf, outlooks = grown.leaves.of(pool), part.outlooks(pool)
         firsts, columns = [], []
         for column, outlook in enumerate(outlooks.T):
@@ -272,8 +277,9 @@ class _Search:
             firsts.append(first[(grown.values[leaf[first]] > 0.0).any(axis=1)])
             columns.append(np.full(len(firsts[-1]), column))
         start, column = np.concatenate(firsts), np.concatenate(columns)
-        if len(start) > _N_LOSERS:
-            some = self.rng.choice(len(start), size=_N_LOSERS, replace=False)
+        most = max(1, int(self.part * _N_LOSERS))
+        if len(start) > most:
+            some = self.rng.choice(len(start), size=most, replace=False)
             start, column = start[some], column[some]
         project = getattr(self.covariates, "project", None)
         users, place, lowest = pool[start], leaf[start], outlooks[start, column]
