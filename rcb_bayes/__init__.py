@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rcb_bayes.planning.plan import Plan as Plan
     from rcb_bayes.planning.regret import RegretBound as RegretBound
     from rcb_bayes.planning.regret import regret_bound as regret_bound
+    from rcb_bayes.planning.rule import Rule as Rule
     from rcb_bayes.planning.theorem import theorem_plan as theorem_plan
     from rcb_bayes.planning.tradeoffs import tradeoff as tradeoff
     from rcb_bayes.posterior import Engine as Engine
@@ -90,6 +91,7 @@ _NAMES = {
     "planning.fixed": "fixed_plan",
     "planning.plan": "Plan",
     "planning.regret": "RegretBound regret_bound",
+    "planning.rule": "Rule",
     "planning.theorem": "theorem_plan",
     "planning.tradeoffs": "tradeoff",
     "posterior": "Engine posterior_model",

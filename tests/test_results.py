@@ -72,6 +72,7 @@ class Case:
 
 CASES = {
     "Plan": Case(make=plan, begins="sampled"),
+    "Rule": Case(make=lambda: plan().distil(16), begins="rule of 16 leaves"),
     "Audit": Case(make=audit, file="result.nc", begins="pass: user notion"),
     "MixedAudit": Case(make=mixed, file="result.nc", begins="inconclusive: would at least"),
     "LogCheck": Case(make=log_check, begins="nothing speaks against the plan"),

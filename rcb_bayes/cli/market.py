@@ -91,6 +91,16 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
     return Market(prior=prior, covariates=users, noise=settled)
 
 
+def users_of(covariates: str, features: tuple[str, ...]) -> "Covariates":
+    """A population by name, or the rows of a CSV whose columns have these names."""
+    from rcb_bayes.users import Empirical
+
+    if covariates.lower().endswith(".csv"):
+        return Empirical.from_csv(covariates, columns=features)
+    _check_population(covariates)
+    return _population(covariates, len(features))
+
+
 def _lacking(name: str, *, users: bool, rewards: bool) -> str:
     """What a belief of one's own needs beside it."""
     who = "who the users are: --covariates users.csv, or sphere, ball or gaussian" if users else ""

@@ -84,6 +84,11 @@ def crowd_guard(
     return _factors(moments, fixed=fixed, slack=slack)[0]
 
 
+def off_best_mass(outlook: LinearOutlook, gamma: FloatArray, users: FloatArray) -> FloatArray:
+    """How often each arm is recommended to users (U, d) where it is not the best, before any cut, (U, K)."""
+    return np.concatenate([(chances * ~best).mean(axis=2).T for _, chances, best in _states(outlook, gamma, users)])
+
+
 def _states(
     outlook: LinearOutlook, gamma: FloatArray, users: FloatArray
 ) -> Iterator[tuple[FloatArray, FloatArray, BoolArray]]:

@@ -83,7 +83,7 @@ def panel_of(market: Market, users: FloatArray, *, weights: FloatArray | None = 
 
 def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Panel:
     """The rows of a table, or a sample of n users where there is no table or a very long one."""
-    users, weights, is_exact = _users(market.covariates, n_users, rng)
+    users, weights, is_exact = some_users(market.covariates, n_users=n_users, rng=rng)
     return panel_of(market, users, weights=weights, is_exact=is_exact)
 
 
@@ -138,7 +138,10 @@ def _integrated(law: GaussianLaw, noise: Noise, users: FloatArray, *, n_arms: in
     return out
 
 
-def _users(covariates: Covariates, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
+def some_users(
+    covariates: Covariates, *, n_users: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Users (n, d) who stand for a population, their weights (n,), and whether they are all there are."""
     if isinstance(covariates, Empirical):
         rows, weights = _distinct(covariates)
         if len(rows) <= max(n_users, _LARGEST_TABLE):

@@ -42,6 +42,8 @@ class Stream(IntEnum):
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
     FRESH_AUDIT = 40
+    DISTILLED = 50
+    KEPT_USERS = 51
 
 
 def sequence(seed: int, purpose: Stream, *key: int) -> np.random.SeedSequence:

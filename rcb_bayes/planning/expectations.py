@@ -1,14 +1,16 @@
 """What users, and the platform, expect of every arm before any data: by that arms are promoted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.users.stored import Whom
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,6 +21,7 @@ class Expectations:
     ----------
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
     known : users whose expectations are known, where rewards are not linear in beta
+    whom : the population; None in a plan from a file whose users are a table, or a class of one's own
     """
 
     arms: tuple[str, ...]
@@ -26,6 +29,7 @@ class Expectations:
     prior_mean: FloatArray
     platform_mean: FloatArray | None = None
     known: Panel | None = None
+    whom: Whom | None = field(default=None, metadata=LATE)
 
     def of(self, users: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What users, and what the platform, expect of every arm, (U, d) -> (U, K) each."""
@@ -34,6 +38,11 @@ class Expectations:
             return self.known.prior_rewards[rows], self.known.promoted_by[rows]
         prior_rewards = users @ self.prior_mean.T
         return prior_rewards, prior_rewards if self.platform_mean is None else users @ self.platform_mean.T
+
+    def check_known(self, users: FloatArray) -> None:
+        """Refuse users of whom nothing is known, where rewards are not linear in beta."""
+        if self.known is not None:
+            find_rows(self._places, users)
 
     def in_order(self, saturated: Sequence[str]) -> tuple[str, ...]:
         """Some of the arms, in the order of all.
@@ -70,4 +79,5 @@ def expectations_of(market: Market, *, known: Panel | None = None) -> Expectatio
         prior_mean=market.prior.mean.values,
         platform_mean=None if same else market.platform_prior.mean.values,
         known=known,
+        whom=Whom(market.covariates),
     )

@@ -48,6 +48,7 @@ class PlanFigures:
     prior_mean = _shown(lambda plan: plan.before.prior_mean)
     platform_mean = _shown(lambda plan: plan.before.platform_mean)
     known = _shown(lambda plan: plan.before.known)
+    whom = _shown(lambda plan: plan.before.whom)
     stages = _shown(lambda plan: plan.cold_start.stages)
     alike = _shown(lambda plan: plan.cold_start.alike)
     expected_cold_start = _shown(lambda plan: plan.course.expected_cold_start)

@@ -13,13 +13,16 @@ import numpy as np
 
 from rcb_bayes.planning.figures import PlanFigures
 from rcb_bayes.planning.stages import PlannedStage
-from rcb_bayes.schema import FloatArray, plain
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
+from rcb_bayes.users import Covariates
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_BEHIND = ("prior_mean", "platform_mean", "known")  # arrays that a plan's file has, and its figures do not
+    from rcb_bayes.planning.rule import Rule
+
+_BEHIND = ("prior_mean", "platform_mean", "known", "whom")  # arrays that a plan's file has, and its figures do not
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -112,6 +115,93 @@ class Plan(PlanFigures):
         n_arms = len(self.before.arms)
         factors = self.exploitation.guard(np.atleast_2d(users), epoch, goal=self.goal, n_arms=n_arms)
         return factors if users.ndim == 2 else factors[0]
+
+    def guard_one(self, x: list[float], epoch: int) -> list[float]:
+        """The same of one user, plain numbers in and out, of a plan with a guard: what a live loop asks."""
+        return self.exploitation.guard_one(x, epoch, goal=self.goal)
+
+    # --- rules ---
+
+    def distil(
+        self, max_leaves: int = 256, *, covariates: Covariates | None = None, seed: int = DEFAULT_SEED
+    ) -> "Rule":
+        """Rates and guards as small tables, which are evaluated in microseconds.
+
+        A tree sorts users into leaves, and each leaf holds the least rate, or the least factor of every arm, of the
+        users in it. One tree serves all stages, another all epochs.
+
+        Parameters
+        ----------
+        max_leaves : int
+            Leaves of both tables together.
+        covariates : Covariates, optional
+            The population, where the plan does not know it: one from a file whose users are a table, or a class of
+            your own.
+        seed : int
+            Of the users that leaves are made from and looked at.
+
+        Returns
+        -------
+        Rule
+            With the share of exploration that it keeps, ``kept``.
+
+        Raises
+        ------
+        RcbError
+            Fewer than one leaf; a plan that was distilled before, that is not feasible, or that does not know its
+            users.
+
+        Applicability
+        -------------
+        Of a table of users the least is exact. Elsewhere it is the least of those looked at: many users at random, and
+        others that are moved from the lowest of them within the support. Some user is always lower; ``exceeded`` tells
+        how many, in users of its own. A lower rate is safe for the user herself, but it changes the data of all later
+        stages. So audit the rule as it stands: ``rcb.audit(market, plan.with_rule(rule))``.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> rule = plan.distil(max_leaves=16)
+        >>> rule.n_leaves, rule.kept > 0.9
+        (16, True)
+        >>> rule.rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
+        array([1. , 0.2])
+        """
+        from rcb_bayes.planning.distilling import distil
+
+        return distil(self, max_leaves=max_leaves, covariates=covariates, seed=seed)
+
+    def with_rule(self, rule: "Rule") -> "Plan":
+        """The plan with the rates and guards of a rule in the place of its own: simulated, audited and saved as such.
+
+        Expected lengths, regret and the like stay those of the plan that was distilled.
+
+        Parameters
+        ----------
+        rule : Rule
+            What ``distil`` made of this plan.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        RcbError
+            A rule of another plan.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> ruled = plan.with_rule(plan.distil(max_leaves=16))
+        >>> rcb.audit(market, ruled, horizon=50, n_worlds=500, n_users=20, seed=2).verdict
+        'pass'
+        """
+        from rcb_bayes.planning.rule import ruled
+
+        return ruled(self, rule)
 
     # --- what people ask ---
 

@@ -18,6 +18,7 @@ from msgspec import Meta
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_text, refused, write_atomically
 from rcb_bayes.files.encoding import Packed, packed, unpacked
+from rcb_bayes.files.envelope import digest_of
 from rcb_bayes.files.records import LARGEST, Count, Error, NonNegative, Positive, Share
 from rcb_bayes.mechanism.compact import LEAST_EXPONENT, from_steps, steps_of
 from rcb_bayes.mechanism.knowledge import STAGE
@@ -26,10 +27,12 @@ from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import GuardRule, PlannedExploitation
 from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.leaves import LeafTable, table_faults
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, Provenance, SampleChoice
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import LevelRule, PlannedStage, SampledRule, TableRule
 from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.users.stored import StoredUsers, Whom, restored, stored
 
 
 def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +173,11 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="Table
     rates: Packed
 
 
-RECORDS = Records(Plan, ranges=RANGES, custom={LinearOutlook: _Outlook, TableRule: _Table, LevelRule: _Level})
+RECORDS = Records(
+    Plan,
+    ranges=RANGES,
+    custom={LinearOutlook: _Outlook, TableRule: _Table, LevelRule: _Level, Whom: StoredUsers},
+)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -202,10 +209,18 @@ def plan_wire(plan: Plan) -> dict[str, Any]:
         sets = packed(_as_words(rule.saturated), "i2")
         return {"type": "LevelRule", "outlook": outlook(rule.outlook), "saturated": sets, "slack": rule.slack}
 
-    content = RECORDS.to_wire(plan, {LinearOutlook: outlook, TableRule: table, LevelRule: level})
+    content = RECORDS.to_wire(plan, {LinearOutlook: outlook, TableRule: table, LevelRule: level, Whom: stored})
     for rule, one in zip(plan.guards, content["exploitation"]["guards"], strict=True):
         one["gamma"] = _packed_gamma(rule.gamma)
     return content
+
+
+def plan_digest(plan: Plan) -> str:
+    """Tells plans apart by what a rule is made from: arms, features, rates and guards."""
+    wire = plan_wire(plan)
+    before = {name: wire["before"][name] for name in ("arms", "features", "prior_mean", "platform_mean", "known")}
+    parts = {name: wire[name] for name in ("goal", "cold_start", "exploitation")}
+    return digest_of({"before": before, "n_per_arm": plan.n_per_arm, "rate": plan.exploration_rate, **parts})
 
 
 def _platform_mean(before: Expectations) -> FloatArray:
@@ -306,7 +321,7 @@ def plan_of(struct: Any) -> Plan:
         sets = _as_sets(stored.saturated, n_worlds=worlds.n_worlds, n_arms=shape[0])
         return LevelRule(worlds, sets, stored.slack)
 
-    plan: Plan = RECORDS.from_wire(struct, {_Outlook: outlook, _Table: table, _Level: level})
+    plan: Plan = RECORDS.from_wire(struct, {_Outlook: outlook, _Table: table, _Level: level, StoredUsers: restored})
     for fault in _faults(plan):
         raise RcbError(fault)
     return plan
@@ -351,6 +366,7 @@ def _finite(values: np.ndarray, shape: tuple[int, ...], name: str) -> FloatArray
 def _faults(plan: Plan) -> Iterator[str]:
     """What contradicts itself in a plan."""
     yield from _label_faults(plan.before)
+    yield from _whom_faults(plan.before)
     yield from _constant_faults(plan.constants)
     if plan.seed < 0:
         yield "the seed is not negative"
@@ -366,6 +382,11 @@ def _faults(plan: Plan) -> Iterator[str]:
     yield from _stage_faults(plan)
     for rule in plan.guards:
         yield from _guard_faults(rule, plan)
+
+
+def _whom_faults(before: Expectations) -> Iterator[str]:
+    if before.whom is not None and before.whom.covariates.n_features != len(before.features):
+        yield "its population has another number of features"
 
 
 def _label_faults(before: Expectations) -> Iterator[str]:
@@ -422,6 +443,8 @@ def _stage_faults(plan: Plan) -> Iterator[str]:
             yield "the saturated sets of a stage do not have as many arms as it says"
         if isinstance(stage.rule, TableRule):
             yield from _table_faults(stage.rule, plan)
+        if isinstance(stage.rule, LeafTable):
+            yield from table_faults(stage.rule, n_features=len(plan.features), n_values=1)
         if stage.rule is not None and not plan.personalised:
             yield "a plan of one rate for all has rules for each user"
 
@@ -445,6 +468,8 @@ def _guard_faults(rule: GuardRule, plan: Plan) -> Iterator[str]:
         _finite(rule.factors, (len(plan.arms),), "factors of a guard")
         if not ((rule.factors >= 0.0) & (rule.factors <= 1.0)).all():
             yield "factors of a guard are in [0, 1]"
+    elif rule.by_leaf is not None:
+        yield from table_faults(rule.by_leaf, n_features=len(plan.features), n_values=len(plan.arms))
     elif rule.outlook is None:
         yield "a guard has neither factors nor worlds to compute them from"
     if rule.outlook is not None and len(gamma) != rule.outlook.n_worlds:

@@ -19,6 +19,7 @@ from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.leaves import LeafTable
 from rcb_bayes.planning.parts import Constants
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -162,7 +163,7 @@ class PlannedStage:
     rate_mcse: float
     share_explored: float
     share_free: float
-    rule: SampledRule | LevelRule | TableRule | None = None
+    rule: SampledRule | LevelRule | TableRule | LeafTable | None = None
 
     @classmethod
     def unplanned(cls, saturated: tuple[str, ...]) -> "PlannedStage":
@@ -271,6 +272,9 @@ class PlannedColdStart:
         """Rates of each user's own at a set; where nothing was simulated for it, 1 for who loses at most epsilon."""
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates_of(users)
+        if isinstance(stage.rule, LeafTable):
+            before.check_known(users)
+            return stage.rule.of(users)[:, 0]
         rows, places = distinct_rows(users)
         if stage.rule is None:
             return _is_free(rows, stage.saturated, goal=goal, before=before).astype(float)[places]

@@ -5,6 +5,7 @@ from rcb_bayes.plots.beliefs import plot_prior_posterior
 from rcb_bayes.plots.gaps import plot_checks, plot_frontier, plot_gap_curve
 from rcb_bayes.plots.plans import plot_coverage, plot_regret_bound, plot_tradeoff
 from rcb_bayes.plots.rates import plot_rates
+from rcb_bayes.plots.rules import plot_kept
 from rcb_bayes.plots.runs import plot_gain, plot_propensities, plot_regret, plot_samples
 from rcb_bayes.plots.style import PALETTE
 
@@ -17,6 +18,7 @@ __all__ = [
     "plot_frontier",
     "plot_gain",
     "plot_gap_curve",
+    "plot_kept",
     "plot_margin_matrix",
     "plot_margins",
     "plot_prior_posterior",

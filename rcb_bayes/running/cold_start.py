@@ -47,6 +47,7 @@ class ColdStart:
         self.saturated: tuple[int, ...] = ()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
         self.predictor: Predictor | None = None
+        self._prior_mean = market.platform_prior.mean.values  # asked for in every round
         self.n_fits = self.n_not_vouched = 0
         self._served = 0  # rounds of the present stage
 
@@ -153,7 +154,7 @@ class ColdStart:
     def _prior_scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
         prior, noise = self.market.platform_prior, self.market.noise
         if noise.is_gaussian:
-            return linear_scores(prior.mean.values, features)
+            return linear_scores(self._prior_mean, features)
         return expected_rewards(prior, noise, x).T
 
     def _until_change(self, decisions: Decisions) -> int:

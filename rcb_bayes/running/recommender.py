@@ -20,6 +20,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.rule import Rule
 from rcb_bayes.posterior.results import DiagnosticWarning
 from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_agent
 from rcb_bayes.running.exploit import warn_of_other_guard
@@ -52,6 +53,9 @@ class Recommender:
         Of the exploitation stage; the posterior mean under the platform's belief unless given.
     options : Exploiting, optional
         Of the exploitation stage (clock, feed, spread, inflation).
+    rule : Rule, optional
+        What ``plan.distil()`` gave: its tables in the place of the plan's own rates and guards, many times faster. It
+        is part of ``plan`` from then on, of what is saved, and of what ``rcb.audit(market, agent)`` looks at.
     patience : int, optional
         Rounds after which every reward is looked at, and given up if it has not come, to be fixed before the first
         user; None waits for each as long as it takes, and looks at it when it comes.
@@ -63,7 +67,7 @@ class Recommender:
     Raises
     ------
     RcbError
-        A plan for another market, or one that is not feasible.
+        A plan for another market, or one that is not feasible; a rule of another plan.
 
     Applicability
     -------------
@@ -91,6 +95,7 @@ class Recommender:
         *,
         oracle: Oracle | None = None,
         options: Exploiting | None = None,
+        rule: Rule | None = None,
         patience: int | None = None,
         keep_log: int | str | Path | None = None,
         seed: int | np.random.SeedSequence = DEFAULT_SEED,
@@ -98,6 +103,8 @@ class Recommender:
         check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:
             raise RcbError(f"This plan cannot be run: {plan.reason}")
+        if rule is not None:
+            plan = plan.with_rule(rule)
         warn_of_other_users(market, plan)
         self.market = market
         self.plan = plan
@@ -245,8 +252,9 @@ class Recommender:
             chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
             arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
             return recommendation(ticket, arm, kind, chances, scores, labels=self.market.arms)
-        guard = self.plan.guard(user, exploitation.epoch).tolist() if exploitation.is_guarded else None
-        chances, scores = ipgs_one(rows, user.tolist(), exploitation.gamma, guard=guard)
+        x_plain = user.tolist()
+        guard = self.plan.guard_one(x_plain, exploitation.epoch) if exploitation.is_guarded else None
+        chances, scores = ipgs_one(rows, x_plain, exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._choices.of_round(ticket))
         self._awaited.issue_one(Pending(user, arm, True, EXPLOIT), chances)

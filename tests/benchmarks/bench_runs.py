@@ -6,8 +6,8 @@ the spread and do nothing but serve: users, a matrix product, the IPGS kernel, i
 two layouts, users by arms as one would, and arms by users, which is faster. Times are medians of warm repeats, taken in
 turns; read the ratios.
 
-``make bench`` runs it; BLAS is kept to one thread. ``--fast`` takes fewer repeats, leaves out NUTS and memory; ``--only
-PART`` runs one part, ``--write FILE`` keeps the tables.
+``make bench`` runs it; BLAS is kept to one thread. ``--fast`` takes fewer repeats, leaves out rules, NUTS and memory;
+``--only PART`` runs one part, ``--write FILE`` keeps the tables.
 """
 
 import argparse
@@ -266,9 +266,9 @@ def nuts_table() -> Table:
 # --- live ------------------------------------------------------------------------------------------------------------
 
 
-def exploiting(market: rcb.Market, plan: rcb.Plan) -> Recommender:
+def exploiting(market: rcb.Market, plan: rcb.Plan, rule: rcb.Rule | None = None) -> Recommender:
     """A recommender past its cold start."""
-    live = Recommender(market, plan, seed=1)
+    live = Recommender(market, plan, rule=rule, seed=1)
     users = market.covariates.sample(2000, seed=3)
     for x in users:
         live.recommend(x)
@@ -297,29 +297,73 @@ def live_table(*, n_rounds: int, repeats: int) -> Table:
     plain = rewards.tolist()
     means = np.random.default_rng(2).normal(scale=0.2**0.5, size=(N_ARMS, N_FEATURES))
     live = exploiting(market, plan)
-    ours, bare = in_turns(
-        lambda: serve(live, users, plain), lambda: bare_rounds(means, 300.0, users, rewards), repeats=repeats
-    )
     few = n_rounds // 20
-    cold, guarded = Recommender(*favoured(), seed=1), exploiting(*favoured(guard=True))
-    while cold.stage == "most popular":
-        cold.recommend(users[0])
-        cold.observe(0.0)
+    rule = favoured_rule()
+    colds = [Recommender(*favoured(guard=True), rule=one, seed=1) for one in (None, rule)]
+    guarded, ruled = (exploiting(*favoured(guard=True), rule=one) for one in (None, rule))
+    for cold in colds:
+        while cold.stage == "most popular":
+            cold.recommend(users[0])
+            cold.observe(0.0)
+    with_rule, cold_rule, open_, bare = in_turns(
+        lambda: serve(ruled, users, plain),
+        lambda: ask(colds[1], users[:few]),
+        lambda: serve(live, users, plain),
+        lambda: bare_rounds(means, 300.0, users, rewards),
+        repeats=repeats,
+    )
     personalised, with_guard, bare_few = in_turns(
-        lambda: ask(cold, users[:few]),
+        lambda: ask(colds[0], users[:few]),
         lambda: serve(guarded, users[:few], plain[:few]),
         lambda: bare_rounds(means, 300.0, users[:few], rewards[:few]),
         repeats=repeats,
     )
-    assert cold.stage == "rest of the arms"
+    assert all(cold.stage == "rest of the arms" for cold in colds)
+    part = f"1/4 of exploitation unguarded; it is {open_ / with_rule:.2f}"
     table: Table = [("live", "rounds a second", "times the bare loop's", "wanted")]
     for name, took, beside, n, wanted in (
         ("bare loop, one round at a time", bare, bare, n_rounds, ""),
-        ("`recommend` + `observe`, exploitation", ours, bare, n_rounds, "15,000; 0.76 of the bare loop"),
+        ("`recommend` + `observe`, exploitation", open_, bare, n_rounds, "15,000; 0.76 of the bare loop"),
         ("the same, guarded", with_guard, bare_few, few, "2,000; 0.10"),
+        (f"the same, guarded by a rule of {rule.n_leaves} leaves", with_rule, bare, n_rounds, part),
         ("`recommend`, personalised plan in the cold start", personalised, bare_few, few, "2,000; 0.10"),
+        ("the same by the rule", cold_rule, bare * few / n_rounds, few, ""),
     ):
         table.append((name, f"{n / took:,.0f}", f"{beside / took:.2f}", wanted))
+    return table
+
+
+@cache
+def favoured_rule() -> rcb.Rule:
+    """The plan with a guard, distilled."""
+    return favoured(guard=True)[1].distil()
+
+
+def rule_table() -> Table:
+    """What rules keep over the number of leaves, what making one takes, and the verdict of an audit."""
+    table: Table = [("Setting 4, 5 arms", "leaves", "rates kept", "guards kept", "above the plan", "s", "audit")]
+    for n_features in (3, 5):
+        prior = rcb.load_prior("setting_4", n_arms=N_ARMS, n_features=n_features)
+        market = rcb.Market(prior=prior, covariates=rcb.Sphere(n_features), noise=rcb.GaussianNoise(SIGMA))
+        plan = rcb.calibrate(market, n_per_arm=N_PER_ARM, seed=1)
+        for max_leaves in (16, 64, 256, 1024):
+            start = time.process_time()
+            rule = plan.distil(max_leaves)
+            took = time.process_time() - start
+            kept = rule.shares_kept
+            audited = max_leaves == 256
+            verdict = rcb.audit(market, plan.with_rule(rule), horizon=5000, seed=2).verdict if audited else ""
+            table.append(
+                (
+                    f"{n_features} features, at most {max_leaves:,}",
+                    str(rule.n_leaves),
+                    f"{kept.rates:.4f} ± {kept.rates_mcse:.4f}",
+                    f"{kept.guards:.4f} ± {kept.guards_mcse:.4f}",
+                    f"{100 * kept.exceeded:.1f} % of users",
+                    f"{took:.1f}",
+                    verdict,
+                )
+            )
     return table
 
 
@@ -370,11 +414,12 @@ def report(*, fast: bool, only: str | None) -> Iterator[str]:
         "growth": lambda: as_markdown(growth_table(repeats=repeats)),
         "live": lambda: as_markdown(live_table(n_rounds=20_000, repeats=repeats)),
         "many": lambda: as_markdown(many_users_table(repeats=repeats)),
+        "rules": lambda: as_markdown(rule_table()),
         "memory": many_worlds,
         "nuts": lambda: as_markdown(nuts_table()),
     }
     for name, part in parts.items():
-        if only == name or (only is None and not (fast and name in ("memory", "nuts"))):
+        if only == name or (only is None and not (fast and name in ("rules", "memory", "nuts"))):
             yield part()
 
 
@@ -384,7 +429,9 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})
     parser = argparse.ArgumentParser(description="Cost of a run, in blocks and live.")
     parser.add_argument("--fast", action="store_true", help="fewer repeats, no NUTS, no memory check")
-    parser.add_argument("--only", choices=("blocks", "growth", "live", "many", "memory", "nuts"), help="one part")
+    parser.add_argument(
+        "--only", choices=("blocks", "growth", "live", "many", "rules", "memory", "nuts"), help="one part"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the tables to this file")
     parser.add_argument("--run-many", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

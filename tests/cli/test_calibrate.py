@@ -24,7 +24,7 @@ from tests.planning.revising import revised
 
 SMALL = ("--worlds", "100", "--audit-worlds", "100", "--n-per-arm", "10")
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
-ARRAYS = {"prior_mean", "platform_mean", "known"}
+ARRAYS = {"prior_mean", "platform_mean", "known", "whom"}
 FIRM = (
     "import pymc as pm\n\n\ndef build_model(lead=1.0):\n"
     "    with pm.Model(coords={'arm': ['old', '[new]'], 'feature': ['x']}) as model:\n"

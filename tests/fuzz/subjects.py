@@ -163,6 +163,29 @@ def plan_behaves(plan: Plan) -> None:
     assert Plan.from_json(plan.to_json()).to_json() == plan.to_json()
 
 
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def rules() -> dict[str, tuple[Plan, rcb.Rule]]:
+    """Rules of a few leaves, each with its plan."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_N_USERS", "_N_LOOKED", "_N_POOL", "_N_LOSERS", "_N_KEPT"):
+            patch.setattr(f"rcb_bayes.planning.distilling.{name}", 256)  # any rule will do
+        return {name: (planned(name)[1], planned(name)[1].distil(8)) for name in ("user", "logit", "fixed")}
+
+
+def rule_behaves(rule: rcb.Rule) -> None:
+    """Rates and guards are probabilities, and the rule can be told, drawn, written and read."""
+    users = np.ones((2, len(rule.features))) if rule.table is None else rule.table
+    found = [rule.rate(users), *(rule.rate(users, saturated=stage) for stage in rule.stages)]
+    for values in (*found, *(rule.guard(users, epoch) for epoch in (0, 2, 9))):
+        assert ((values >= 0) & (values <= 1 + 1e-9)).all(), "a rate or a guard is no probability"
+    assert rule.n_leaves >= 1
+    rule.summary()
+    assert rcb.Rule.from_json(rule.to_json()).to_json() == rule.to_json()
+
+
 # --- agents ----------------------------------------------------------------------------------------------------------
 
 

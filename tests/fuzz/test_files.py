@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rcb_bayes import Audit, Plan, Recommender
+from rcb_bayes import Audit, Plan, Recommender, Rule
 from rcb_bayes.auditing import audit_files
 from rcb_bayes.files.encoding import Packed, packed, unpacked
 from rcb_bayes.files.envelope import DIGEST, digest_of
@@ -41,6 +41,8 @@ from tests.fuzz.subjects import (
     plan_behaves,
     plans,
     read_table,
+    rule_behaves,
+    rules,
     table_behaves,
     tables,
     try_file,
@@ -82,6 +84,7 @@ def changed_text(text: str, rng: np.random.Generator) -> tuple[str, bytes, bool]
 def fuzz_plans(n: int, seed: int, folder: Path) -> Outcomes:
     rng, noted = np.random.default_rng(seed), Outcomes()
     texts = {name: plan.to_json() for name, (_, plan) in plans().items()}
+    texts |= {f"ruled {name}": plan.with_rule(rule).to_json() for name, (plan, rule) in rules().items()}
     names = list(texts)
     path = folder / "plan.json"
     for k in range(n):
@@ -95,6 +98,27 @@ def fuzz_plans(n: int, seed: int, folder: Path) -> Outcomes:
             meaning=Plan.to_json,
             original=texts[name],
             behave=plan_behaves,
+            may_change=may_change,
+        )
+    return noted
+
+
+def fuzz_rules(n: int, seed: int, folder: Path) -> Outcomes:
+    rng, noted = np.random.default_rng(seed), Outcomes()
+    texts = {name: rule.to_json() for name, (_, rule) in rules().items()}
+    names = list(texts)
+    path = folder / "rule.json"
+    for k in range(n):
+        name = names[k % len(names)]
+        kind, data, may_change = changed_text(texts[name], rng)
+        path.write_bytes(data)
+        try_file(
+            noted,
+            f"rule {name}, {kind}, number {k}",
+            lambda: Rule.load(path),
+            meaning=Rule.to_json,
+            original=texts[name],
+            behave=rule_behaves,
             may_change=may_change,
         )
     return noted
@@ -204,13 +228,14 @@ def fuzz_tables(n: int, seed: int, folder: Path) -> Outcomes:
 
 FUZZERS: dict[str, Callable[[int, int, Path], Outcomes]] = {
     "plans": fuzz_plans,
+    "rules": fuzz_rules,
     "old plans": fuzz_old_plans,
     "agents": fuzz_agents,
     "audits": fuzz_audits,
     "tables": fuzz_tables,
 }
-MANY = {"plans": 8_000, "old plans": 2_000, "agents": 5_000, "audits": 2_400, "tables": 6_000}
-FEW = {"plans": 200, "old plans": 60, "agents": 120, "audits": 35, "tables": 60}
+MANY = {"plans": 8_000, "rules": 2_000, "old plans": 2_000, "agents": 5_000, "audits": 2_400, "tables": 6_000}
+FEW = {"plans": 200, "rules": 60, "old plans": 60, "agents": 120, "audits": 35, "tables": 60}
 
 
 def check(name: str, n: int, seed: int, folder: Path) -> Outcomes:

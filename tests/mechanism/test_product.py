@@ -22,6 +22,8 @@ from rcb_bayes.mechanism.exploiting import CHOICES, INFLATIONS, Exploiting
 from rcb_bayes.mechanism.panel import make_panel
 from rcb_bayes.mechanism.worlds import Worlds
 from rcb_bayes.planning.exploitation import GuardRule
+from rcb_bayes.planning.leaves import LeafTable, Leaves
+from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.posterior import Statistics
 from rcb_bayes.running.driving import drive
 from rcb_bayes.running.oracle import PosteriorOracle
@@ -183,6 +185,49 @@ def test_live_block_and_audited_worlds_are_one_mechanism(chosen: dict[str, Any],
     assert agree(blocks, live(known, options), rel=0.0)
     audited = side_by_side(known, options, data, blocks[0].begins, len(blocks))
     assert agree(blocks, audited, rel=1e-7)
+
+
+@cache
+def ruled(known: bool) -> Plan:
+    """A plan whose rates and cuts are those of leaves, another for each of four kinds of users."""
+    leaves = Leaves(
+        weights=np.array([[1.0, 0.0], [0.7, -1.0], [0.0, 1.0]]),
+        thresholds=np.array([0.45, 0.1, 0.6]),
+        below=np.array([1, -1, -3]),
+        above=np.array([2, -2, -4]),
+    )
+    rates = LeafTable(leaves=leaves, values=np.array([[0.2], [0.9], [0.5], [0.7]]))
+    stages = [
+        PlannedStage(
+            saturated=(arm,), share=0.5, rate=0.5, rate_mcse=0.0, share_explored=1.0, share_free=0.0, rule=rates
+        )
+        for arm in market(known).arms
+    ]
+    cuts = LeafTable(leaves=leaves, values=np.array([[0.3, 0.7], [1.0, 0.0], [0.5, 0.2], [0.9, 0.9]]))
+    guard = replace(plan(known).guards[0], factors=None, by_leaf=cuts)
+    later = replace(guard, by_leaf=replace(cuts, values=cuts.values**2))
+    made = plan(known)
+    return replace(
+        made,
+        goal=replace(made.goal, personalised=True),
+        constants=replace(made.constants, kind="sampled"),
+        cold_start=replace(made.cold_start, stages=tuple(stages)),
+        exploitation=replace(made.exploitation, guards=(guard, later)),
+    )
+
+
+@pytest.mark.parametrize("chosen", OPTIONS[:: len(OPTIONS) // 5], ids=names)
+@pytest.mark.filterwarnings("ignore::rcb_bayes.errors.GuardWarning")
+def test_a_rule_is_one_mechanism_too(chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    options = replace(Exploiting(**chosen), guard=True)
+    without = in_blocks(True, options)[0]
+    by_leaves = ruled(True)
+    monkeypatch.setitem(globals(), "plan", lambda known: by_leaves)
+    blocks, data = in_blocks(True, options)
+    assert len(blocks) >= 3
+    assert agree(blocks, live(True, options), rel=0.0)
+    assert agree(blocks, side_by_side(True, options, data, blocks[0].begins, len(blocks)), rel=1e-7)
+    assert not agree(blocks, without, rel=1e-7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,245 @@
+r"""Growing a table: which splits keep the most of what users may be given, if a leaf gives all the least of its own.
+
+With values v (U, q) and the weights w that each has, a leaf S keeps :math:`\sum_q \min_S v_q \sum_S w_q` of
+:math:`\sum w v`. Splits are greedy and best first. The least is a poor guide by itself: where low users stand on both
+sides of every split it gains nothing, though two splits would. So a split is judged by what it keeps *and* by how much
+it takes off the spread, the sum over leaves of :math:`W \, \mathrm{sd}(v)`, which is in the same units.
+
+Between the last user of one side and the first of the other the threshold stands with the better side's last user: who
+is in between gets the lower values.
+"""
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rcb_bayes.planning.leaves import Leaves
+from rcb_bayes.schema import FloatArray
+
+_MOST_PAIRS = 24  # of arms, along whose prior means users are split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """Users that a table is grown from.
+
+    Attributes
+    ----------
+    users : (U, d)
+    values : (U, q), which a leaf takes the least of
+    weights : (U, q), zero for users who count for the least only
+    """
+
+    users: FloatArray
+    values: FloatArray
+    weights: FloatArray
+
+    @property
+    def total(self) -> float:
+        """What is to be kept."""
+        return float((self.weights * self.values).sum())
+
+    def joined(self, users: FloatArray, values: FloatArray) -> "Sample":
+        """With more users, who count for the least only."""
+        return Sample(
+            users=np.concatenate([self.users, users]),
+            values=np.concatenate([self.values, values]),
+            weights=np.concatenate([self.weights, np.zeros(values.shape)]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Grown:
+    """A tree, the least of its users' values in each leaf (n_leaves, q), and the share kept after every split."""
+
+    leaves: Leaves
+    values: FloatArray
+    course: tuple[float, ...]
+
+
+def split_directions(users: FloatArray, prior_mean: FloatArray) -> FloatArray:
+    """Directions that splits are looked for along, (M, d): features, and differences of arms' prior means.
+
+    Who is promoted which arm, and who loses by it, is decided along differences of prior means. Of many pairs those are
+    taken that are the two best arms for the most users.
+    """
+    d = users.shape[1]
+    best_two = np.sort(np.argsort(users @ prior_mean.T, axis=1, kind="stable")[:, -2:], axis=1)
+    pairs = Counter(map(tuple, best_two.tolist()))
+    k = len(prior_mean)
+    if k * (k - 1) // 2 <= _MOST_PAIRS:
+        pairs.update({(i, j): 0 for i in range(k) for j in range(i + 1, k)})
+    found = list(np.eye(d))
+    for i, j in [pair for pair, _ in pairs.most_common(_MOST_PAIRS)]:
+        w = prior_mean[i] - prior_mean[j]
+        size = np.abs(w).max()
+        if size > 0.0 and not any(_parallel(w / size, other) for other in found):
+            found.append(w / size)
+    return np.array(found)
+
+
+def _parallel(one: FloatArray, other: FloatArray) -> bool:
+    return min(np.abs(one - other).max(), np.abs(one + other).max()) < 1e-9
+
+
+# --- growing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Tree:
+    """A tree as it grows; a place in ``ways`` is a split's (from 0) or a leaf's (-1 - k)."""
+
+    sample: Sample
+    directions: FloatArray
+    fewest: int
+    weights: list[FloatArray] = field(default_factory=list)
+    thresholds: list[float] = field(default_factory=list)
+    ways: list[list[int]] = field(default_factory=list)
+    least: list[FloatArray] = field(default_factory=list)
+    kept: list[float] = field(default_factory=list)
+    heap: list[tuple] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        everybody = np.arange(len(self.sample.users))
+        self.least.append(self.sample.values.min(axis=0))
+        self.kept.append(float((self.least[0] * self.sample.weights.sum(axis=0)).sum()))
+        self._consider(everybody, leaf=0, parent=None)
+
+    @property
+    def price(self) -> int:
+        """Leaves that another split takes: the one leaf of a table that is the same for all is none."""
+        return 1 if self.weights else 2
+
+    @property
+    def share(self) -> float:
+        """Of what is to be kept."""
+        total = self.sample.total
+        return self.kept[-1] / total if total > 0.0 else 1.0
+
+    def _consider(self, some: np.ndarray, *, leaf: int, parent: tuple[int, int] | None) -> None:
+        """Find the best split of a leaf, if there is any."""
+        sample = self.sample
+        values, weights = sample.values[some], sample.weights[some]
+        if not (weights * (values - values.min(axis=0))).sum() > 0.0:
+            return
+        own = local_directions(sample.users[some], values, weights)
+        directions = np.concatenate([self.directions, own])
+        found = best_split(sample.users[some], directions, values, weights, fewest=self.fewest)
+        if found is not None:
+            heapq.heappush(self.heap, (-found[0], leaf, some, parent, found))
+
+    def split(self) -> None:
+        """Carry out the best split."""
+        _, leaf, some, parent, (_, w, threshold) = heapq.heappop(self.heap)
+        sample, place = self.sample, len(self.weights)
+        is_below = projected(sample.users[some], w[None])[:, 0] <= threshold
+        sides = some[is_below], some[~is_below]
+        new = len(self.least)
+        self.weights.append(w)
+        self.thresholds.append(threshold)
+        self.ways.append([-1 - leaf, -1 - new])
+        if parent is not None:
+            self.ways[parent[0]][parent[1]] = place
+        kept = self.kept[-1] - float((self.least[leaf] * sample.weights[some].sum(axis=0)).sum())
+        self.least.append(self.least[leaf])
+        for side, (rows, number) in enumerate(zip(sides, (leaf, new), strict=True)):
+            self.least[number] = sample.values[rows].min(axis=0)
+            kept += float((self.least[number] * sample.weights[rows].sum(axis=0)).sum())
+            self._consider(rows, leaf=number, parent=(place, side))
+        self.kept.append(kept)
+
+    def finished(self) -> Grown:
+        """The tree for good."""
+        s, d = len(self.weights), self.sample.users.shape[1]
+        ways = np.array(self.ways, dtype=np.int64).reshape(s, 2)
+        leaves = Leaves(
+            weights=np.array(self.weights).reshape(s, d),
+            thresholds=np.array(self.thresholds),
+            below=ways[:, 0].copy(),
+            above=ways[:, 1].copy(),
+        )
+        total = self.sample.total
+        course = tuple(kept / total if total > 0.0 else 1.0 for kept in self.kept)
+        return Grown(leaves=leaves, values=np.array(self.least), course=course)
+
+
+def grow(samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int, fewest: int = 8) -> list[Grown]:
+    """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
+
+    ``fewest`` users with weights are on either side of a split.
+    """
+    trees = [_Tree(sample, split_directions(sample.users, prior_mean), fewest) for sample in samples]
+    left = max_leaves
+    while True:
+        able = [tree for tree in trees if tree.heap and tree.price <= left]
+        if not able:
+            break
+        tree = min(able, key=lambda tree: tree.share)
+        left -= tree.price
+        tree.split()
+    return [tree.finished() for tree in trees]
+
+
+def local_directions(users: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Directions along which the values of some users change the most, by least squares, (0 to 2, d).
+
+    One is for the weighted values together, one for the value that varies the most.
+    """
+    centred = users - users.mean(axis=0)
+    moments = centred.T @ centred
+    moments += 1e-9 * max(np.trace(moments), 1e-300) * np.eye(len(moments))
+    mass = weights.sum(axis=0)
+    targets = [values @ mass]
+    if values.shape[1] > 1:
+        targets.append(values[:, int((mass * values.std(axis=0)).argmax())])
+    found = []
+    for target in targets:
+        w = np.linalg.solve(moments, centred.T @ (target - target.mean()))
+        size = np.abs(w).max()
+        if np.isfinite(size) and size > 0.0:
+            found.append(w / size)
+    return np.array(found).reshape(len(found), users.shape[1])
+
+
+def projected(users: FloatArray, directions: FloatArray) -> FloatArray:
+    """w'x of every user and direction, summed feature by feature as leaves do it, (U, M)."""
+    out = users[:, :1] * directions[:, 0]
+    for j in range(1, users.shape[1]):
+        out += users[:, j : j + 1] * directions[:, j]
+    return out
+
+
+def best_split(
+    users: FloatArray, directions: FloatArray, values: FloatArray, weights: FloatArray, *, fewest: int
+) -> tuple[float, FloatArray, float] | None:
+    """What the best split is worth, its direction and threshold; None where none is worth anything."""
+    along = projected(users, directions)
+    counts = (weights.sum(axis=1) > 0.0).astype(float)
+    moments = [weights, weights * values, weights * values**2]
+    whole = [part.sum(axis=0) for part in moments]
+    base = float((whole[0] * values.min(axis=0)).sum()) - float(_spread(*whole).sum())
+    best: tuple[float, FloatArray, float] | None = None
+    for m in range(len(directions)):
+        order = np.argsort(along[:, m], kind="stable")
+        z, v = along[order, m], values[order]
+        below = [np.cumsum(part[order], axis=0)[:-1] for part in moments]
+        above = [total - part for total, part in zip(whole, below, strict=True)]
+        low = below[0] * np.minimum.accumulate(v, axis=0)[:-1]
+        high = above[0] * np.minimum.accumulate(v[::-1], axis=0)[::-1][1:]
+        worth = (low + high - _spread(*below) - _spread(*above)).sum(axis=1) - base
+        users_below = np.cumsum(counts[order])
+        enough = (users_below[:-1] >= fewest) & (users_below[-1] - users_below[:-1] >= fewest)
+        worth = np.where(enough & (z[1:] > z[:-1]), worth, -np.inf)
+        k = int(worth.argmax()) if len(worth) else 0
+        if len(worth) and worth[k] > (0.0 if best is None else best[0]):
+            is_better_below = low[k].sum() * above[0][k].sum() >= high[k].sum() * below[0][k].sum()
+            threshold = z[k] if is_better_below else np.nextafter(z[k + 1], -np.inf)
+            best = float(worth[k]), directions[m], float(threshold)
+    return best
+
+
+def _spread(mass: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """W sd(v), from sums of w, w v and w v^2."""
+    return np.sqrt(np.maximum(mass * second - first**2, 0.0))

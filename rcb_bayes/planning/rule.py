@@ -1,0 +1,393 @@
+"""A rule: a plan's rates and guards as two small tables of leaves, in Python or wherever JSON can be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.outlook import find_rows, places_of
+from rcb_bayes.planning.exploitation import GuardRule
+from rcb_bayes.planning.leaves import LeafTable, count_leaves
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
+from rcb_bayes.telling.wording import figure, percent
+from rcb_bayes.users.labelled import Users, as_users
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What tables keep of a plan's exploration, over users that they were not made from.
+
+    Attributes
+    ----------
+    rates : of the mean rate over the stages that cold starts pass, with its error
+    guards : of the off-best probability that the plan's guards let through, over its epochs, with its error
+    exceeded : the share of users to whom some leaf gives more than the plan does
+    exceeded_by : how much more, at most
+    """
+
+    rates: float = 1.0
+    rates_mcse: float = 0.0
+    guards: float = 1.0
+    guards_mcse: float = 0.0
+    exceeded: float = 0.0
+    exceeded_by: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rule:
+    """Rates and guards of a plan, as tables of leaves.
+
+    Parameters
+    ----------
+    arms, features : tuple of str
+        Labels.
+    alike : tuple of tuples
+        Classes of arms with one and the same law, each arm once; the first ones of a class stand for any.
+    epsilon, notion : float and str
+        What the plan's users put up with, in which sense.
+    of_plan : str
+        The digest of the plan.
+    stages : tuple of tuples
+        Saturated arms of the stages, a column of ``rates`` each; none where one rate was given for all of them.
+    shares : tuple of floats
+        Of cold starts that pass each stage.
+    rates : LeafTable
+        Rates, (n_leaves, number of stages), or (1, 1) where no stage is named.
+    guards : LeafTable or None
+        Factors, (n_leaves, number of epochs times arms); None without a guard.
+    table : ndarray or None
+        Users whose rates are known, (P, d), where rewards are not linear in beta.
+    shares_kept : Kept
+        What is kept, and exceeded.
+    max_leaves, n_users, seed : int
+        What was asked for, and users looked at.
+    course : tuple of pairs
+        Leaves, and the share kept by them as they were grown.
+
+    Examples
+    --------
+    With ``plan`` as in ``calibrate``:
+
+    >>> rule = plan.distil(max_leaves=16)
+    >>> print(rule.summary())
+    rule of 16 leaves, user notion, epsilon 0.1
+    exploration kept       ...
+    ...
+    """
+
+    arms: tuple[str, ...]
+    features: tuple[str, ...]
+    alike: tuple[tuple[str, ...], ...]
+    epsilon: float
+    notion: str
+    of_plan: str
+    stages: tuple[tuple[str, ...], ...]
+    shares: tuple[float, ...]
+    rates: LeafTable
+    guards: LeafTable | None
+    table: FloatArray | None
+    shares_kept: Kept
+    max_leaves: int
+    n_users: int
+    seed: int
+    course: tuple[tuple[int, float], ...]
+
+    # --- figures ---
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves of both tables together; a table with one is the same for all users, and such tables share it."""
+        return count_leaves(table.leaves.n_leaves for table in (self.rates, self.guards) if table is not None)
+
+    @property
+    def n_epochs(self) -> int:
+        """Epochs with factors of their own; the last one's serve all later ones."""
+        return 0 if self.guards is None else self.guards.values.shape[1] // len(self.arms)
+
+    @property
+    def kept(self) -> float:
+        """The share of exploration that is kept: of rates or of guards, whichever keeps less."""
+        return min(self.shares_kept.rates, self.shares_kept.guards)
+
+    @property
+    def kept_mcse(self) -> float:
+        """The error of ``kept``; none of a table of users."""
+        found = self.shares_kept
+        return found.rates_mcse if found.rates <= found.guards else found.guards_mcse
+
+    # --- what a mechanism asks ---
+
+    def rate(self, x: Users, *, saturated: Sequence[str] | None = None) -> FloatArray:
+        """Exploration rate of users x, (d,) -> a number, (U, d) -> (U,); arguments are those of ``Plan.rate``.
+
+        Raises
+        ------
+        DataError
+            Users of the wrong width, or outside the table that the plan is for.
+        RcbError
+            Arms that do not exist, or a stage that no simulated cold start has passed.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> rule = plan.distil(max_leaves=16)
+        >>> bool((rule.rate([[0.2, 0.5], [0.9, 0.5]]) <= plan.rate([[0.2, 0.5], [0.9, 0.5]])).all())
+        True
+        """
+        users = self._users(x)
+        rows = np.atleast_2d(users)
+        if saturated is not None and len(self._in_order(saturated)) in (0, len(self.arms)):
+            rates = np.ones(len(rows))
+        else:
+            column = None if saturated is None else self._column(saturated)
+            by_stage = self.rates.of(rows)
+            rates = by_stage @ self._average if column is None else by_stage[:, column]
+        return rates if users.ndim == 2 else rates[0]
+
+    def guard(self, x: Users, epoch: int) -> FloatArray:
+        """Factors on each arm's off-best probability in an epoch, (d,) -> (K,), (U, d) -> (U, K); see ``Plan.guard``.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> plan.distil(max_leaves=16).guard([0.9, 0.5], 0).shape
+        (2,)
+        """
+        epoch = as_count(epoch, name="epoch")
+        users = self._users(x)
+        rows, k = np.atleast_2d(users), len(self.arms)
+        if self.guards is None:
+            factors = np.ones((len(rows), k))
+        else:
+            first = min(epoch, self.n_epochs - 1) * k
+            factors = self.guards.of(rows)[:, first : first + k]
+        return factors if users.ndim == 2 else factors[0]
+
+    def _users(self, x: Users) -> FloatArray:
+        users = as_users(x, features=self.features, name="x")
+        if self.table is not None:
+            find_rows(self._places, np.atleast_2d(users))
+        return users
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        return {} if self.table is None else places_of(self.table)
+
+    @property
+    def _average(self) -> FloatArray:
+        """Weights of the stages in a rate that names none."""
+        shares = np.array(self.shares)
+        return shares / shares.sum() if len(shares) else np.ones(1)
+
+    def _in_order(self, saturated: Sequence[str]) -> tuple[str, ...]:
+        names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
+        for name in names:
+            if name not in self.arms:
+                told = f"{suggestion(name, self.arms)} The arms are {', '.join(self.arms)}."
+                raise RcbError(f"There is no arm '{name}'.{told}")
+        return tuple(arm for arm in self.arms if arm in names)
+
+    def _column(self, saturated: Sequence[str]) -> int:
+        if not self.stages:
+            return 0
+        own = self._in_order(saturated)
+        named = {arm for alike in self.alike for arm in alike[: sum(arm in own for arm in alike)]}
+        stage = tuple(arm for arm in self.arms if arm in named)
+        if stage not in self.stages:
+            raise RcbError(
+                f"The rule has no stage with {', '.join(own)} saturated: no simulated cold start has passed it. "
+                "plan.with_rule(rule) explores those there who lose at most epsilon by it."
+            )
+        return self.stages.index(stage)
+
+    # --- what people ask ---
+
+    def __repr__(self) -> str:
+        return f"<Rule: {self.summary()}>"
+
+    def summary(self) -> str:
+        """The rule in a few lines."""
+        found = self.shares_kept
+        parts = [f"rates {figure(found.rates, found.rates_mcse)} in {_leaves(self.rates.leaves.n_leaves)}"]
+        if self.guards is not None:
+            parts.append(f"guards {figure(found.guards, found.guards_mcse)} in {_leaves(self.guards.leaves.n_leaves)}")
+        lines = [
+            f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}",
+            f"exploration kept       {percent(self.kept)}: {', '.join(parts)}",
+        ]
+        if found.exceeded > 0.0:
+            share = percent(found.exceeded)
+            lines.append(f"above the plan's own   for {share} of other users, by {found.exceeded_by:.2g} at most")
+        lines.append("audit                  rcb.audit(market, plan.with_rule(rule)) makes one")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every figure by its name, as plain data; the tables are in ``to_json``.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> plan.distil(max_leaves=16).to_dict()["n_leaves"]
+        16
+        """
+        found = self.shares_kept
+        return plain(
+            {
+                "n_leaves": self.n_leaves,
+                "max_leaves": self.max_leaves,
+                "kept": self.kept,
+                "kept_mcse": self.kept_mcse,
+                "kept_rates": found.rates,
+                "kept_rates_mcse": found.rates_mcse,
+                "kept_guards": found.guards,
+                "kept_guards_mcse": found.guards_mcse,
+                "exceeded": found.exceeded,
+                "exceeded_by": found.exceeded_by,
+                "epsilon": self.epsilon,
+                "notion": self.notion,
+                "of_plan": self.of_plan,
+                "n_users": self.n_users,
+                "seed": self.seed,
+            }
+        )
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """The share of exploration that is kept, over the number of leaves.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> plan.distil(max_leaves=16).plot().get_xlabel()
+        'leaves'
+        """
+        from rcb_bayes.plots.rules import plot_kept
+
+        return plot_kept(self, axes=axes)
+
+    # --- files ---
+
+    def to_json(self) -> str:
+        """The rule as plain JSON: splits, thresholds, values. ``rcb_bayes/planning/rule.js`` evaluates it."""
+        from rcb_bayes.planning.rule_files import rule_text
+
+        return rule_text(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Rule":
+        """A rule from its text.
+
+        Parameters
+        ----------
+        text : str
+            What ``to_json`` gave.
+
+        Returns
+        -------
+        Rule
+
+        Raises
+        ------
+        RcbError
+            Text that is no rule, or one of another format; a digit that was changed; what no rule could be.
+        """
+        from rcb_bayes.planning.rule_files import rule_of_text
+
+        return rule_of_text(text)
+
+    def save(self, path: str | Path) -> None:
+        """Write the rule to a JSON file, with a digest of its content; an interrupted write leaves the old file.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> plan.distil(max_leaves=16).save("rule.json")
+        >>> rcb.Rule.load("rule.json").n_leaves
+        16
+        """
+        from rcb_bayes.planning.rule_files import write_rule
+
+        write_rule(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Rule":
+        """Read a rule from a JSON file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Rule
+
+        Raises
+        ------
+        RcbError
+            A file that is not there, or is no rule; a digit that was changed; what no rule could be.
+
+        Examples
+        --------
+        With ``plan`` as in ``calibrate``:
+
+        >>> plan.distil(max_leaves=16).save("rule.json")
+        >>> rcb.Rule.load("rule.json").rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
+        array([1. , 0.2])
+        """
+        from rcb_bayes.planning.rule_files import read_rule
+
+        return read_rule(path)
+
+
+def _leaves(n: int) -> str:
+    return "one leaf" if n == 1 else f"{n} leaves"
+
+
+def ruled(plan: Plan, rule: Rule) -> Plan:
+    """The plan with a rule's rates and guards in the place of its own; see ``Plan.with_rule``."""
+    from rcb_bayes.planning.plan_files import plan_digest
+
+    if not isinstance(rule, Rule):
+        raise RcbError(f"rule must be what plan.distil() gives, got {type(rule).__name__}.")
+    if rule.of_plan != plan_digest(plan):
+        raise RcbError("The rule was distilled from another plan. Pass that plan, or distil this one: plan.distil().")
+    cold_start, exploitation = plan.cold_start, plan.exploitation
+    if plan.personalised:
+        tables = [LeafTable(leaves=rule.rates.leaves, values=column[:, None]) for column in rule.rates.values.T]
+        stages = [replace(stage, rule=table) for stage, table in zip(plan.stages, tables, strict=True)]
+        cold_start = replace(cold_start, stages=tuple(stages))
+    if rule.guards is not None:
+        k = len(plan.arms)
+        leaves, values = rule.guards.leaves, rule.guards.values
+        guards = [
+            _ruled_guard(guard, LeafTable(leaves=leaves, values=values[:, epoch * k : (epoch + 1) * k]))
+            for epoch, guard in enumerate(plan.guards)
+        ]
+        exploitation = replace(exploitation, guards=tuple(guards))
+    note = f"rates and guards by a rule of {rule.n_leaves} leaves, which keeps {percent(rule.kept)} of exploration"
+    return replace(
+        plan,
+        cold_start=cold_start,
+        exploitation=exploitation,
+        feasibility=replace(plan.feasibility, verdict=""),
+        provenance=replace(plan.provenance, notes=(*plan.notes, note)),
+    )
+
+
+def _ruled_guard(guard: GuardRule, table: LeafTable) -> GuardRule:
+    if guard.outlook is None:  # the same for all users
+        return guard
+    return replace(guard, outlook=None, gamma=guard.gamma[:0], factors=None, by_leaf=table)

@@ -1,0 +1,195 @@
+"""Distilling plans: exact for a table of users, on the safe side elsewhere, and what is kept told with its error."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rcb_bayes as rcb
+from rcb_bayes.mechanism.guard import off_best_mass
+from rcb_bayes.planning.leaves import LeafTable
+from tests.planning.revising import revised
+
+NOISE = rcb.GaussianNoise(0.3)
+
+
+@cache
+def box() -> rcb.Market:
+    prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    return rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=NOISE)
+
+
+@cache
+def box_plan() -> rcb.Plan:
+    return rcb.calibrate(box(), epsilon=0.1, n_per_arm=8, n_worlds=300)
+
+
+@cache
+def table() -> rcb.Market:
+    rows = box().covariates.sample(60, seed=3)
+    return rcb.Market(prior=box().prior, covariates=rcb.Empirical(rows, weights=np.arange(1.0, 61.0)), noise=NOISE)
+
+
+@cache
+def table_plan() -> rcb.Plan:
+    return rcb.calibrate(table(), epsilon=0.1, n_per_arm=8, n_worlds=300)
+
+
+@cache
+def favoured() -> rcb.Market:
+    """The paper's Setting 4 with three arms and two features."""
+    prior = rcb.Prior.gaussian([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]], 0.02)
+    return rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.05))
+
+
+@cache
+def favoured_plan() -> rcb.Plan:
+    """Guards that differ from user to user."""
+    return rcb.calibrate(favoured(), n_per_arm=10, n_worlds=200, audit_worlds=200)
+
+
+@cache
+def favoured_rule() -> rcb.Rule:
+    return small(favoured_plan(), 32)
+
+
+def small(plan: rcb.Plan, max_leaves: int, **options) -> rcb.Rule:
+    """A rule from fewer users than usual."""
+    sizes = {"_N_USERS": 2048, "_N_LOOKED": 512, "_N_POOL": 4096, "_N_LOSERS": 512, "_N_KEPT": 2048}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in sizes.items():
+            patch.setattr(f"rcb_bayes.planning.distilling.{name}", size)
+        return plan.distil(max_leaves, **options)
+
+
+def test_the_least_is_exact_for_a_table_and_so_is_what_is_kept():
+    plan, users = table_plan(), table().covariates
+    rule = plan.distil(8)
+    rows, weights = users.rows, users.weights  # type: ignore[attr-defined]
+    own, given = plan.rate(rows, saturated=["old"]), rule.rate(rows, saturated=["old"])
+    assert (given <= own).all()
+    leaf = rule.rates.leaves.of(rows)
+    for k in range(rule.rates.leaves.n_leaves):
+        assert set(given[leaf == k]) == {own[leaf == k].min()}
+    assert [stage.saturated for stage in plan.stages] == [("old",)]
+    before, after = own @ weights, given @ weights
+    assert rule.shares_kept.rates == pytest.approx(after / before, abs=1e-12)
+    assert (rule.kept_mcse, rule.shares_kept.exceeded) == (0.0, 0.0)
+
+
+def test_more_leaves_keep_more():
+    kept = [table_plan().distil(n).kept for n in (1, 2, 4, 16)]
+    assert kept == sorted(kept)
+    assert kept[0] < 0.7 < 0.95 < kept[-1]
+
+
+def test_what_is_kept_is_within_its_error_of_what_other_users_say():
+    plan, rule = favoured_plan(), favoured_rule()
+    users = favoured().covariates.sample(4000, seed=77)
+    before = after = np.zeros(len(users))
+    for epoch, guard in enumerate(plan.guards):
+        assert guard.outlook is not None
+        mass = off_best_mass(guard.outlook, guard.gamma, users)
+        own, given = plan.guard(users, epoch), rule.guard(users, epoch)
+        before = before + (mass * own).sum(axis=1)
+        after = after + (mass * np.minimum(own, given)).sum(axis=1)
+    share = after.mean() / before.mean()
+    error = (after - share * before).std() / before.mean() / np.sqrt(len(users))
+    found = rule.shares_kept
+    assert abs(share - found.guards) < 4 * np.hypot(error, found.guards_mcse)
+    assert rule.kept > 0.9
+    planted = (before - 0.5 * (before - after)).mean() / before.mean()  # half of the loss left out
+    assert share > 0.999 or abs(planted - found.guards) > np.hypot(error, found.guards_mcse)
+
+
+def test_hardly_anybody_is_given_more_than_the_plan_gives():
+    plan, rule = box_plan(), box_plan().distil(32)
+    users = box().covariates.sample(4000, seed=78)
+    own, given = plan.rate(users, saturated=["old"]), rule.rate(users, saturated=["old"])
+    assert (given > own).mean() < 0.02
+    assert (given - own).max() < 0.05
+    leaf = rule.rates.leaves.of(users)
+    planted = np.array([own[leaf == k].mean() if (leaf == k).any() else 0.0 for k in range(leaf.max() + 1)])[leaf]
+    assert (planted > own).mean() > 0.3  # means in the place of the least
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 12])
+def test_a_rule_passes_its_audit_as_it_stands(seed: int):
+    plan, market = favoured_plan(), favoured()
+    ruled = plan.with_rule(favoured_rule())
+    asked: dict[str, Any] = {"horizon": 500, "n_worlds": 200, "seed": seed}
+    assert rcb.audit(market, ruled, **asked).verdict == "pass"
+    assert rcb.audit(market, rcb.Recommender(market, plan, rule=favoured_rule()), **asked).verdict == "pass"
+    high = replace(favoured_rule(), rates=_all_one(favoured_rule().rates))
+    assert rcb.audit(market, plan.with_rule(high), **asked).verdict == "fail"
+    open_guard = replace(favoured_rule(), guards=_all_one(favoured_rule().guards))
+    assert rcb.audit(market, plan.with_rule(open_guard), **asked).verdict != "pass"
+
+
+def _all_one(given: LeafTable | None) -> LeafTable:
+    """Everybody is given everything: the planted error."""
+    assert given is not None
+    return replace(given, values=np.ones(given.values.shape))
+
+
+def test_the_same_seed_gives_the_same_rule_from_a_file_too(tmp_path):
+    plan = box_plan()
+    plan.save(tmp_path / "plan.json")
+    again = rcb.Plan.load(tmp_path / "plan.json")
+    assert small(again, 8).to_json() == small(plan, 8).to_json()
+    assert small(again, 8, seed=2).to_json() != small(plan, 8).to_json()
+
+
+def test_a_plan_of_one_rate_is_one_leaf():
+    fixed = rcb.fixed_plan(box(), n_per_arm=8, exploration_rate=0.2, epsilon=0.1)
+    for max_leaves in (1, 256):
+        rule = fixed.distil(max_leaves)
+        assert (rule.n_leaves, rule.kept, rule.kept_mcse) == (1, 1.0, 0.0)
+        assert rule.rate([0.3, 0.3], saturated=["old"]) == fixed.rate([0.3, 0.3], saturated=["old"]) == 0.2
+        assert rule.guard([0.3, 0.3], 0).tolist() == [1.0, 1.0]
+    uniform = rcb.calibrate(box(), epsilon=0.3, personalised=False, n_per_arm=8, n_worlds=200)
+    assert uniform.distil().rate([0.3, 0.3]) == pytest.approx(uniform.exploration_rate)
+
+
+def test_one_leaf_is_the_least_of_all():
+    rule = small(favoured_plan(), 1)
+    assert rule.n_leaves == 1
+    assert rule.rates.leaves.n_leaves == 1
+    own = favoured_plan().rate(favoured().covariates.sample(500, seed=1), saturated=["arm_0"])
+    assert rule.rate([1.0, 0.0], saturated=["arm_0"]) <= own.min()
+
+
+def test_a_table_of_zero_one_rewards_knows_its_rows_only():
+    users = rcb.Empirical(np.array([[1.0, 0.2], [1.0, -0.6], [1.0, 0.9]]))
+    prior = rcb.Prior.gaussian([[0.4, 0.2], [0.1, 0.2]], 0.5)
+    market = rcb.Market(prior=prior, covariates=users, noise=rcb.BernoulliLogit())
+    plan = rcb.calibrate(market, epsilon=0.2, n_per_arm=5, n_worlds=60, audit_worlds=60)
+    rule = plan.distil(4)
+    stage = list(plan.stages[0].saturated)
+    own = plan.rate(users.rows, saturated=stage)
+    for mechanism in (rule, plan.with_rule(rule), rcb.Rule.from_json(rule.to_json())):
+        np.testing.assert_array_equal(mechanism.rate(users.rows, saturated=stage), own)
+        with pytest.raises(rcb.RcbError, match="a user is not among them"):
+            mechanism.rate([1.0, 0.5], saturated=stage)
+
+
+@pytest.mark.parametrize("max_leaves", [0, -3, 1.5, "many", None, True])
+def test_leaves_are_counted(max_leaves):
+    with pytest.raises(rcb.RcbError, match="max_leaves"):
+        box_plan().distil(max_leaves)
+
+
+def test_what_cannot_be_distilled_is_told():
+    with pytest.raises(rcb.RcbError, match="has a rule already"):
+        box_plan().with_rule(box_plan().distil(4)).distil(4)
+    with pytest.raises(rcb.RcbError, match="must have 2 features, as the plan has, got 3"):
+        box_plan().distil(4, covariates=rcb.Sphere(3))
+    with pytest.raises(rcb.RcbError, match="cannot be run: no way"):
+        revised(box_plan(), feasible=False, reason="no way").distil(4)
+    read = rcb.Plan.from_json(table_plan().to_json())
+    with pytest.raises(rcb.RcbError, match=r"does not know its users.*covariates=market\.covariates"):
+        read.distil(4)
+    assert read.distil(4, covariates=table().covariates).to_json() == table_plan().distil(4).to_json()
