@@ -299,9 +299,9 @@ def weighted(khat: float, size: float) -> Weighted:
     return Weighted(
         mean=np.zeros((1, 2, 1)),
         covariance=None,
-        khat=np.array([khat]),
-        effective_size=np.array([size]),
-        effective_share=np.array([1.0]),
+        group_khat=np.array([[khat, -np.inf]]),
+        group_size=np.array([[size, 1000.0]]),
+        group_draws=np.full((1, 2), 1000.0),
     )
 
 

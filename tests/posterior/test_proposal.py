@@ -12,7 +12,7 @@ from rcb_bayes.posterior.proposal import (
     Sites,
     _triangular_roots,
     expectation_propagation,
-    half_and_half,
+    mixed,
     moment_surrogate,
     scale_surrogate,
     surrogate_posterior,
@@ -79,13 +79,13 @@ def test_draws_have_the_moments_of_the_mixture():
     assert (np.abs(squares.mean(axis=2) - variance) < 4.5 * squares.std(axis=2, ddof=1) / np.sqrt(n)).all()
 
 
-def test_half_and_half_is_the_average_density():
+def test_mixed_is_the_average_density():
     first, second = random_proposal(3), random_proposal(4, n_components=1)
     values = np.random.default_rng(5).standard_normal((M, B, 20, P))
-    mixed = half_and_half(first, second)
-    expected = np.logaddexp(first.log_density(values), second.log_density(values)) - np.log(2.0)
-    np.testing.assert_allclose(mixed.log_density(values), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(np.exp(mixed.log_weight).sum(axis=2), 1.0)
+    both = mixed(first, second, share=0.3)
+    expected = np.logaddexp(np.log(0.3) + first.log_density(values), np.log(0.7) + second.log_density(values))
+    np.testing.assert_allclose(both.log_density(values), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.exp(both.log_weight).sum(axis=2), 1.0)
 
 
 def test_the_surrogates_posterior_is_exact():
