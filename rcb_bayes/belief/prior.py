@@ -235,6 +235,16 @@ class Prior:
         return self._source.conditional_law(n_draws, replicate=replicate)
 
     @property
+    def conditional_grid(self) -> "ConditionalLaw | None":
+        """The belief as a mixture over a grid of the one number that it is Gaussian given; None where it is not that."""
+        return None if self._source is None else self._source.conditional_grid
+
+    @property
+    def noise_line(self) -> "tuple[FloatArray, FloatArray] | None":
+        """Logarithms of an unknown noise sd and their log densities, each (n,), where beta is Gaussian; else None."""
+        return None if self._source is None else self._source.noise_line
+
+    @property
     def has_sigma(self) -> bool:
         """Whether the belief carries its own ``sigma``, the unknown noise sd."""
         return self._source is not None and self._source.has_sigma

@@ -41,7 +41,7 @@ def mixture_draws(
     """
     values = np.empty((len(mean), len(base), mean.shape[2]))
     log_ratio = np.empty(values.shape[:2])
-    _compiled(_mixture_draws)(mean, root, inverse, log_weight, precision, moment, base, values, log_ratio)
+    compiled(_mixture_draws)(mean, root, inverse, log_weight, precision, moment, base, values, log_ratio)
     return values, log_ratio
 
 
@@ -65,7 +65,7 @@ def weighted_moments(
         rests on.
     """
     size = np.empty((len(draws), 2))
-    _compiled(_weighted_moments)(draws, log_weight, index, weight, mean, size)
+    compiled(_weighted_moments)(draws, log_weight, index, weight, mean, size)
     return size
 
 
@@ -94,15 +94,16 @@ def site_sweeps(
     precision, shift : of the sites, each (M, B, p)
     """
     found = np.empty((2, *moment.shape))
-    _compiled(_site_sweeps)(precision, moment, index, centre, sd, table, n_sweeps, found)
+    compiled(_site_sweeps)(precision, moment, index, centre, sd, table, n_sweeps, found)
     return found[0], found[1]
 
 
 @cache
-def _compiled(function: Callable[..., None]) -> Any:
+def compiled(function: Callable[..., None]) -> Any:
+    """A function of arrays and numbers as machine code; sums may be taken in another order."""
     from numba import njit
 
-    return njit(cache=True, error_model="numpy")(function)
+    return njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
 
 
 def _mixture_draws(mean, root, inverse, log_weight, precision, moment, base, values, log_ratio) -> None:
