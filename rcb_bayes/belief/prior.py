@@ -244,6 +244,13 @@ class Prior:
         """Logarithms of an unknown noise sd and their log densities, each (n,), where beta is Gaussian; else None."""
         return None if self._source is None else self._source.noise_line
 
+    @cached_property
+    def alike(self) -> tuple[tuple[int, ...], ...]:
+        """Classes of arms that may change places, each arm in one: see ``belief.alike``."""
+        from rcb_bayes.belief.alike import alike_arms
+
+        return alike_arms(self)
+
     @property
     def has_sigma(self) -> bool:
         """Whether the belief carries its own ``sigma``, the unknown noise sd."""
