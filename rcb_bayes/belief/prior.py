@@ -236,7 +236,7 @@ class Prior:
 
     @property
     def conditional_grid(self) -> "ConditionalLaw | None":
-        """The belief as a mixture over a grid of the one number that it is Gaussian given; None where it is not that."""
+        """The belief as a mixture over a grid of the one number that it is Gaussian given; None where it is not so."""
         return None if self._source is None else self._source.conditional_grid
 
     @property

@@ -9,8 +9,8 @@ One arm fills up at a time, so every cold start passes exactly one set of each s
 saturated arms. Level 0 is the most popular arm's (MPASC), where everybody is sampled. From there on the walk is told
 the rates of each stage by whoever knows them: a planner computes them, an audit asks the plan, a check takes 1.
 
-Arms that are alike, so that exchanging them leaves beliefs as they are, may change places. Paths name them in the order in which
-they fill up, so that sets that differ only by such arms are one stage.
+Arms that are alike, so that exchanging them leaves beliefs as they are, may change places. Paths name them in the order
+in which they fill up, so that sets that differ only by such arms are one stage.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -154,7 +154,23 @@ def _mark(evidence, best, wanted) -> None:
 
 @njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def integrate(
-    shaft, head, tip, pull, tip_pull, constant, noise, gram, moment, square, n, covariance, mean, halves, sd, shares, joint
+    shaft,
+    head,
+    tip,
+    pull,
+    tip_pull,
+    constant,
+    noise,
+    gram,
+    moment,
+    square,
+    n,
+    covariance,
+    mean,
+    halves,
+    sd,
+    shares,
+    joint,
 ) -> None:
     """Posterior moments of M data sets over J values.
 

@@ -276,9 +276,7 @@ class ImportanceSampler:
             khat[self._hidden(data, attempt, proposals, found.vouched_groups)] = np.inf
         return found
 
-    def _hidden(
-        self, data: Statistics, attempt: Attempt, proposals: list[Proposal], vouched: np.ndarray
-    ) -> np.ndarray:
+    def _hidden(self, data: Statistics, attempt: Attempt, proposals: list[Proposal], vouched: np.ndarray) -> np.ndarray:
         """Of otherwise vouched groups (M, G), those whose draws hide a lump that matters for the data set, (M, G)."""
         seen = np.stack([data.n[:, list(arms)].sum(axis=1) > 0 for arms in self._prior.groups], axis=1)
         rows = np.flatnonzero((vouched & seen).any(axis=1))
@@ -328,9 +326,7 @@ class ImportanceSampler:
             sizes: dict[tuple[int, int], list[int]] = {}
             for g, block in enumerate(law.blocks):
                 sizes.setdefault((len(block.arms), block.n_components), []).append(g)
-            of_name[name] = [
-                (groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()
-            ]
+            of_name[name] = [(groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()]
         return of_name | {"sites": of_name["moments"]}
 
     def _base_draws(self, n_draws: int, dims: int, replicate: int) -> FloatArray:

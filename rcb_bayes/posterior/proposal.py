@@ -41,27 +41,13 @@ class Proposal:
         some = rows, slice(group, group + 1)
         return Proposal(self.mean[some], self.root[some], self.log_weight[some])
 
-    def draw(self, base: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, B, S, p) and their log densities (M, B, S), up to a constant.
-
-        ``base`` (S, 1 + p) holds a uniform variable, which picks the component, and standard normal ones.
-        """
-        uniform, normal = base[:, 0], base[:, 1:]
-        values = self._moved(normal, 0)
-        if self.mean.shape[2] == 1:
-            return values, -0.5 * (normal**2).sum(axis=1) - self._log_det()
-        edges = np.cumsum(np.exp(self.log_weight), axis=2)  # (M, B, C)
-        label = (uniform > edges[..., :-1, None]).sum(axis=2)  # (M, B, S)
-        for c in range(1, self.mean.shape[2]):
-            np.copyto(values, self._moved(normal, c), where=(label == c)[..., None])
-        return values, self.log_density(values)
-
     def draw_weighted(
         self, base: FloatArray, information: FloatArray, pull: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, B, S, p) and, of each, the log likelihood less the log density, up to a constant: (M, B, S).
+        """Draws (M, B, S, p) and, of each, the log likelihood less the log density: (M, B, S).
 
-        The likelihood has precision ``information`` (M, B, p, p) and linear part ``pull`` (M, B, p).
+        What is left out is one constant for each data set and group. ``base`` (S, 1 + p) holds a uniform variable, which
+        picks the component, and standard normal ones; the likelihood has precision ``information`` (M, B, p, p) and linear part ``pull`` (M, B, p).
         """
         n_sets, n_blocks, n_components, p = self.mean.shape
         if n_components == 1:

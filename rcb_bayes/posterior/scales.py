@@ -107,9 +107,7 @@ class ScaleGrid:
         return Integrated(mean, joint if covariance else None, size, vouched)
 
 
-def judge_rule(
-    apart: FloatArray, sd: FloatArray, *, odd: FloatArray, ends: FloatArray
-) -> tuple[FloatArray, BoolArray]:
+def judge_rule(apart: FloatArray, sd: FloatArray, *, odd: FloatArray, ends: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Effective sizes of trapezoid rules, and whether they are vouched for, each (M,).
 
     Parameters
@@ -149,7 +147,9 @@ def split_level(covariances: FloatArray, *, n_arms: int) -> tuple[FloatArray, Fl
         return dense
     values, vectors = np.linalg.eigh(level)
     rest = own - level[:, None]
-    if (values < -1e-12 * scale[:, :, 0]).any() or not (np.linalg.eigvalsh(rest) > 1e-12 * scale[..., 0][:, None]).all():
+    if (values < -1e-12 * scale[:, :, 0]).any() or not (
+        np.linalg.eigvalsh(rest) > 1e-12 * scale[..., 0][:, None]
+    ).all():
         return dense
     kept = (values > 1e-12 * scale[:, :, 0]).any(axis=0)
     return rest, (vectors * np.sqrt(np.maximum(values, 0.0))[:, None])[:, :, kept]
