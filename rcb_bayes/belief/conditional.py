@@ -187,7 +187,8 @@ def _line_of(variable: Any, *, n_nodes: int, graph: Graph) -> tuple[FloatArray, 
     values = np.exp(line) if is_positive else line
     try:
         argument = pt.dvector("values")
-        log_density = pytensor.function([argument], pm.logp(variable, argument), mode="FAST_COMPILE")(values)
+        compiled = pytensor.function([argument], pm.logp(variable, argument), mode="FAST_COMPILE")
+        log_density = np.asarray(compiled(values), dtype=float)
     except (NotImplementedError, ValueError, TypeError, RuntimeError):
         return None
     if log_density.shape != values.shape or not np.isfinite(log_density).any():

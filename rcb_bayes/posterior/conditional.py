@@ -96,12 +96,8 @@ class ConditionalEngine:
             batch.vouched[kept] = True
             if batch.covariance is not None and spread is not None:
                 batch.covariance[kept] = spread[found.vouched]
-            diagnostics = {
-                "khat": -np.inf,
-                "effective_size": found.effective_size[found.vouched],
-                "effective_share": 1.0,
-            }
-            for name, values in diagnostics.items():
+            sizes = found.effective_size[found.vouched]
+            for name, values in (("khat", -np.inf), ("effective_size", sizes), ("effective_share", 1.0)):
                 batch.diagnostics[name][kept] = values
         return batch
 

@@ -29,7 +29,8 @@ def mixture_draws(
 
     Parameters
     ----------
-    mean, root, inverse : (Q, C, p), (Q, C, p, p), (Q, C, p, p): of Q mixtures; lower triangular roots and their inverses
+    mean : of the components of Q mixtures, (Q, C, p)
+    root, inverse : lower triangular roots of their covariances, and the inverses of these, (Q, C, p, p)
     log_weight : of the components, (Q, C)
     precision, moment : X'X/s2 (Q, p, p) and X'y/s2 (Q, p) of the likelihood
     base : a uniform variable, which picks the component, and standard normal ones, (S, 1 + p)

@@ -257,7 +257,7 @@ class LaplaceEngine:
 
     @cached_property
     def _surrogate(self) -> GaussianLaw:
-        """The belief's closed form, a few values of its one scale, or its moments and the lumps that they would hide."""
+        """The belief's closed form, a few values of its one scale, or its moments and the lumps that they hide."""
         if self.prior.law is not None:
             return self.prior.law
         if self._integrated is not None:

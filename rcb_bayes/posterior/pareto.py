@@ -20,8 +20,9 @@ def pareto_khat(log_weights: FloatArray) -> FloatArray:
     the tail zero, or nothing finite) get NaN. So test for a good row by ``k <= 0.7``, which NaN fails.
 
     With a tail of shape k the largest of S weights is about (1 - k) S^k times their mean. Rows in which it is less than
-    a fifth of that at k = .7 (a chance of 5e-5 if that were the shape) get 0 and are not fitted. The fit takes a plateau
-    of like weights below a few larger ones for a long tail: shapes of 1 to 7 were seen where 98 % of the draws counted.
+    a fifth of that at k = .7 (a chance of 5e-5 if that were the shape) get 0 and are not fitted. The fit takes a
+    plateau of like weights below a few larger ones for a long tail: shapes of 1 to 7 were seen where 98 % of the draws
+    counted.
     """
     n_draws = log_weights.shape[1]
     n_tail = int(3.0 * np.sqrt(n_draws)) if n_draws > 225 else n_draws // 5

@@ -46,8 +46,9 @@ class Proposal:
     ) -> tuple[FloatArray, FloatArray]:
         """Draws (M, B, S, p) and, of each, the log likelihood less the log density: (M, B, S).
 
-        What is left out is one constant for each data set and group. ``base`` (S, 1 + p) holds a uniform variable, which
-        picks the component, and standard normal ones; the likelihood has precision ``information`` (M, B, p, p) and linear part ``pull`` (M, B, p).
+        What is left out is one constant for each data set and group. ``base`` (S, 1 + p) holds a uniform variable,
+        which picks the component, and standard normal ones; the likelihood has precision ``information``
+        (M, B, p, p) and linear part ``pull`` (M, B, p).
         """
         n_sets, n_blocks, n_components, p = self.mean.shape
         if n_components == 1:

@@ -10,6 +10,7 @@ Given a value, arms are independent, lie around a shared level, or are one dense
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,8 @@ class ScaleGrid:
         joint = np.empty((n_sets if covariance else 0, p, p))
         square, n = (part[:, self._arms].sum(axis=1) for part in (data.yty, data.n))
         arrays = (getattr(arrow, name) for name in Arrow.__slots__)
-        integrate(*arrays, gram, moment, square, n, covariance, mean, halves, sd, shares, joint)
+        run: Any = integrate
+        run(*arrays, gram, moment, square, n, covariance, mean, halves, sd, shares, joint)
         size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 2], ends=shares[:, :2])
         return Integrated(mean, joint if covariance else None, size, vouched)
 
@@ -147,9 +149,8 @@ def split_level(covariances: FloatArray, *, n_arms: int) -> tuple[FloatArray, Fl
         return dense
     values, vectors = np.linalg.eigh(level)
     rest = own - level[:, None]
-    if (values < -1e-12 * scale[:, :, 0]).any() or not (
-        np.linalg.eigvalsh(rest) > 1e-12 * scale[..., 0][:, None]
-    ).all():
+    least = np.linalg.eigvalsh(rest).min(axis=(1, 2))
+    if (values < -1e-12 * scale[:, :, 0]).any() or (least <= 1e-12 * scale[:, 0, 0]).any():
         return dense
     kept = (values > 1e-12 * scale[:, :, 0]).any(axis=0)
     return rest, (vectors * np.sqrt(np.maximum(values, 0.0))[:, None])[:, :, kept]

@@ -121,6 +121,7 @@ def integrate_noise(
         return given.log_evidence(np.exp(-2.0 * nodes)) + log_prior
 
     nodes, step = np.broadcast_to(line[0][:: len(line[0]) // 64], (data.n_sets, 65)), line[0][64] - line[0][0]
+    best = nodes[:, :1]
     for _ in range(5):
         best = np.take_along_axis(nodes, log_posterior(nodes).argmax(axis=1)[:, None], axis=1)
         nodes = best + step * _ZOOM

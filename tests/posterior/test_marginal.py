@@ -1,5 +1,7 @@
 """The density of a belief with one unknown scale, and 0/1 rewards under it, against quadrature."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
@@ -13,7 +15,7 @@ from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.marginal import ScaleDensity
 from rcb_bayes.schema import FloatArray
 
-stats = scipy_stats
+stats: Any = scipy_stats  # its annotations do not fit its own use
 SCALE, TAU_SCALE = 0.8, 0.6
 
 

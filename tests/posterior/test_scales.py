@@ -69,7 +69,7 @@ def test_the_split_gives_the_covariances_back():
 
 
 def together(own: FloatArray, level: FloatArray) -> FloatArray:
-    n_values, n_arms, d, _ = own.shape
+    _, n_arms, d, _ = own.shape
     out = np.kron(np.ones((n_arms, n_arms)), np.ones((d, d))) * np.tile(
         level @ level.swapaxes(1, 2), (1, n_arms, n_arms)
     )
