@@ -86,7 +86,7 @@ def test_a_grid_that_is_too_coarse_is_not_vouched_for():
     weights = block.weights[few] / block.weights[few].sum()
     thin = Block(arms=block.arms, weights=weights, means=block.means[few], covariances=block.covariances[few])
     law = GaussianLaw(n_arms=K, n_features=D, blocks=(thin,))
-    data = simulate_statistics(prior, 200, 0.05, 60, seed=2)
+    data = simulate_statistics(prior, 200, 0.05, 20, seed=2)
     found = ScaleGrid(ConditionalLaw(law, None), sigma=0.05).fit(data, covariance=False)
     mean, covariance = exact_moments(given.law, data, sigma=0.05, covariance=True)
     assert covariance is not None
