@@ -167,14 +167,19 @@ def conditional_grid(
 
 def noise_line(sigma: Variable, *, n_nodes: int, graph: Graph) -> tuple[FloatArray, FloatArray] | None:
     """Equally spaced logarithms of an unknown noise and their log densities, each (n,); None where it has none."""
-    line = _line_of(sigma, n_nodes=n_nodes, graph=graph)
+    line = _line_of(sigma, n_nodes=n_nodes, graph=graph, margin=0.6)
     if line is None or line[0][0] <= 0:
         return None
     return np.log(line[0]), line[1]
 
 
-def _line_of(variable: Any, *, n_nodes: int, graph: Graph) -> tuple[FloatArray, FloatArray] | None:
-    """Values (n,) of a single number and their log densities, of its logarithm where it is positive; or None."""
+def _line_of(
+    variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0
+) -> tuple[FloatArray, FloatArray] | None:
+    """Values (n,) of a single number and their log densities, of its logarithm where it is positive; or None.
+
+    They reach a ``margin`` below all but a few of thousands of draws, in distances of these from the median.
+    """
     if drawn_behind([variable]) != [variable] or np.dtype(variable.type.dtype).kind != "f":
         return None
     if _n_elements((variable,), graph) != 1 or graph.shape(variable) != ():
@@ -183,7 +188,7 @@ def _line_of(variable: Any, *, n_nodes: int, graph: Graph) -> tuple[FloatArray, 
     is_positive = bool((draws > 0).all())
     scaled = np.log(draws) if is_positive else draws
     low, middle, high = np.quantile(scaled, [0.0005, 0.5, 1.0])
-    line = np.linspace(low, high + 0.3 * (high - middle), n_nodes)
+    line = np.linspace(low - margin * (middle - low), high + (0.3 + margin) * (high - middle), n_nodes)
     values = np.exp(line) if is_positive else line
     try:
         argument = pt.dvector("values")

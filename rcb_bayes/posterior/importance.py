@@ -47,8 +47,9 @@ _CHUNK_VALUES = 500_000  # coefficients drawn at a time: arrays of 4 MB, which t
 class Attempt:
     """One try: what proposes, and the number of draws.
 
-    "moments" is the posterior of the Gaussian with the belief's moments, "sites" has some of its draws and more from
-    expectation propagation, "defensive" the posterior of the surrogate with heavy tails and lumps in its place.
+    "moments" is the posterior of the Gaussian with the belief's moments, and is for beliefs whose posterior may have
+    several modes; "single" is expectation propagation alone, for the others; "sites" has some of its draws and more
+    from the moments' posterior, "defensive" from that of the surrogate with heavy tails and lumps in its place.
     """
 
     surrogate: str
@@ -57,11 +58,12 @@ class Attempt:
     @property
     def broad(self) -> float:
         """The share of the draws that the surrogate's posterior proposes; the others come from sites."""
-        return {"moments": 1.0, "sites": 0.25, "defensive": 0.5}[self.surrogate]
+        return {"moments": 1.0, "single": 0.0, "sites": 0.25, "defensive": 0.5}[self.surrogate]
 
 
 LADDER = (
     Attempt("moments", 256),
+    Attempt("single", 256),
     Attempt("sites", 512),
     Attempt("defensive", 1024),
     Attempt("defensive", 4096),
@@ -127,8 +129,9 @@ class ImportanceSampler:
     def fit(self, data: Statistics, *, covariance: bool = False) -> Weighted:
         """Estimates of every data set, each group of arms by the first attempt of the ladder that is vouched for."""
         turn = data.fingerprints() % N_REPLICATES
-        best = self._attempt(data, LADDER[0], covariance=covariance)
-        for attempt in LADDER[1:]:
+        ladder = self._ladder
+        best = self._attempt(data, ladder[0], covariance=covariance)
+        for attempt in ladder[1:]:
             rows, wanted, turns = _packed(~best.vouched_groups, turn)
             if not len(rows):
                 break
@@ -136,6 +139,12 @@ class ImportanceSampler:
             found = self._attempt(part, attempt, covariance=covariance, turn=turns)
             self._keep_better(best, found, rows, wanted)
         return best
+
+    @cached_property
+    def _ladder(self) -> tuple[Attempt, ...]:
+        """The attempts that suit the belief: one of the first two, and those that suit all."""
+        left_out = "moments" if self._sites.is_log_concave else "single"
+        return tuple(attempt for attempt in LADDER if attempt.surrogate != left_out)
 
     def _of_groups(self, data: Statistics, rows: np.ndarray) -> Statistics:
         """Data sets put together from groups of arms of several, by the data set ``rows`` (R, G) of each group."""
@@ -187,7 +196,7 @@ class ImportanceSampler:
     def draw(self, data: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws by resampling the weighted ones of the first attempt that is vouched for, (M, n, K, d)."""
         out = np.empty((data.n_sets, n, self._prior.n_arms, self._prior.n_features))
-        first, *more = [attempt for attempt in LADDER if attempt.n_draws >= 4 * n] or [LADDER[-1]]
+        first, *more = [attempt for attempt in self._ladder if attempt.n_draws >= 4 * n] or [LADDER[-1]]
         for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
             one = data.take(slice(m, m + 1))
             draws, log_weight = self._weighted_draws(one, first, replicate=int(turn))
@@ -271,7 +280,7 @@ class ImportanceSampler:
             group_size=effective,
             group_draws=np.full_like(khat, n_draws),
         )
-        if attempt.surrogate != "defensive" and self._cover.gaussian_hides:
+        if attempt.surrogate in ("moments", "sites") and self._may_hide:
             proposals = self._proposals(data, attempt) if proposals is None else proposals
             khat[self._hidden(data, attempt, proposals, found.vouched_groups)] = np.inf
         return found
@@ -311,6 +320,8 @@ class ImportanceSampler:
         return [self._propose(surrogate, data, attempt) for _, surrogate in self._batches[attempt.surrogate]]
 
     def _propose(self, surrogate: Components, data: Statistics, attempt: Attempt) -> Proposal:
+        if attempt.surrogate == "single":
+            return expectation_propagation(self._sites, surrogate.arms, data, sigma=self._sigma)
         broad = surrogate_posterior(surrogate, data, sigma=self._sigma)
         if attempt.surrogate == "moments":
             return broad
@@ -327,7 +338,7 @@ class ImportanceSampler:
             for g, block in enumerate(law.blocks):
                 sizes.setdefault((len(block.arms), block.n_components), []).append(g)
             of_name[name] = [(groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()]
-        return of_name | {"sites": of_name["moments"]}
+        return of_name | {"single": of_name["moments"], "sites": of_name["moments"]}
 
     def _base_draws(self, n_draws: int, dims: int, replicate: int) -> FloatArray:
         """Scrambled Sobol points: uniform in the first coordinate, standard normal in the others, (S, 1 + p)."""
@@ -350,6 +361,11 @@ class ImportanceSampler:
     def _cover(self) -> Cover:
         smooth = scale_surrogate(self._prior, self._gaussian)
         return find_lumps(self._prior, self._gaussian, smooth, fewest=LADDER[0].n_draws, most=LADDER[-2].n_draws)
+
+    @property
+    def _may_hide(self) -> bool:
+        """Whether the Gaussian's posterior may hide a part of the belief's; one mode is never hidden."""
+        return not self._sites.is_log_concave and self._cover.gaussian_hides
 
     @cached_property
     def _sites(self) -> Sites:

@@ -24,6 +24,7 @@ from rcb_bayes.posterior.lumps import mixture_weights
 from rcb_bayes.schema import FloatArray
 
 _SURROGATE_DRAWS = 4096
+_IMPOSSIBLE = -1e4  # log density of values that a belief rules out
 _SCALES = np.array([0.3, 0.6, 1.0, 1.8, 3.5, 8.0, 30.0])
 
 
@@ -197,6 +198,7 @@ class Sites:
         # Dense near the middle, far out in the tails: the density of a spike and of an outlier alike.
         self.grid = SITE_UNIT * np.sinh(np.linspace(-SITE_REACH, SITE_REACH, N_SITE_VALUES))
         self.table = self._tabulate(prior)  # (P, N_SITE_VALUES)
+        self.is_log_concave = _is_concave(self.grid, self.table) and _is_product(prior)
 
     def _tabulate(self, prior: Prior) -> FloatArray:
         size, d = len(self.mean), prior.n_features
@@ -208,7 +210,38 @@ class Sites:
             values[:, k] = self.mean[k] + self.sd[k] * self.grid
             out[k] = prior.group_log_density(values.reshape(len(values), -1, d))[:, group_of[k // d]]
         out[~np.isfinite(out)] = -np.inf
-        return np.maximum(out - out.max(axis=1, keepdims=True), -1e4)
+        return np.maximum(out - out.max(axis=1, keepdims=True), _IMPOSSIBLE)
+
+
+def _is_concave(grid: FloatArray, table: FloatArray) -> bool:
+    """Whether every row of log densities (P, J) bends down on the grid (J,), and is not cut off but at its ends.
+
+    A posterior under such a belief has one mode, whatever the data.
+    """
+    for row in table:
+        inside = np.flatnonzero(row > _IMPOSSIBLE)
+        if len(inside) != inside[-1] - inside[0] + 1:
+            return False
+        slopes = np.diff(row[inside]) / np.diff(grid[inside])
+        if (np.diff(slopes) > 1e-6 * (1.0 + np.abs(slopes[1:]))).any():
+            return False
+    return True
+
+
+def _is_product(prior: Prior) -> bool:
+    """Whether coefficients are independent under the belief: two draws may swap any one without changing their sum.
+
+    Log densities are those of each group, which are independent anyway.
+    """
+    first, second = np.split(prior.draw_arrays(64, rng=np.random.default_rng(6))[0], 2)
+    together = prior.group_log_density(first) + prior.group_log_density(second)
+    for arm, feature in np.ndindex(first.shape[1:]):
+        one, other = first.copy(), second.copy()
+        one[:, arm, feature], other[:, arm, feature] = second[:, arm, feature], first[:, arm, feature]
+        swapped = prior.group_log_density(one) + prior.group_log_density(other)
+        if not np.allclose(swapped, together, rtol=1e-9, atol=1e-9):
+            return False
+    return True
 
 
 def expectation_propagation(
