@@ -23,7 +23,7 @@ from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.posterior.exact import Components, block_statistics
 from rcb_bayes.posterior.kernels import weighted_moments
 from rcb_bayes.posterior.lumps import Cover, find_lumps, log_hiding
-from rcb_bayes.posterior.pareto import pareto_khat
+from rcb_bayes.posterior.pareto import has_short_tail, pareto_khat
 from rcb_bayes.posterior.proposal import (
     Proposal,
     Sites,
@@ -40,7 +40,7 @@ from rcb_bayes.telling.progress import track
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
-_CHUNK_VALUES = 500_000  # coefficients drawn at a time: arrays of 4 MB, which the processor keeps near
+_CHUNK_VALUES = 1_000_000  # coefficients drawn at a time: arrays of 8 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,11 @@ class ImportanceSampler:
             group = np.ascontiguousarray(log_weight[:, :, g])
             rests_on = weighted_moments(draws, group, np.array(index), weight, mean)
             effective[:, g] = rests_on[:, 0]
-            khat[:, g] = np.where(rests_on[:, 1] < _MIN_SPREAD_SIZE, np.inf, pareto_khat(group))
+            khat[:, g] = 0.0
+            fitted = ~has_short_tail(rests_on[:, 2], n_draws=n_draws)
+            if fitted.any():
+                khat[fitted, g] = pareto_khat(group[fitted])
+            khat[rests_on[:, 1] < _MIN_SPREAD_SIZE, g] = np.inf
             if joint is not None:
                 centred = draws[:, :, index] - mean[:, None, index]
                 joint[:, np.array(index)[:, None], index] = (weight[..., None] * centred).swapaxes(1, 2) @ centred

@@ -62,10 +62,10 @@ def weighted_moments(
     Returns
     -------
     ndarray
-        (M, 2): the effective size of the weights, and the number of draws that the variance of the worst coefficient
-        rests on.
+        (M, 3): the effective size of the weights, the number of draws that the variance of the worst coefficient
+        rests on, and the largest weight over their mean.
     """
-    size = np.empty((len(draws), 2))
+    size = np.empty((len(draws), 3))
     compiled(_weighted_moments)(draws, log_weight, index, weight, mean, size)
     return size
 
@@ -191,6 +191,7 @@ def _weighted_moments(draws, log_weight, index, weight, mean, size) -> None:
         for k in range(p):
             least = min(least, square[k] ** 2 / max(fourth[k], 2.2250738585072014e-308))
         size[m, 0], size[m, 1] = 1.0 / max(of_weights, 1.0 / n_draws), least
+        size[m, 2] = n_draws / total if top > -np.inf else np.inf
 
 
 def _site_sweeps(precision, moment, index, centre, sd, table, n_sweeps, found) -> None:

@@ -7,7 +7,7 @@ weak prior of Vehtari et al. 2024), as ArviZ does for one; here all data sets ar
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _PRIOR_WEIGHT = 10.0
 _MIN_TAIL = 5
@@ -31,7 +31,7 @@ def pareto_khat(log_weights: FloatArray) -> FloatArray:
     top = log_weights.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
         scaled = log_weights - top
-        fitted = ~(_short_tail(n_draws) * np.exp(scaled).mean(axis=1) >= 1.0)
+        fitted = ~has_short_tail(1.0 / np.exp(scaled).mean(axis=1), n_draws=n_draws)
     khat = np.where(log_weights.min(axis=1) == top[:, 0], -np.inf, 0.0)
     if fitted.any():
         khat[fitted] = _of_tail(scaled[fitted], n_tail)
@@ -48,9 +48,9 @@ def _of_tail(scaled: FloatArray, n_tail: int) -> FloatArray:
     return np.where(tail[:, -1] <= 1e-12, -np.inf, _fit(tail))
 
 
-def _short_tail(n_draws: int) -> float:
-    """The largest of n weights over their mean below which the tail cannot be as long as a shape of .7."""
-    return 0.2 * (1.0 - 0.7) * n_draws**0.7
+def has_short_tail(largest: FloatArray, *, n_draws: int) -> BoolArray:
+    """Whether the largest of n weights over their mean, (M,), is so small that the shape cannot be .7."""
+    return largest <= 0.2 * (1.0 - 0.7) * n_draws**0.7
 
 
 def _fit(tail: FloatArray) -> FloatArray:

@@ -17,6 +17,8 @@ def test_weighted_moments_are_those_of_numpy():
     np.testing.assert_allclose(mean[:, index], np.einsum("ms,msp->mp", expected, draws[:, :, index]), rtol=1e-10)
     assert (mean[:, [0, 2]] == 7.0).all()  # other groups' are left alone
     np.testing.assert_allclose(size[:, 0], 1.0 / (expected**2).sum(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(size[[0, 1, 3], 2], 60 * expected[[0, 1, 3]].max(axis=1), rtol=1e-10)
+    assert size[2, 2] == np.inf
     squares = (draws[:, :, index] - mean[:, None, index]) ** 2
     first = np.einsum("ms,msp->mp", expected, squares)
     second = np.einsum("ms,msp->mp", expected**2, squares**2)
