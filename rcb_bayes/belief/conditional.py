@@ -173,9 +173,7 @@ def noise_line(sigma: Variable, *, n_nodes: int, graph: Graph) -> tuple[FloatArr
     return np.log(line[0]), line[1]
 
 
-def _line_of(
-    variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0
-) -> tuple[FloatArray, FloatArray] | None:
+def _line_of(variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0) -> tuple[FloatArray, FloatArray] | None:
     """Values (n,) of a single number and their log densities, of its logarithm where it is positive; or None.
 
     They reach a ``margin`` below all but a few of thousands of draws, in distances of these from the median.
