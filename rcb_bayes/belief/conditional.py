@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.tensor.random.basic import LaplaceRV, MvNormalRV, NormalRV, StudentTRV
 
@@ -118,6 +121,83 @@ def conditional_law(
     law = GaussianLaw(n_arms=n_arms, n_features=d, blocks=tuple(blocks))
     sigmas = np.asarray(drawn[-1], dtype=float) if sigma is not None else None
     return ConditionalLaw(law, sigmas, only_sigma=sigma is not None and not conditioners)
+
+
+def conditional_grid(
+    beta: Variable,
+    sigma: Variable | None,
+    *,
+    conditioners: Conditioners,
+    groups: tuple[tuple[int, ...], ...],
+    n_nodes: int,
+    graph: Graph,
+) -> ConditionalLaw | None:
+    """The belief given each of some values of its only conditioner, weighted by their density; None if it has others.
+
+    The values are equally spaced, in logarithms where the variable is positive, and reach a little further than
+    thousands of draws: sums over them are integrals by the trapezoid rule.
+    """
+    if len(conditioners.drawn) != 1 or conditioners.mixed:
+        return None
+    line = _line_of(conditioners.drawn[0], n_nodes=n_nodes, graph=graph)
+    if line is None or (sigma is not None and drawn_behind([sigma]) != list(conditioners.drawn)):
+        return None
+    values, log_density = line
+    known = [{conditioners.drawn[0]: np.asarray(value)} for value in values]
+    given = [_given(beta, one, ())[:2] for one in known]
+    n_arms, d = graph.shape(beta)
+    means, roots = np.array([mean.reshape(-1) for mean, _ in given]), np.array([root for _, root in given])
+    weights = np.exp(log_density - log_density.max())
+    groups = (tuple(range(n_arms)),) if sigma is not None else groups
+    blocks = tuple(
+        Block(
+            arms=arms,
+            weights=weights / weights.sum(),
+            means=means[:, index],
+            covariances=roots[:, index] @ roots[:, index].swapaxes(1, 2),
+        )
+        for arms in groups
+        for index in [[arm * d + k for arm in arms for k in range(d)]]
+    )
+    sigmas = None if sigma is None else np.array([float(Graph(known=one).value(sigma)) for one in known])
+    if sigmas is not None and not (sigmas > 0).all():
+        return None
+    return ConditionalLaw(GaussianLaw(n_arms=n_arms, n_features=d, blocks=blocks), sigmas)
+
+
+def noise_line(sigma: Variable, *, n_nodes: int, graph: Graph) -> tuple[FloatArray, FloatArray] | None:
+    """Equally spaced logarithms of an unknown noise and their log densities, each (n,); None where it has none."""
+    line = _line_of(sigma, n_nodes=n_nodes, graph=graph, margin=0.6)
+    if line is None or line[0][0] <= 0:
+        return None
+    return np.log(line[0]), line[1]
+
+
+def _line_of(variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0) -> tuple[FloatArray, FloatArray] | None:
+    """Values (n,) of a single number and their log densities, of its logarithm where it is positive; or None.
+
+    They reach a ``margin`` below all but a few of thousands of draws, in distances of these from the median.
+    """
+    if drawn_behind([variable]) != [variable] or np.dtype(variable.type.dtype).kind != "f":
+        return None
+    if _n_elements((variable,), graph) != 1 or graph.shape(variable) != ():
+        return None
+    draws = np.asarray(compile_draws([variable], graph=graph)(4096, np.random.default_rng(7))[0], dtype=float)
+    is_positive = bool((draws > 0).all())
+    scaled = np.log(draws) if is_positive else draws
+    low, middle, high = np.quantile(scaled, [0.0005, 0.5, 1.0])
+    line = np.linspace(low - margin * (middle - low), high + (0.3 + margin) * (high - middle), n_nodes)
+    values = np.exp(line) if is_positive else line
+    try:
+        argument = pt.dvector("values")
+        compiled = pytensor.function([argument], pm.logp(variable, argument), mode="FAST_COMPILE")
+        log_density = np.asarray(compiled(values), dtype=float)
+    except (NotImplementedError, ValueError, TypeError, RuntimeError):
+        return None
+    if log_density.shape != values.shape or not np.isfinite(log_density).any():
+        return None
+    log_density = log_density + (line if is_positive else 0.0)
+    return values, np.where(np.isfinite(log_density), log_density, -np.inf)
 
 
 def _given_draws(

@@ -15,8 +15,10 @@ from pytensor.graph.traversal import ancestors
 from rcb_bayes.belief.conditional import (
     ConditionalLaw,
     Conditioners,
+    conditional_grid,
     conditional_law,
     find_conditioners,
+    noise_line,
     shares_randomness,
 )
 from rcb_bayes.belief.density import Density, find_density
@@ -34,6 +36,7 @@ from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
 BETA = "beta"
 SIGMA = "sigma"
 _TAIL_DRAWS = 100_000
+_GRID_NODES, _LINE_NODES = 113, 4097
 _LKJ = {"_LKJCholeskyCovRV", "LKJCorrRV"}
 _FEW_POINTS = 20  # a heavy tail of whole numbers still has hundreds of different values
 _NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
@@ -119,6 +122,27 @@ class ModelBelief:
             )
             _check_sigma(self._conditional_laws[n_draws, replicate].sigma)
         return self._conditional_laws[n_draws, replicate]
+
+    @cached_property
+    def conditional_grid(self) -> ConditionalLaw | None:
+        """The belief given each of some values of its only conditioner, or None."""
+        if self.conditioners is None:
+            return None
+        return conditional_grid(
+            self._beta,
+            self._sigma,
+            conditioners=self.conditioners,
+            groups=self.groups,
+            n_nodes=_GRID_NODES,
+            graph=self._graph,
+        )
+
+    @cached_property
+    def noise_line(self) -> tuple[FloatArray, FloatArray] | None:
+        """Logarithms of the noise's sd and their log densities where nothing else is unknown but beta, or None."""
+        if self._sigma is None or self.conditioners is None or self.conditioners:
+            return None
+        return noise_line(self._sigma, n_nodes=_LINE_NODES, graph=self._graph)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray | None]:
         """Joint draws: beta (n, n_arms, n_features) and sigma (n,), None where the belief has none."""

@@ -235,6 +235,23 @@ class Prior:
         return self._source.conditional_law(n_draws, replicate=replicate)
 
     @property
+    def conditional_grid(self) -> "ConditionalLaw | None":
+        """The belief as a mixture over a grid of the one number that it is Gaussian given; None where it is not so."""
+        return None if self._source is None else self._source.conditional_grid
+
+    @property
+    def noise_line(self) -> "tuple[FloatArray, FloatArray] | None":
+        """Logarithms of an unknown noise sd and their log densities, each (n,), where beta is Gaussian; else None."""
+        return None if self._source is None else self._source.noise_line
+
+    @cached_property
+    def alike(self) -> tuple[tuple[int, ...], ...]:
+        """Classes of arms that may change places, each arm in one: see ``belief.alike``."""
+        from rcb_bayes.belief.alike import alike_arms
+
+        return alike_arms(self)
+
+    @property
     def has_sigma(self) -> bool:
         """Whether the belief carries its own ``sigma``, the unknown noise sd."""
         return self._source is not None and self._source.has_sigma

@@ -9,8 +9,8 @@ One arm fills up at a time, so every cold start passes exactly one set of each s
 saturated arms. Level 0 is the most popular arm's (MPASC), where everybody is sampled. From there on the walk is told
 the rates of each stage by whoever knows them: a planner computes them, an audit asks the plan, a check takes 1.
 
-Arms that are alike, independent with one and the same law, may change places. Paths name them in the order in which
-they fill up, so that sets that differ only by such arms are one stage.
+Arms that are alike, so that exchanging them leaves beliefs as they are, may change places. Paths name them in the order
+in which they fill up, so that sets that differ only by such arms are one stage.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -52,10 +52,7 @@ def open_arms(code: int, n_arms: int) -> list[int]:
 
 def alike_arms(market: Market) -> Classes:
     """Classes of arms that may change places, under the users' and the platform's belief."""
-    laws = [prior.law for prior in (market.prior, market.platform_prior)]
-    if any(law is None for law in laws) or market.prior.has_sigma:
-        return tuple((arm,) for arm in range(market.n_arms))
-    users, platform = (law.alike() for law in laws if law is not None)
+    users, platform = market.prior.alike, market.platform_prior.alike
     both = [tuple(arm for arm in one if arm in other) for one in users for other in platform]
     return tuple(sorted(arms for arms in both if arms))
 

@@ -4,10 +4,14 @@ Each draw of the scales (or correlations, or the noise's sd) is a component of a
 the components by how well they predict it. The weights are importance weights with the belief itself as proposal, and
 are vouched for like any others: k-hat below .7 and an effective size of at least 200. Data sets take turns with
 several sets of draws, because an error that all of them share does not average out over them.
+
+Where a single number is unknown, a rule over its values comes first (``scales``, ``unknown_noise``): it takes some
+twenty components in place of hundreds of draws, and draws are for what it does not vouch for.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +23,8 @@ from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
-from rcb_bayes.posterior.unknown_noise import NoiseMixture, noise_mixture
+from rcb_bayes.posterior.scales import ScaleGrid
+from rcb_bayes.posterior.unknown_noise import NoiseIntegral, NoiseMixture, integrate_noise, noise_mixture
 from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
@@ -61,7 +66,7 @@ class ConditionalEngine:
         """Posterior moments of every data set, with k-hat and effective size of the scales' weights."""
         data = as_statistics(data)
         turn = data.fingerprints()
-        batch = _empty(data.n_sets, self.prior, covariance=covariance, reason=self.reason)
+        batch = self._integrated(data, covariance=covariance)
         for attempt in self._ladder:
             open_sets = np.flatnonzero(~batch.vouched)
             if not len(open_sets):
@@ -73,12 +78,51 @@ class ConditionalEngine:
                 _put(batch, found, chunk)
         return replace(batch, reward=linear_rewards(batch.mean, users))
 
+    def _integrated(self, data: Statistics, *, covariance: bool) -> PosteriorBatch:
+        """What a rule over the only unknown scale, or over the noise, vouches for; nothing where more is unknown."""
+        batch = _empty(data.n_sets, self.prior, covariance=covariance, reason=self.reason)
+        if self._grid is None and self._noise_line is None:
+            return batch
+        for chunk in self._chunks(np.arange(data.n_sets), Attempt(64, 1)):
+            part = data.take(chunk)
+            if self._grid is not None:
+                found = self._grid.fit(part, covariance=covariance)
+                mean, spread = found.mean, found.covariance
+            else:
+                found = self._noise_integral(part)
+                mean, spread = found.mixture.mean(), found.mixture.covariance() if covariance else None
+            kept = chunk[found.vouched]
+            batch.mean[kept] = mean[found.vouched].reshape(-1, *batch.mean.shape[1:])
+            batch.vouched[kept] = True
+            if batch.covariance is not None and spread is not None:
+                batch.covariance[kept] = spread[found.vouched]
+            sizes = found.effective_size[found.vouched]
+            for name, values in (("khat", -np.inf), ("effective_size", sizes), ("effective_share", 1.0)):
+                batch.diagnostics[name][kept] = values
+        return batch
+
+    @cached_property
+    def _grid(self) -> ScaleGrid | None:
+        return ScaleGrid.of(self.prior.conditional_grid, sigma=self._noise.sigma)
+
+    @cached_property
+    def _noise_line(self) -> tuple[FloatArray, FloatArray] | None:
+        return self.prior.noise_line if self._noise.sigma is None else None
+
+    def _noise_integral(self, data: Statistics) -> NoiseIntegral:
+        block = self.prior.conditional_law(LADDER[0].n_draws).law.blocks[0]
+        assert self._noise_line is not None  # callers ask first
+        return integrate_noise(block.means[0], block.covariances[0], data, line=self._noise_line)
+
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws, (M, n, K, d): a draw of the scales by its weight, then the rest exactly."""
         data = as_statistics(data)
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
         for m in range(data.n_sets):
             one = data.take(slice(m, m + 1))
+            if self._integrated(one, covariance=False).vouched[0]:
+                out[m] = self._drawn_from_rule(one, n, rng=rng)
+                continue
             attempt = next((a for a in self._ladder if self._fit(one, a, replicate=0).vouched[0]), self._ladder[-1])
             if self._only_sigma:
                 out[m] = self._noise_mixture(one, attempt, replicate=0).draw(n, rng=rng).reshape(out.shape[1:])
@@ -86,6 +130,13 @@ class ConditionalEngine:
                 law = self.prior.conditional_law(attempt.n_draws).law
                 out[m] = exact_draws(law, one, precision=self._precision(attempt, 0), n=n, rng=rng)[0]
         return out
+
+    def _drawn_from_rule(self, one: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """Draws of one data set, (n, K, d): a node of the rule by its weight, then the rest exactly."""
+        if self._grid is not None:
+            return exact_draws(self._grid.law, one, precision=self._grid.noise_precision[None], n=n, rng=rng)[0]
+        flat = self._noise_integral(one).mixture.draw(n, rng=rng)
+        return flat.reshape(n, self.prior.n_arms, self.prior.n_features)
 
     @property
     def _only_sigma(self) -> bool:

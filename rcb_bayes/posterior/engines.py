@@ -5,7 +5,7 @@
 | `exact`       | Gaussian, or a finite mixture of Gaussians              | Gaussian          |
 | `importance`  | any with a density of beta                              | Gaussian          |
 | `conditional` | Gaussian given scales, correlations or the noise's sd   | Gaussian          |
-| `laplace`     | any with a density of beta                              | Bernoulli         |
+| `laplace`     | any with a density of beta, or Gaussian given one scale | Bernoulli         |
 | `nuts`        | any                                                     | any               |
 
 Student-t and Laplace effects are Gaussian given scales, so that a few of them around a shared level, or with an unknown
@@ -26,6 +26,7 @@ from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.exact import exact_draws, exact_moments
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
+from rcb_bayes.posterior.marginal import ScaleDensity
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
@@ -285,7 +286,8 @@ def posterior_means(
 def _choose(prior: Prior, noise: Noise) -> str:
     """The name of the engine for a belief and a reward model."""
     if not isinstance(noise, GaussianNoise):
-        return "laplace" if prior.has_density else "nuts"
+        has_density = prior.has_density or ScaleDensity.of(prior.conditional_grid) is not None
+        return "laplace" if has_density else "nuts"
     if noise.sigma is not None and prior.law is not None:
         return "exact"
     if noise.sigma is not None and prior.has_density:

@@ -19,15 +19,16 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import GaussianLaw
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.posterior.exact import Components, block_statistics
+from rcb_bayes.posterior.kernels import weighted_moments
 from rcb_bayes.posterior.lumps import Cover, find_lumps, log_hiding
-from rcb_bayes.posterior.pareto import pareto_khat
+from rcb_bayes.posterior.pareto import has_short_tail, pareto_khat
 from rcb_bayes.posterior.proposal import (
     Proposal,
     Sites,
     expectation_propagation,
-    half_and_half,
+    mixed,
     moment_surrogate,
     scale_surrogate,
     surrogate_posterior,
@@ -39,19 +40,31 @@ from rcb_bayes.telling.progress import track
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
-_CHUNK_VALUES = 500_000  # coefficients drawn at a time: arrays of 4 MB, which the processor keeps near
+_CHUNK_VALUES = 1_000_000  # coefficients drawn at a time: arrays of 8 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try: the surrogate that proposes, and the number of draws."""
+    """One try: what proposes, and the number of draws.
+
+    "moments" is the posterior of the Gaussian with the belief's moments, and is for beliefs whose posterior may have
+    several modes; "single" is expectation propagation alone, for the others; "sites" has some of its draws and more
+    from the moments' posterior, "defensive" from that of the surrogate with heavy tails and lumps in its place.
+    """
 
     surrogate: str
     n_draws: int
 
+    @property
+    def broad(self) -> float:
+        """The share of the draws that the surrogate's posterior proposes; the others come from sites."""
+        return {"moments": 1.0, "single": 0.0, "sites": 0.25, "defensive": 0.5}[self.surrogate]
+
 
 LADDER = (
     Attempt("moments", 256),
+    Attempt("single", 256),
+    Attempt("sites", 512),
     Attempt("defensive", 1024),
     Attempt("defensive", 4096),
     Attempt("defensive", 16384),
@@ -62,20 +75,41 @@ LADDER = (
 class Weighted:
     """Self-normalised estimates of M data sets.
 
-    ``mean`` (M, K, d), ``covariance`` (M, K d, K d) or None, and per data set the worst group's ``khat``, the smallest
-    ``effective_size`` and its ``effective_share`` of the draws.
+    ``mean`` (M, K, d), ``covariance`` (M, K d, K d) or None, and of each of G groups of arms the k-hat, the effective
+    size and the number of its draws, (M, G).
     """
 
     mean: FloatArray
     covariance: FloatArray | None
-    khat: FloatArray
-    effective_size: FloatArray
-    effective_share: FloatArray
+    group_khat: FloatArray
+    group_size: FloatArray
+    group_draws: FloatArray
+
+    @property
+    def khat(self) -> FloatArray:
+        """The worst group's, (M,); NaN if any group's is."""
+        return self.group_khat.max(axis=1)
+
+    @property
+    def effective_size(self) -> FloatArray:
+        """The smallest of the groups, (M,)."""
+        return self.group_size.min(axis=1)
+
+    @property
+    def effective_share(self) -> FloatArray:
+        """Of the draws of the group with the smallest effective size, (M,)."""
+        worst = self.group_size.argmin(axis=1)[:, None]
+        return np.take_along_axis(self.group_size / self.group_draws, worst, axis=1)[:, 0]
+
+    @property
+    def vouched_groups(self) -> np.ndarray:
+        """Which groups are vouched for, (M, G)."""
+        return (self.group_khat < KHAT_LIMIT) & (self.group_size >= MIN_EFFECTIVE_SIZE)
 
     @property
     def vouched(self) -> np.ndarray:
         """Which data sets are vouched for, (M,)."""
-        return (self.khat < KHAT_LIMIT) & (self.effective_size >= MIN_EFFECTIVE_SIZE)
+        return self.vouched_groups.all(axis=1)
 
 
 class ImportanceSampler:
@@ -93,20 +127,47 @@ class ImportanceSampler:
         self._base: dict[tuple[int, int, int], FloatArray] = {}
 
     def fit(self, data: Statistics, *, covariance: bool = False) -> Weighted:
-        """Estimates of every data set, each by the first attempt of the ladder that is vouched for."""
-        best = self._attempt(data, LADDER[0], covariance=covariance)
-        for attempt in LADDER[1:]:
-            open_sets = np.flatnonzero(~best.vouched)
-            if not len(open_sets):
+        """Estimates of every data set, each group of arms by the first attempt of the ladder that is vouched for."""
+        turn = data.fingerprints() % N_REPLICATES
+        ladder = self._ladder
+        best = self._attempt(data, ladder[0], covariance=covariance)
+        for attempt in ladder[1:]:
+            rows, wanted, turns = _packed(~best.vouched_groups, turn)
+            if not len(rows):
                 break
-            found = self._attempt(data.take(open_sets), attempt, covariance=covariance)
-            best = _keep_better(best, found, open_sets)
+            part = self._of_groups(data, rows)
+            found = self._attempt(part, attempt, covariance=covariance, turn=turns)
+            self._keep_better(best, found, rows, wanted)
         return best
 
-    def _attempt(self, data: Statistics, attempt: Attempt, *, covariance: bool) -> Weighted:
+    @cached_property
+    def _ladder(self) -> tuple[Attempt, ...]:
+        """The attempts that suit the belief: one of the first two, and those that suit all."""
+        left_out = "moments" if self._sites.is_log_concave else "single"
+        return tuple(attempt for attempt in LADDER if attempt.surrogate != left_out)
+
+    def _of_groups(self, data: Statistics, rows: np.ndarray) -> Statistics:
+        """Data sets put together from groups of arms of several, by the data set ``rows`` (R, G) of each group."""
+        arms = np.arange(self._prior.n_arms)
+        of_arm = rows[:, self._group_of_arm]  # (R, K)
+        return unchecked_statistics(
+            data.xtx[of_arm, arms], data.xty[of_arm, arms], data.yty[of_arm, arms], data.n[of_arm, arms]
+        )
+
+    @cached_property
+    def _group_of_arm(self) -> np.ndarray:
+        out = np.empty(self._prior.n_arms, dtype=int)
+        for g, arms in enumerate(self._prior.groups):
+            out[list(arms)] = g
+        return out
+
+    def _attempt(
+        self, data: Statistics, attempt: Attempt, *, covariance: bool, turn: np.ndarray | None = None
+    ) -> Weighted:
+        """One attempt at every data set; ``turn`` says which base draws each takes, its fingerprint if None."""
         size = self._prior.n_arms * self._prior.n_features
         step = max(1, _CHUNK_VALUES // (attempt.n_draws * size))
-        turn = data.fingerprints() % N_REPLICATES
+        turn = data.fingerprints() % N_REPLICATES if turn is None else turn
         chunks: list[tuple[int, np.ndarray]] = []
         for replicate in range(N_REPLICATES):
             members = np.flatnonzero(turn == replicate)
@@ -119,10 +180,23 @@ class ImportanceSampler:
             return self._weigh(data, attempt, replicate=0, covariance=covariance)
         return _gather(parts, n_sets=data.n_sets)
 
+    def _keep_better(self, old: Weighted, new: Weighted, rows: np.ndarray, wanted: np.ndarray) -> None:
+        """Replace groups of data sets ``rows`` (R, G) where a new attempt is vouched for, or has more to show."""
+        for g, block in enumerate(self._gaussian.blocks):
+            sets = rows[:, g]
+            wins = wanted[:, g] & (new.vouched_groups[:, g] | (new.group_size[:, g] > old.group_size[sets, g]))
+            sets, arms = sets[wins], list(block.arms)
+            old.mean[np.ix_(sets, arms)] = new.mean[np.ix_(wins, arms)]
+            for name in ("group_khat", "group_size", "group_draws"):
+                getattr(old, name)[sets, g] = getattr(new, name)[wins, g]
+            if old.covariance is not None and new.covariance is not None:
+                index = self._gaussian.flat_index(block)
+                old.covariance[np.ix_(sets, index, index)] = new.covariance[np.ix_(wins, index, index)]
+
     def draw(self, data: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws by resampling the weighted ones of the first attempt that is vouched for, (M, n, K, d)."""
         out = np.empty((data.n_sets, n, self._prior.n_arms, self._prior.n_features))
-        first, *more = [attempt for attempt in LADDER if attempt.n_draws >= 4 * n] or [LADDER[-1]]
+        first, *more = [attempt for attempt in self._ladder if attempt.n_draws >= 4 * n] or [LADDER[-1]]
         for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
             one = data.take(slice(m, m + 1))
             draws, log_weight = self._weighted_draws(one, first, replicate=int(turn))
@@ -147,28 +221,38 @@ class ImportanceSampler:
 
     def _weigh(self, data: Statistics, attempt: Attempt, *, replicate: int, covariance: bool) -> Weighted:
         """Draw, weigh and average for one chunk of data sets that share base draws."""
-        draws, log_weight = self._weighted_draws(data, attempt, replicate=replicate)
-        return self._average(draws, log_weight, data, attempt, covariance=covariance)
+        proposals = self._proposals(data, attempt)
+        draws, log_weight = self._weighted_draws(data, attempt, replicate=replicate, proposals=proposals)
+        return self._average(draws, log_weight, data, attempt, covariance=covariance, proposals=proposals)
 
-    def _weighted_draws(self, data: Statistics, attempt: Attempt, *, replicate: int) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, S, K d) and the log weights of each group (M, S, G)."""
+    def _weighted_draws(
+        self, data: Statistics, attempt: Attempt, *, replicate: int, proposals: list[Proposal] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draws (M, S, K d) and the log weights of each group (M, S, G); ``proposals`` where they are at hand."""
+        proposals = self._proposals(data, attempt) if proposals is None else proposals
         k, d = self._prior.n_arms, self._prior.n_features
         n_sets, n_draws = data.n_sets, attempt.n_draws
         draws = np.empty((n_sets, n_draws, k * d))
         log_ratio = np.empty((n_sets, n_draws, len(self._prior.groups)))  # log L - log q
-        for groups, surrogate in self._batches[attempt.surrogate]:
-            proposal = self._propose(surrogate, data, attempt)
+        for (groups, surrogate), proposal in zip(self._batches[attempt.surrogate], proposals, strict=True):
             base = self._base_draws(n_draws, proposal.mean.shape[-1] + 1, replicate)
-            values, log_q = proposal.draw(base)  # (M, B, S, p), (M, B, S)
-            log_likelihood = self._log_likelihood(values, surrogate.arms, data)
+            information, pull = (part / self._sigma**2 for part in block_statistics(surrogate.arms, data))
+            values, ratio = proposal.draw_weighted(base, information, pull)  # (M, B, S, p), (M, B, S)
             for b, group in enumerate(groups):
                 draws[:, :, self._gaussian.flat_index(self._gaussian.blocks[group])] = values[:, b]
-                log_ratio[:, :, group] = log_likelihood[:, b] - log_q[:, b]
+                log_ratio[:, :, group] = ratio[:, b]
         log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
         return draws, np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
 
     def _average(
-        self, draws: FloatArray, log_weight: FloatArray, data: Statistics, attempt: Attempt, *, covariance: bool
+        self,
+        draws: FloatArray,
+        log_weight: FloatArray,
+        data: Statistics,
+        attempt: Attempt,
+        *,
+        covariance: bool,
+        proposals: list[Proposal] | None = None,
     ) -> Weighted:
         n_sets, n_draws, size = draws.shape
         k, d = self._prior.n_arms, self._prior.n_features
@@ -176,44 +260,53 @@ class ImportanceSampler:
         joint = np.zeros((n_sets, size, size)) if covariance else None
         khat = np.empty((n_sets, len(self._prior.groups)))
         effective = np.empty_like(khat)
-        hidden = self._hidden(data, attempt)
+        weight = np.empty((n_sets, n_draws))
         for g, block in enumerate(self._gaussian.blocks):
             index = self._gaussian.flat_index(block)
             group = np.ascontiguousarray(log_weight[:, :, g])
-            weight = normalised(group)
-            effective[:, g] = 1.0 / np.maximum((weight**2).sum(axis=1), 1.0 / n_draws)
-            part = draws[:, :, index]
-            mean[:, index] = (weight[:, None, :] @ part)[:, 0]
-            centred = part - mean[:, None, index]
-            unsafe = hidden[:, g] | (_spread_size(weight, centred) < _MIN_SPREAD_SIZE)
-            khat[:, g] = np.where(unsafe, np.inf, pareto_khat(group))
+            rests_on = weighted_moments(draws, group, np.array(index), weight, mean)
+            effective[:, g] = rests_on[:, 0]
+            khat[:, g] = 0.0
+            fitted = ~has_short_tail(rests_on[:, 2], n_draws=n_draws)
+            if fitted.any():
+                khat[fitted, g] = pareto_khat(group[fitted])
+            khat[rests_on[:, 1] < _MIN_SPREAD_SIZE, g] = np.inf
             if joint is not None:
+                centred = draws[:, :, index] - mean[:, None, index]
                 joint[:, np.array(index)[:, None], index] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
             unseen = data.n[:, list(block.arms)].sum(axis=1) == 0
             self._fill_unseen(unseen, index, mean, joint)
             khat[unseen, g], effective[unseen, g] = -np.inf, n_draws
-        smallest = effective.min(axis=1)
-        return Weighted(
+        found = Weighted(
             mean=mean.reshape(n_sets, k, d),
             covariance=joint,
-            khat=khat.max(axis=1),  # NaN if any group's is
-            effective_size=smallest,
-            effective_share=smallest / n_draws,
+            group_khat=khat,
+            group_size=effective,
+            group_draws=np.full_like(khat, n_draws),
         )
+        if attempt.surrogate in ("moments", "sites") and self._may_hide:
+            proposals = self._proposals(data, attempt) if proposals is None else proposals
+            khat[self._hidden(data, attempt, proposals, found.vouched_groups)] = np.inf
+        return found
 
-    def _hidden(self, data: Statistics, attempt: Attempt) -> np.ndarray:
-        """Whether the plain Gaussian's posterior hides a lump that matters for a data set and group, (M, G)."""
-        out = np.zeros((data.n_sets, len(self._prior.groups)), dtype=bool)
-        if attempt.surrogate != "moments" or not self._cover.gaussian_hides:
-            return out
-        pairs = zip(self._batches["moments"], self._batches["defensive"], strict=True)
-        for (groups, plain), (_, full) in pairs:
-            narrow = surrogate_posterior(plain, data, sigma=self._sigma)
-            wide = surrogate_posterior(full, data, sigma=self._sigma)
-            excess = wide.log_density(wide.mean) - narrow.log_density(wide.mean)  # (M, B, C)
-            lost = (np.exp(wide.log_weight) * (excess > log_hiding(attempt.n_draws))).sum(axis=2)
-            out[:, groups] = lost > _NEGLIGIBLE
-        return out
+    def _hidden(self, data: Statistics, attempt: Attempt, proposals: list[Proposal], vouched: np.ndarray) -> np.ndarray:
+        """Of otherwise vouched groups (M, G), those whose draws hide a lump that matters for the data set, (M, G)."""
+        seen = np.stack([data.n[:, list(arms)].sum(axis=1) > 0 for arms in self._prior.groups], axis=1)
+        rows = np.flatnonzero((vouched & seen).any(axis=1))
+        part = data.take(rows)
+        batches = self._batches[attempt.surrogate]
+        place = {g: (i, b) for i, (groups, _) in enumerate(batches) for b, g in enumerate(groups)}
+        out = np.zeros_like(vouched)
+        for groups, full in self._batches["defensive"]:
+            wide = surrogate_posterior(full, part, sigma=self._sigma)
+            log_wide = wide.log_density(wide.mean)  # (M, B, C)
+            for b, g in enumerate(groups):
+                batch, own = place[g]
+                narrow = proposals[batch].part(rows, own)
+                excess = log_wide[:, b] - narrow.log_density(wide.mean[:, b, None])[:, 0]
+                lost = (np.exp(wide.log_weight[:, b]) * (excess > log_hiding(attempt.n_draws))).sum(axis=1)
+                out[rows, g] = lost > _NEGLIGIBLE
+        return out & vouched & seen
 
     def _fill_unseen(self, unseen: np.ndarray, index: list[int], mean: FloatArray, joint: FloatArray | None) -> None:
         """A group without any sample keeps its prior."""
@@ -226,31 +319,30 @@ class ImportanceSampler:
             covariance = self._prior.covariance.values.reshape(size, size)
             joint[np.ix_(rows, index, index)] = covariance[np.ix_(index, index)]
 
+    def _proposals(self, data: Statistics, attempt: Attempt) -> list[Proposal]:
+        """Proposals for the groups of each batch."""
+        return [self._propose(surrogate, data, attempt) for _, surrogate in self._batches[attempt.surrogate]]
+
     def _propose(self, surrogate: Components, data: Statistics, attempt: Attempt) -> Proposal:
+        if attempt.surrogate == "single":
+            return expectation_propagation(self._sites, surrogate.arms, data, sigma=self._sigma)
         broad = surrogate_posterior(surrogate, data, sigma=self._sigma)
         if attempt.surrogate == "moments":
             return broad
-        # Sites alone may settle on one of several modes, and k-hat would not notice: keep half the draws broad.
+        # Sites alone may settle on one of several modes, and k-hat would not notice: keep some of the draws broad.
         sharp = expectation_propagation(self._sites, surrogate.arms, data, sigma=self._sigma)
-        return half_and_half(sharp, broad)
-
-    def _log_likelihood(self, values: FloatArray, arms: np.ndarray, data: Statistics) -> FloatArray:
-        """b'X'y/s2 - b'X'X b/(2 s2), (M, B, S)."""
-        gram, moment = block_statistics(arms, data)
-        pulled = moment[:, :, None] - 0.5 * (values @ gram)
-        return np.einsum("mbsp,mbsp->mbs", values, pulled) / self._sigma**2
+        return mixed(sharp, broad, share=1.0 - attempt.broad)
 
     @cached_property
     def _batches(self) -> dict[str, list[tuple[list[int], Components]]]:
         """For each surrogate, the groups of equal shape with their components."""
-        sizes: dict[tuple[int, int], list[int]] = {}
-        for g, block in enumerate(self._cover.law.blocks):
-            sizes.setdefault((len(block.arms), block.n_components), []).append(g)
-        laws = {"moments": self._gaussian, "defensive": self._cover.law}
-        return {
-            name: [(groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()]
-            for name, law in laws.items()
-        }
+        of_name: dict[str, list[tuple[list[int], Components]]] = {}
+        for name, law in (("moments", self._gaussian), ("defensive", self._cover.law)):
+            sizes: dict[tuple[int, int], list[int]] = {}
+            for g, block in enumerate(law.blocks):
+                sizes.setdefault((len(block.arms), block.n_components), []).append(g)
+            of_name[name] = [(groups, Components.of([law.blocks[g] for g in groups])) for groups in sizes.values()]
+        return of_name | {"single": of_name["moments"], "sites": of_name["moments"]}
 
     def _base_draws(self, n_draws: int, dims: int, replicate: int) -> FloatArray:
         """Scrambled Sobol points: uniform in the first coordinate, standard normal in the others, (S, 1 + p)."""
@@ -273,6 +365,11 @@ class ImportanceSampler:
     def _cover(self) -> Cover:
         smooth = scale_surrogate(self._prior, self._gaussian)
         return find_lumps(self._prior, self._gaussian, smooth, fewest=LADDER[0].n_draws, most=LADDER[-2].n_draws)
+
+    @property
+    def _may_hide(self) -> bool:
+        """Whether the Gaussian's posterior may hide a part of the belief's; one mode is never hidden."""
+        return not self._sites.is_log_concave and self._cover.gaussian_hides
 
     @cached_property
     def _sites(self) -> Sites:
@@ -301,15 +398,6 @@ def normalised(log_weight: FloatArray) -> FloatArray:
     return np.where(total > 0, weight / np.maximum(total, np.finfo(float).tiny), 1.0 / weight.shape[1])
 
 
-def _spread_size(weight: FloatArray, centred: FloatArray) -> FloatArray:
-    """How many draws the posterior variance of the worst coefficient rests on, (M, S), (M, S, p) -> (M,)."""
-    squares = centred**2
-    first = (weight[:, None, :] @ squares)[:, 0]
-    np.multiply(squares, squares, out=squares)
-    second = ((weight**2)[:, None, :] @ squares)[:, 0]
-    return (first**2 / np.maximum(second, np.finfo(float).tiny)).min(axis=1)
-
-
 def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighted:
     """Put the chunks back in the order of the data sets."""
     order = np.argsort(np.concatenate([index for index, _ in parts]))
@@ -319,18 +407,29 @@ def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighte
     return Weighted(
         mean=np.concatenate([part.mean for part in found])[order],
         covariance=np.concatenate(covariances)[order] if covariances else None,
-        khat=np.concatenate([part.khat for part in found])[order],
-        effective_size=np.concatenate([part.effective_size for part in found])[order],
-        effective_share=np.concatenate([part.effective_share for part in found])[order],
+        group_khat=np.concatenate([part.group_khat for part in found])[order],
+        group_size=np.concatenate([part.group_size for part in found])[order],
+        group_draws=np.concatenate([part.group_draws for part in found])[order],
     )
 
 
-def _keep_better(old: Weighted, new: Weighted, index: np.ndarray) -> Weighted:
-    """Replace the data sets at ``index`` where the new attempt is vouched for, or has more to show."""
-    wins = new.vouched | (new.effective_size > old.effective_size[index])
-    rows = index[wins]
-    for name in ("mean", "covariance", "khat", "effective_size", "effective_share"):
-        target = getattr(old, name)
-        if target is not None:
-            target[rows] = getattr(new, name)[wins]
-    return old
+def _packed(still_open: np.ndarray, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Open groups (M, G) of many data sets side by side in as few rows as hold them.
+
+    Groups are independent, so that a row may take each from another data set of the same turn. Returned are the data
+    set of each group of a row (R, G), whether that group is wanted or but fills the place (R, G), and the row's turn.
+    """
+    n_groups = still_open.shape[1]
+    rows, wanted, turns = [], [], []
+    for replicate in np.unique(turn[still_open.any(axis=1)]):
+        own = [np.flatnonzero(still_open[:, g] & (turn == replicate)) for g in range(n_groups)]
+        n_rows = max(len(members) for members in own)
+        filler = next(members[0] for members in own if len(members))
+        rows.append(np.full((n_rows, n_groups), filler))
+        wanted.append(np.zeros((n_rows, n_groups), dtype=bool))
+        turns.append(np.full(n_rows, replicate))
+        for g, members in enumerate(own):
+            rows[-1][: len(members), g], wanted[-1][: len(members), g] = members, True
+    if not rows:
+        return np.zeros((0, n_groups), dtype=int), np.zeros((0, n_groups), dtype=bool), turn[:0]
+    return np.concatenate(rows), np.concatenate(wanted), np.concatenate(turns)

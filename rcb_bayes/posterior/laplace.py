@@ -5,7 +5,8 @@ beliefs, their mixtures and beliefs with lumps, else the normal scores of ``rcb_
 group of arms and each Gaussian component of the belief there, Newton's method finds the mode of
 :math:`\log N(u; m, V) + \sum_i \log \mathrm{logistic}(\pm x_i'b(u))`; Student-t draws around the modes, with the
 curvature there, and from the belief's own components are weighted by the true belief and likelihood. Every component
-keeps its share of the draws, so that no mode is lost.
+keeps its share of the draws, so that no mode is lost. A belief that is Gaussian given one scale has its density by
+integration over the scale (``rcb_bayes.posterior.marginal``), and a few values of the scale for components.
 
 Outcomes that are all alike bound the coefficients on one side only, and on the other the belief's own tail remains, for
 which the mode is a poor centre. So what is not vouched for (``rcb_bayes.posterior.vouching``) is drawn again, with more
@@ -27,6 +28,7 @@ from rcb_bayes.posterior.data import Rows, Statistics, as_rows
 from rcb_bayes.posterior.importance import N_REPLICATES, normalised, resample
 from rcb_bayes.posterior.logit import CHUNK_VALUES, log_likelihood, logistic, modes, signed_design
 from rcb_bayes.posterior.lumps import find_lumps
+from rcb_bayes.posterior.marginal import ScaleDensity
 from rcb_bayes.posterior.proposal import moment_surrogate, scale_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
 from rcb_bayes.posterior.student import StudentMixture
@@ -36,6 +38,7 @@ from rcb_bayes.telling.progress import track
 
 _LADDER = (512, 2048, 8192, 16384)
 _CHUNK_VALUES = CHUNK_VALUES
+_N_SCALES = 6  # values of an unknown scale that proposals are made for
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +62,8 @@ class LaplaceEngine:
     name = "laplace"
 
     def __init__(self, prior: Prior, *, seed: int = DEFAULT_SEED) -> None:
-        if not prior.has_density:
+        self._integrated = None if prior.has_density else ScaleDensity.of(prior.conditional_grid)
+        if not prior.has_density and self._integrated is None:
             raise BeliefError(
                 f"The laplace engine needs a density of beta, which '{prior.name}' lacks ({prior.density_reason}). "
                 "Use engine='nuts' or engine='auto'."
@@ -182,7 +186,8 @@ class LaplaceEngine:
             log_weight[:, :, g] += log_likelihood(own, signed_design(data, arms))
             coordinates.append(u)
             densities.append(log_q)
-        log_prior = self.prior.group_log_density(values.reshape(-1, self.prior.n_arms, d)).reshape(log_weight.shape)
+        log_density = self.prior.group_log_density if self._integrated is None else self._integrated
+        log_prior = log_density(values.reshape(-1, self.prior.n_arms, d)).reshape(log_weight.shape)
         log_weight = np.where(np.isfinite(log_prior), log_weight + log_prior, -np.inf)
         return _Draws(values, log_weight, coordinates, densities)
 
@@ -252,9 +257,11 @@ class LaplaceEngine:
 
     @cached_property
     def _surrogate(self) -> GaussianLaw:
-        """The belief's closed form, or a Gaussian with its moments and the lumps that it would hide."""
+        """The belief's closed form, a few values of its one scale, or its moments and the lumps that they hide."""
         if self.prior.law is not None:
             return self.prior.law
+        if self._integrated is not None:
+            return self._integrated.typical(_N_SCALES)
         gaussian = moment_surrogate(self.prior)
         smooth = scale_surrogate(self.prior, gaussian)  # tails are not lumps: the proposal has its own
         full = find_lumps(self.prior, gaussian, smooth, fewest=_LADDER[0], most=_LADDER[-1]).law
@@ -266,11 +273,12 @@ class LaplaceEngine:
     def _scores(self) -> list[NormalScores | None]:
         """Each group's normal scores; None where proposals are made for the coefficients themselves."""
         blocks = self._surrogate.blocks
-        plain = [self.prior.law is not None or block.n_components > 1 for block in blocks]
+        is_plain = self.prior.law is not None or self._integrated is not None
+        plain = [is_plain or block.n_components > 1 for block in blocks]
         if all(plain):
             return [None] * len(blocks)
         found = normal_scores(self.prior, blocks)
-        return [None if is_plain else scores for is_plain, scores in zip(plain, found, strict=True)]
+        return [None if own else scores for own, scores in zip(plain, found, strict=True)]
 
     @cached_property
     def _blocks(self) -> list[Block]:

@@ -7,7 +7,7 @@ weak prior of Vehtari et al. 2024), as ArviZ does for one; here all data sets ar
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _PRIOR_WEIGHT = 10.0
 _MIN_TAIL = 5
@@ -20,8 +20,9 @@ def pareto_khat(log_weights: FloatArray) -> FloatArray:
     the tail zero, or nothing finite) get NaN. So test for a good row by ``k <= 0.7``, which NaN fails.
 
     With a tail of shape k the largest of S weights is about (1 - k) S^k times their mean. Rows in which it is less than
-    a fifth of that at k = .7 (a chance of 5e-5 if that were the shape) get 0 at most. The fit alone takes a plateau of
-    like weights below a few larger ones for a long tail: shapes of 1 to 7 were seen where 98 % of the draws counted.
+    a fifth of that at k = .7 (a chance of 5e-5 if that were the shape) get 0 and are not fitted. The fit takes a
+    plateau of like weights below a few larger ones for a long tail: shapes of 1 to 7 were seen where 98 % of the draws
+    counted.
     """
     n_draws = log_weights.shape[1]
     n_tail = int(3.0 * np.sqrt(n_draws)) if n_draws > 225 else n_draws // 5
@@ -29,20 +30,27 @@ def pareto_khat(log_weights: FloatArray) -> FloatArray:
         raise RcbError(f"A Pareto fit needs at least {5 * _MIN_TAIL} draws, got {n_draws}. Use more draws.")
     top = log_weights.max(axis=1, keepdims=True)
     with np.errstate(invalid="ignore"):
-        largest = np.partition(log_weights - top, n_draws - n_tail - 1, axis=1)[:, n_draws - n_tail - 1 :]
-    ordered = np.exp(np.sort(largest, axis=1))  # (M, n_tail + 1), the cutoff first
-    tail = ordered[:, 1:] - ordered[:, :1]
-    khat = _fit(tail)
-    with np.errstate(invalid="ignore"):
-        bounded = _short_tail(n_draws) * np.exp(log_weights - top).mean(axis=1) >= 1.0
-    khat = np.where(bounded & ~np.isnan(khat), np.minimum(khat, 0.0), khat)
-    khat = np.where(tail[:, -1] <= 1e-12, -np.inf, khat)
+        scaled = log_weights - top
+        fitted = ~has_short_tail(1.0 / np.exp(scaled).mean(axis=1), n_draws=n_draws)
+    khat = np.where(log_weights.min(axis=1) == top[:, 0], -np.inf, 0.0)
+    if fitted.any():
+        khat[fitted] = _of_tail(scaled[fitted], n_tail)
     return np.where(np.isfinite(top[:, 0]), khat, np.nan)
 
 
-def _short_tail(n_draws: int) -> float:
-    """The largest of n weights over their mean below which the tail cannot be as long as a shape of .7."""
-    return 0.2 * (1.0 - 0.7) * n_draws**0.7
+def _of_tail(scaled: FloatArray, n_tail: int) -> FloatArray:
+    """The shape of the n largest weights of each row, log weights (M, S) less their largest."""
+    n_draws = scaled.shape[1]
+    with np.errstate(invalid="ignore"):
+        largest = np.partition(scaled, n_draws - n_tail - 1, axis=1)[:, n_draws - n_tail - 1 :]
+    ordered = np.exp(np.sort(largest, axis=1))  # (M, n_tail + 1), the cutoff first
+    tail = ordered[:, 1:] - ordered[:, :1]
+    return np.where(tail[:, -1] <= 1e-12, -np.inf, _fit(tail))
+
+
+def has_short_tail(largest: FloatArray, *, n_draws: int) -> BoolArray:
+    """Whether the largest of n weights over their mean, (M,), is so small that the shape cannot be .7."""
+    return largest <= 0.2 * (1.0 - 0.7) * n_draws**0.7
 
 
 def _fit(tail: FloatArray) -> FloatArray:

@@ -19,10 +19,12 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics, component_posterior, square_roots
+from rcb_bayes.posterior.kernels import N_SITE_VALUES, SITE_REACH, SITE_UNIT, mixture_draws, site_sweeps
 from rcb_bayes.posterior.lumps import mixture_weights
 from rcb_bayes.schema import FloatArray
 
 _SURROGATE_DRAWS = 4096
+_IMPOSSIBLE = -1e4  # log density of values that a belief rules out
 _SCALES = np.array([0.3, 0.6, 1.0, 1.8, 3.5, 8.0, 30.0])
 
 
@@ -35,20 +37,34 @@ class Proposal:
     root: FloatArray
     log_weight: FloatArray
 
-    def draw(self, base: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, B, S, p) and their log densities (M, B, S), up to a constant.
+    def part(self, rows: np.ndarray, group: int) -> "Proposal":
+        """Those of some data sets for one of the groups."""
+        some = rows, slice(group, group + 1)
+        return Proposal(self.mean[some], self.root[some], self.log_weight[some])
 
-        ``base`` (S, 1 + p) holds a uniform variable, which picks the component, and standard normal ones.
+    def draw_weighted(
+        self, base: FloatArray, information: FloatArray, pull: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Draws (M, B, S, p) and, of each, the log likelihood less the log density: (M, B, S).
+
+        What is left out is one constant for each data set and group. ``base`` (S, 1 + p) holds a uniform variable,
+        which picks the component, and standard normal ones; the likelihood has precision ``information``
+        (M, B, p, p) and linear part ``pull`` (M, B, p).
         """
-        uniform, normal = base[:, 0], base[:, 1:]
-        values = self._moved(normal, 0)
-        if self.mean.shape[2] == 1:
-            return values, -0.5 * (normal**2).sum(axis=1) - self._log_det()
-        edges = np.cumsum(np.exp(self.log_weight), axis=2)  # (M, B, C)
-        label = (uniform > edges[..., :-1, None]).sum(axis=2)  # (M, B, S)
-        for c in range(1, self.mean.shape[2]):
-            np.copyto(values, self._moved(normal, c), where=(label == c)[..., None])
-        return values, self.log_density(values)
+        n_sets, n_blocks, n_components, p = self.mean.shape
+        if n_components == 1:
+            return self._draw_single(base[:, 1:], information, pull)
+        shape = (n_sets * n_blocks, n_components, p)
+        values, log_ratio = mixture_draws(
+            self.mean.reshape(shape),
+            self.root.reshape(*shape, p),
+            np.linalg.inv(self.root).reshape(*shape, p),
+            self.log_weight.reshape(shape[:2]),
+            information.reshape(-1, p, p),
+            pull.reshape(-1, p),
+            base,
+        )
+        return values.reshape(n_sets, n_blocks, -1, p), log_ratio.reshape(n_sets, n_blocks, -1)
 
     def log_density(self, values: FloatArray) -> FloatArray:
         """Log densities at values (M, B, S, p), up to a constant: (M, B, S)."""
@@ -60,6 +76,19 @@ class Proposal:
             constant = (self.log_weight[..., c] - log_det[..., c])[..., None]
             np.logaddexp(total, constant - 0.5 * np.einsum("...p,...p->...", scaled, scaled), out=total)
         return total
+
+    def _draw_single(
+        self, normal: FloatArray, information: FloatArray, pull: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same of a single Gaussian: the log ratio is a quadratic form of the base draws, one matrix product."""
+        root, mean = self.root[:, :, 0], self.mean[:, :, 0]
+        adjoint = root.swapaxes(-1, -2)
+        slope = (adjoint @ (pull - (information @ mean[..., None])[..., 0])[..., None])[..., 0]
+        rows, columns = np.tril_indices(normal.shape[1])
+        curvature = 0.5 * np.eye(normal.shape[1]) - 0.5 * (adjoint @ information @ root)
+        curvature = np.where(rows == columns, 1.0, 2.0) * curvature[..., rows, columns]
+        terms = np.concatenate([normal, normal[:, rows] * normal[:, columns]], axis=1)  # (S, p + p (p + 1) / 2)
+        return self._moved(normal, 0), np.concatenate([slope, curvature], axis=-1) @ terms.T
 
     def _moved(self, normal: FloatArray, component: int) -> FloatArray:
         moved = normal @ self.root[:, :, component].swapaxes(-1, -2)
@@ -77,13 +106,12 @@ def surrogate_posterior(surrogate: Components, data: Statistics, *, sigma: float
     return Proposal(found.mean, _triangular_roots(found.covariance), found.log_weight)
 
 
-def half_and_half(first: Proposal, second: Proposal) -> Proposal:
-    """The equal mixture of two proposals."""
-    log_half = np.log(0.5)
+def mixed(first: Proposal, second: Proposal, *, share: float = 0.5) -> Proposal:
+    """The mixture of two proposals, with a ``share`` of the first."""
     return Proposal(
         np.concatenate([first.mean, second.mean], axis=2),
         np.concatenate([first.root, second.root], axis=2),
-        np.concatenate([first.log_weight + log_half, second.log_weight + log_half], axis=2),
+        np.concatenate([first.log_weight + np.log(share), second.log_weight + np.log1p(-share)], axis=2),
     )
 
 
@@ -168,8 +196,9 @@ class Sites:
         self.mean = gaussian.mean().reshape(-1)  # (P,)
         self.sd = np.sqrt(np.diag(covariance))
         # Dense near the middle, far out in the tails: the density of a spike and of an outlier alike.
-        self.grid = np.sinh(np.linspace(-6.5, 6.5, 801)) * 0.05
-        self.table = self._tabulate(prior)  # (P, 801)
+        self.grid = SITE_UNIT * np.sinh(np.linspace(-SITE_REACH, SITE_REACH, N_SITE_VALUES))
+        self.table = self._tabulate(prior)  # (P, N_SITE_VALUES)
+        self.is_log_concave = _is_concave(self.grid, self.table) and _is_product(prior)
 
     def _tabulate(self, prior: Prior) -> FloatArray:
         size, d = len(self.mean), prior.n_features
@@ -181,23 +210,42 @@ class Sites:
             values[:, k] = self.mean[k] + self.sd[k] * self.grid
             out[k] = prior.group_log_density(values.reshape(len(values), -1, d))[:, group_of[k // d]]
         out[~np.isfinite(out)] = -np.inf
-        return np.maximum(out - out.max(axis=1, keepdims=True), -1e4)
+        return np.maximum(out - out.max(axis=1, keepdims=True), _IMPOSSIBLE)
 
-    def log_density(self, values: FloatArray, index: np.ndarray) -> FloatArray:
-        """Interpolated log density of coefficients ``index`` (P',) at ``values`` (..., P', Q)."""
-        scaled = (values - self.mean[index][:, None]) / self.sd[index][:, None]
-        # Position on the sinh grid in closed form: no search.
-        position = (np.arcsinh(np.clip(scaled / 0.05, -400.0, 400.0)) / 6.5 + 1.0) * 400.0
-        position = np.clip(position, 0.0, 799.999)
-        left = position.astype(np.int64)
-        share = position - left
-        table = self.table[index]
-        rows = np.broadcast_to(np.arange(len(index))[:, None], left.shape)
-        return table[rows, left] * (1.0 - share) + table[rows, left + 1] * share
+
+def _is_concave(grid: FloatArray, table: FloatArray) -> bool:
+    """Whether every row of log densities (P, J) bends down on the grid (J,), and is not cut off but at its ends.
+
+    A posterior under such a belief has one mode, whatever the data.
+    """
+    for row in table:
+        inside = np.flatnonzero(row > _IMPOSSIBLE)
+        if len(inside) != inside[-1] - inside[0] + 1:
+            return False
+        slopes = np.diff(row[inside]) / np.diff(grid[inside])
+        if (np.diff(slopes) > 1e-6 * (1.0 + np.abs(slopes[1:]))).any():
+            return False
+    return True
+
+
+def _is_product(prior: Prior) -> bool:
+    """Whether coefficients are independent under the belief: two draws may swap any one without changing their sum.
+
+    Log densities are those of each group, which are independent anyway.
+    """
+    first, second = np.split(prior.draw_arrays(64, rng=np.random.default_rng(6))[0], 2)
+    together = prior.group_log_density(first) + prior.group_log_density(second)
+    for arm, feature in np.ndindex(first.shape[1:]):
+        one, other = first.copy(), second.copy()
+        one[:, arm, feature], other[:, arm, feature] = second[:, arm, feature], first[:, arm, feature]
+        swapped = prior.group_log_density(one) + prior.group_log_density(other)
+        if not np.allclose(swapped, together, rtol=1e-9, atol=1e-9):
+            return False
+    return True
 
 
 def expectation_propagation(
-    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 6
+    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 4
 ) -> Proposal:
     """Gaussian proposals whose one-coefficient sites match the belief where the data put each coefficient.
 
@@ -206,44 +254,8 @@ def expectation_propagation(
     gram, moment = (part / sigma**2 for part in block_statistics(arms, data))  # (M, B, p, p), (M, B, p)
     d = data.xty.shape[-1]
     index = (arms[..., None] * d + np.arange(d)).reshape(len(arms), -1)  # (B, p)
-    precision = np.broadcast_to(1.0 / sites.sd[index] ** 2, moment.shape).copy()
-    shift = precision * sites.mean[index]
-    nodes = np.linspace(-7.0, 7.0, 57)
-    for _ in range(n_sweeps):
-        covariance = _inverse(gram, precision)
-        mean = (covariance @ (moment + shift)[..., None])[..., 0]
-        variance = np.diagonal(covariance, axis1=-2, axis2=-1)
-        cavity_precision = np.maximum(1.0 / variance - precision, 1e-3 / sites.sd[index] ** 2)
-        cavity_mean = (mean / variance - shift) / cavity_precision
-        tilted_mean, tilted_variance = _tilted(sites, index, cavity_mean, cavity_precision, nodes=nodes)
-        new_precision = 1.0 / tilted_variance - cavity_precision
-        new_precision = np.clip(new_precision, 1e-3 / sites.sd[index] ** 2, 1e8 / sites.sd[index] ** 2)
-        new_shift = tilted_mean * (new_precision + cavity_precision) - cavity_mean * cavity_precision
-        precision = np.sqrt(precision * new_precision)  # damped
-        shift = 0.5 * (shift + new_shift)
-    covariance = _inverse(gram, precision)
+    precision, shift = site_sweeps(gram, moment, index, sites.mean, sites.sd, sites.table, n_sweeps=n_sweeps)
+    covariance = np.linalg.inv(gram + precision[..., None] * np.eye(gram.shape[-1]))
     mean = (covariance @ (moment + shift)[..., None])[..., 0]
     root = _triangular_roots(0.5 * (covariance + covariance.swapaxes(-1, -2)))
     return Proposal(mean[:, :, None], root[:, :, None], np.zeros((*mean.shape[:2], 1)))
-
-
-def _tilted(
-    sites: Sites, index: np.ndarray, mean: FloatArray, precision: FloatArray, *, nodes: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of cavity times density, by the trapezoid rule on cavity-centred nodes."""
-    sd = np.minimum(1.0 / np.sqrt(precision), 3.0 * sites.sd[index])
-    values = mean[..., None] + sd[..., None] * nodes  # (M, B, p, Q)
-    log_density = np.empty_like(values)
-    for b in range(index.shape[0]):
-        log_density[:, b] = sites.log_density(values[:, b], index[b])
-    log_weight = log_density - 0.5 * precision[..., None] * (values - mean[..., None]) ** 2
-    weight = np.exp(log_weight - log_weight.max(axis=-1, keepdims=True))
-    weight /= weight.sum(axis=-1, keepdims=True)
-    first = (weight * values).sum(axis=-1)
-    second = (weight * (values - first[..., None]) ** 2).sum(axis=-1)
-    return first, np.maximum(second, 1e-10 * sites.sd[index] ** 2)
-
-
-def _inverse(gram: FloatArray, precision: FloatArray) -> FloatArray:
-    p = gram.shape[-1]
-    return np.linalg.inv(gram + precision[..., None] * np.eye(p))

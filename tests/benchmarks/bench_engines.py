@@ -196,7 +196,11 @@ def other_beliefs(*, n_sets: int, repeats: int) -> Table:
         longer = ("NOISE_LADDER", 2**18) if prior.has_sigma else ("LADDER", 2**14)
         for n_samples in (10, 100):
             data = simulate(prior, n_sets=n_sets, n_samples=n_samples, sigma=0.3)
-            with replaced(conditional, longer[0], (conditional.Attempt(longer[1], 1),)):
+            with (
+                replaced(conditional, longer[0], (conditional.Attempt(longer[1], 1),)),
+                replaced(ConditionalEngine, "_grid", None),  # draws of the scale, not the rule that is measured
+                replaced(ConditionalEngine, "_noise_line", None),
+            ):
                 long = ConditionalEngine(prior, noise).fit(data.take(slice(0, 20)), covariance=True)
             table.append(_row(f"{name}, n = {n_samples}", engine, nuts, data, long, repeats=repeats))
     for name in ("gaussian", "student_t"):

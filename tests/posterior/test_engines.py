@@ -58,7 +58,8 @@ def gallery(name: str, **parameters: Any) -> Prior:
         ("gaussian", BINARY, "laplace", "Bernoulli rewards and a belief with a density"),
         ("mixture", BINARY, "laplace", "Bernoulli rewards and a belief with a density"),
         ("skewed", BINARY, "laplace", "Bernoulli rewards and a belief with a density"),
-        ("hierarchical", BINARY, "nuts", "any belief"),
+        ("hierarchical", BINARY, "laplace", "Bernoulli rewards and a belief with a density"),
+        ("horseshoe", BINARY, "nuts", "any belief"),
     ],
 )
 def test_auto_picks_what_the_table_says(name: str, noise: Noise, engine: str, why: str):
@@ -95,7 +96,7 @@ def test_an_unknown_noise_with_few_and_with_many_heavy_tails(n_features: int, en
         ("gaussian", BINARY, "exact", "for Gaussian rewards.*'laplace', 'nuts' or 'auto'"),
         ("student_t", BINARY, "importance", "for Gaussian rewards"),
         ("hierarchical", BINARY, "conditional", "for Gaussian rewards"),
-        ("hierarchical", BINARY, "laplace", "needs a density.*engine='nuts'"),
+        ("horseshoe", BINARY, "laplace", "needs a density.*engine='nuts'"),
         ("gaussian", UNKNOWN, "auto", "no variable 'sigma'"),
         ("gaussian", UNKNOWN, "nuts", "no variable 'sigma'"),
         ("hierarchical", UNKNOWN, "conditional", "no variable 'sigma'"),

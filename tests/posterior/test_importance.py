@@ -124,7 +124,10 @@ def test_data_that_the_belief_did_not_expect(name: str, conflict: float):
 # --- against closed forms ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("attempt", LADDER, ids=str)
+FOR_ALL = [attempt for attempt in LADDER if attempt.surrogate != "single"]  # that one is for independent coefficients
+
+
+@pytest.mark.parametrize("attempt", FOR_ALL, ids=str)
 @pytest.mark.parametrize("counts", [(0, 1, 2), (5, 5, 5), (100, 0, 30)])
 def test_gaussian_beliefs_agree_with_the_closed_form(counts: tuple[int, ...], attempt: importance.Attempt):
     """Coupled arms, every attempt of the ladder; Monte Carlo error: sd over the root of the effective size."""
@@ -299,9 +302,9 @@ def weighted(khat: float, size: float) -> Weighted:
     return Weighted(
         mean=np.zeros((1, 2, 1)),
         covariance=None,
-        khat=np.array([khat]),
-        effective_size=np.array([size]),
-        effective_share=np.array([1.0]),
+        group_khat=np.array([[khat, -np.inf]]),
+        group_size=np.array([[size, 1000.0]]),
+        group_draws=np.full((1, 2), 1000.0),
     )
 
 
@@ -319,6 +322,18 @@ def weighted(khat: float, size: float) -> Weighted:
 )
 def test_vouched_means_small_khat_and_large_effective_size(khat: float, size: float, good: bool):
     assert weighted(khat, size).vouched.tolist() == [good]
+
+
+def test_sites_alone_propose_where_posteriors_have_one_mode():
+    """Log-concave and independent coefficients; neither heavy tails, nor a long one, nor coupled arms."""
+    for name, is_single in (("laplace", True), ("gamma", True), ("student_t", False), ("two_camps", False)):
+        sampler = ImportanceSampler(cached_prior(name, 2), sigma=SIGMA)
+        assert (sampler._ladder[0].surrogate == "single") == is_single, name
+    assert ImportanceSampler(coupled_gaussian(), sigma=SIGMA)._ladder[0].surrogate == "moments"
+    independent = ImportanceSampler(Prior.gaussian(np.zeros((2, 2)), 0.5), sigma=SIGMA)
+    found = independent.fit(simulate_statistics(cached_prior("gamma", 2), (5, 20), SIGMA, 12, seed=18))
+    assert independent._ladder[0].surrogate == "single"
+    np.testing.assert_allclose(found.effective_share, 1.0, rtol=1e-3)
 
 
 def test_the_ladder_is_climbed_only_by_those_who_need_it():

@@ -277,7 +277,7 @@ def test_draws_have_the_moments(engines):
 
 def test_refusals():
     with pytest.raises(BeliefError, match=r"laplace engine needs a density.*nuts"):
-        LaplaceEngine(load_prior("hierarchical", n_arms=2, n_features=1))
+        LaplaceEngine(load_prior("horseshoe", n_arms=2, n_features=1))
     engine = LaplaceEngine(Prior.gaussian(np.zeros((2, 1)), 1.0))
     with pytest.raises(DataError, match="Bernoulli rewards are given as Rows"):
         engine.fit(twins.simulate_statistics(engine.prior, 3, 1.0, 1, 0))

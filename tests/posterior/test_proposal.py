@@ -12,7 +12,7 @@ from rcb_bayes.posterior.proposal import (
     Sites,
     _triangular_roots,
     expectation_propagation,
-    half_and_half,
+    mixed,
     moment_surrogate,
     scale_surrogate,
     surrogate_posterior,
@@ -54,19 +54,28 @@ def scipy_log_density(proposal: Proposal, values: np.ndarray) -> np.ndarray:
     return out
 
 
+def likelihood(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Precision (M, B, P, P) and linear part (M, B, P) of a log likelihood."""
+    rng = np.random.default_rng(seed)
+    return random_covariances(rng, M, B, P, P), rng.standard_normal((M, B, P))
+
+
 @pytest.mark.parametrize("n_components", [1, C])
-def test_draws_come_with_their_density(n_components: int):
-    """The same constant is dropped everywhere: across draws, components, groups and data sets."""
-    proposal = random_proposal(1, n_components=n_components)
-    values, log_q = proposal.draw(base_draws(50))
-    gap = scipy_log_density(proposal, values) - log_q
-    np.testing.assert_allclose(gap, gap[0, 0, 0], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(proposal.log_density(values), log_q, rtol=0, atol=1e-9)
+def test_draws_come_with_their_weights(n_components: int):
+    """Log likelihood less log density, but for one constant of each data set and group."""
+    proposal, (information, pull) = random_proposal(1, n_components=n_components), likelihood(8)
+    values, log_ratio = proposal.draw_weighted(base_draws(50), information, pull)
+    quadratic = np.einsum("mbsi,mbij,mbsj->mbs", values, information, values)
+    expected = np.einsum("mbsp,mbp->mbs", values, pull) - 0.5 * quadratic - scipy_log_density(proposal, values)
+    gap = log_ratio - expected
+    np.testing.assert_allclose(gap, np.broadcast_to(gap[:, :, :1], gap.shape), rtol=0, atol=1e-9)
+    log_density = proposal.log_density(values) - scipy_log_density(proposal, values)
+    np.testing.assert_allclose(log_density, log_density[0, 0, 0], rtol=0, atol=1e-9)
 
 
 def test_draws_have_the_moments_of_the_mixture():
     proposal, n = random_proposal(2), 20_000
-    values, _ = proposal.draw(base_draws(n))
+    values, _ = proposal.draw_weighted(base_draws(n), *likelihood(9))
     weight = np.exp(proposal.log_weight)
     mean = np.einsum("mbc,mbcp->mbp", weight, proposal.mean)
     error = values.std(axis=2, ddof=1) / np.sqrt(n)
@@ -79,13 +88,13 @@ def test_draws_have_the_moments_of_the_mixture():
     assert (np.abs(squares.mean(axis=2) - variance) < 4.5 * squares.std(axis=2, ddof=1) / np.sqrt(n)).all()
 
 
-def test_half_and_half_is_the_average_density():
+def test_mixed_is_the_average_density():
     first, second = random_proposal(3), random_proposal(4, n_components=1)
     values = np.random.default_rng(5).standard_normal((M, B, 20, P))
-    mixed = half_and_half(first, second)
-    expected = np.logaddexp(first.log_density(values), second.log_density(values)) - np.log(2.0)
-    np.testing.assert_allclose(mixed.log_density(values), expected, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(np.exp(mixed.log_weight).sum(axis=2), 1.0)
+    both = mixed(first, second, share=0.3)
+    expected = np.logaddexp(np.log(0.3) + first.log_density(values), np.log(0.7) + second.log_density(values))
+    np.testing.assert_allclose(both.log_density(values), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(np.exp(both.log_weight).sum(axis=2), 1.0)
 
 
 def test_the_surrogates_posterior_is_exact():

@@ -1,0 +1,236 @@
+r"""Posteriors of arms around a shared level at each value of a scale, compiled.
+
+Given the j-th value, arm i has :math:`b_i = m_i + Fz + e_i` with :math:`z \sim N(0, I)` and
+:math:`e_i \sim N(0, W_i^{-1})`. The precision of :math:`(b_1, \dots, b_K, z)` given data is an arrow:
+:math:`A_i = W_i + X_i'X_i/\sigma^2 = L_iL_i'` down its shaft, :math:`-W_iF` along its head and
+:math:`I + \sum_i F'W_iF` at its tip, so that arms are factored one by one.
+
+Numba is imported here: import this module late.
+"""
+
+from math import exp, log, sqrt
+
+import numpy as np
+from numba import njit
+
+_STRIDE = 4  # of the first, coarse pass over the values
+_NEGLIGIBLE = 12.0  # log weights below the largest that do not count
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _cholesky(matrix, out) -> float:
+    """The lower factor of a positive matrix, written to ``out``; returned is half of its log determinant."""
+    p = len(matrix)
+    log_det = 0.0
+    for i in range(p):
+        for k in range(i + 1):
+            value = matrix[i, k]
+            for q in range(k):
+                value -= out[i, q] * out[k, q]
+            if i == k:
+                out[i, i] = sqrt(max(value, 1e-300))
+                log_det += log(out[i, i])
+            else:
+                out[i, k] = value / out[k, k]
+    return log_det
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _solve_down(factor, right) -> None:
+    """L^-1 times the columns of ``right`` (p, r), in place."""
+    p, r = right.shape
+    for c in range(r):
+        for i in range(p):
+            value = right[i, c]
+            for q in range(i):
+                value -= factor[i, q] * right[q, c]
+            right[i, c] = value / factor[i, i]
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _solve_up(factor, right) -> None:
+    """L'^-1 times the columns of ``right`` (p, r), in place."""
+    p, r = right.shape
+    for c in range(r):
+        for i in range(p - 1, -1, -1):
+            value = right[i, c]
+            for q in range(i + 1, p):
+                value -= factor[q, i] * right[q, c]
+            right[i, c] = value / factor[i, i]
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _factor_arrow(shaft, head, tip, gram, moment, pull, tip_pull, noise, roots, tails, pulls, tip_root, tip_right):
+    """Factor the arrow and solve forwards: log determinant (half) and squared norm of what is solved."""
+    n_arms, d, r = head.shape
+    joint = tip.copy()
+    tip_right[:, 0] = tip_pull
+    log_det, norm = 0.0, 0.0
+    matrix = np.empty((d, d))
+    for i in range(n_arms):
+        for a in range(d):
+            for b in range(a + 1):
+                matrix[a, b] = shaft[i, a, b] + noise * gram[i, a, b]
+            pulls[i, a, 0] = pull[i, a] + noise * moment[i, a]
+            for b in range(r):
+                tails[i, a, b] = head[i, a, b]
+        log_det += _cholesky(matrix, roots[i])
+        _solve_down(roots[i], pulls[i])
+        _solve_down(roots[i], tails[i])
+        for a in range(d):
+            norm += pulls[i, a, 0] ** 2
+            for b in range(r):
+                tip_right[b, 0] += tails[i, a, b] * pulls[i, a, 0]
+                for c in range(b + 1):
+                    joint[b, c] -= tails[i, a, b] * tails[i, a, c]
+    log_det += _cholesky(joint, tip_root)
+    _solve_down(tip_root, tip_right)
+    for b in range(r):
+        norm += tip_right[b, 0] ** 2
+    return log_det, norm
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
+    """Turn what was solved forwards into posterior means, in place: of z and of every arm."""
+    n_arms, d, r = tails.shape
+    _solve_up(tip_root, tip_right)
+    for i in range(n_arms):
+        for a in range(d):
+            for b in range(r):
+                pulls[i, a, 0] += tails[i, a, b] * tip_right[b, 0]
+        _solve_up(roots[i], pulls[i])
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _spreads(roots, tails, tip_root, own, spread) -> None:
+    """Inverses of the arms' roots, written to ``own``, and E_i (d, r) with Cov(b_i, b_k) = E_i E_k' for i != k."""
+    n_arms, d, r = tails.shape
+    row = np.empty((r, 1))
+    for i in range(n_arms):
+        for a in range(d):
+            for b in range(d):
+                own[i, a, b] = 1.0 if a == b else 0.0
+        _solve_down(roots[i], own[i])
+        for a in range(d):
+            for b in range(r):
+                value = 0.0
+                for c in range(a, d):
+                    value += own[i, c, a] * tails[i, c, b]
+                row[b, 0] = value
+            _solve_down(tip_root, row)
+            for b in range(r):
+                spread[i, a, b] = row[b, 0]
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _add_covariance(own, spread, mean, weight, joint) -> None:
+    """Add a value's second moments to the lower half of ``joint`` (K d, K d)."""
+    n_arms, d, r = spread.shape
+    for i in range(n_arms):
+        for a in range(d):
+            for k in range(i + 1):
+                for b in range(d if k < i else a + 1):
+                    value = mean[i, a, 0] * mean[k, b, 0]
+                    for c in range(r):
+                        value += spread[i, a, c] * spread[k, b, c]
+                    if i == k:
+                        for c in range(a, d):
+                            value += own[i, c, a] * own[i, c, b]
+                    joint[i * d + a, k * d + b] += weight * value
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _mark(evidence, best, wanted) -> None:
+    """Values between those of the coarse pass that are not negligible."""
+    n_values = len(evidence)
+    for j in range(n_values):
+        wanted[j] = False
+    for j in range(n_values):
+        if evidence[j] > best - _NEGLIGIBLE - 3.0:
+            for k in range(max(j - _STRIDE + 1, 0), min(j + _STRIDE, n_values)):
+                wanted[k] = evidence[k] == -np.inf
+
+
+@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def integrate(
+    shaft,
+    head,
+    tip,
+    pull,
+    tip_pull,
+    constant,
+    noise,
+    gram,
+    moment,
+    square,
+    n,
+    covariance,
+    mean,
+    halves,
+    sd,
+    shares,
+    joint,
+) -> None:
+    """Posterior moments of M data sets over J values.
+
+    Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d), ``tip_pull``
+    (J, r), ``constant`` and the ``noise``'s precision (J,), and the data: X'X (M, K, d, d), X'y (M, K, d), y'y and n
+    (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d), the means by every other value, ``sd`` (M, K d) at the
+    best value, ``shares`` (M, 3) of the first, the last and all odd values, and, where wanted, ``joint`` (M, K d, K d).
+    """
+    n_values, n_arms, d, r = head.shape
+    roots, own = np.zeros((n_arms, d, d)), np.zeros((n_arms, d, d))
+    tails, spread = np.empty((n_arms, d, r)), np.empty((n_arms, d, r))
+    pulls, tip_root, tip_right = np.empty((n_arms, d, 1)), np.zeros((r, r)), np.empty((r, 1))
+    evidence, wanted, totals = np.empty(n_values), np.empty(n_values, dtype=np.bool_), np.empty(2)
+    for m in range(len(moment)):
+        for j in range(n_values):
+            wanted[j], evidence[j] = j % _STRIDE == 0 or j == n_values - 1, -np.inf
+        best = -np.inf
+        for sweep in range(3):  # coarse; between what is not negligible; with moments
+            if sweep == 1:
+                _mark(evidence, best, wanted)
+            if sweep == 2:
+                mean[m], halves[m], totals[:] = 0.0, 0.0, 0.0
+                if covariance:
+                    joint[m] = 0.0
+            for j in range(n_values):
+                skipped = not evidence[j] > best - _NEGLIGIBLE if sweep == 2 else not wanted[j]
+                if skipped or constant[j] == -np.inf:
+                    continue
+                log_det, norm = _factor_arrow(
+                    shaft[j], head[j], tip[j], gram[m], moment[m], pull[j], tip_pull[j], noise[j],
+                    roots, tails, pulls, tip_root, tip_right,
+                )  # fmt: skip
+                if sweep < 2:
+                    evidence[j] = constant[j] - log_det + 0.5 * (norm + n[m] * log(noise[j]) - noise[j] * square[m])
+                    best = max(best, evidence[j])
+                    continue
+                weight = exp(evidence[j] - best)
+                totals[j % 2] += weight
+                _solve_back(roots, tails, pulls, tip_root, tip_right)
+                for i in range(n_arms):
+                    for a in range(d):
+                        mean[m, i * d + a] += weight * pulls[i, a, 0]
+                        halves[m, j % 2, i * d + a] += weight * pulls[i, a, 0]
+                if covariance or evidence[j] == best:
+                    _spreads(roots, tails, tip_root, own, spread)
+                if covariance:
+                    _add_covariance(own, spread, pulls, weight, joint[m])
+                if evidence[j] == best:
+                    for i in range(n_arms):
+                        for a in range(d):
+                            sd[m, i * d + a] = sqrt((own[i, a:, a] ** 2).sum() + (spread[i, a] ** 2).sum())
+        total = totals[0] + totals[1]
+        mean[m] /= total
+        halves[m, 0] /= totals[0]
+        halves[m, 1] /= totals[1]
+        if covariance:
+            for i in range(n_arms * d):
+                for k in range(i + 1):
+                    joint[m, i, k] = joint[m, i, k] / total - mean[m, i] * mean[m, k]
+                    joint[m, k, i] = joint[m, i, k]
+        shares[m, 0] = exp(evidence[0] - best) / total
+        shares[m, 1] = exp(evidence[n_values - 1] - best) / total
+        shares[m, 2] = totals[1] / total
