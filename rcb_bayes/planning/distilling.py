@@ -94,6 +94,11 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
 
 
 def _check(plan: Plan) -> None:
+    if plan.knows != STAGE.name and plan.personalised:
+        raise RcbError(
+            f"A rule has the rates of each saturated set, and this plan's users know '{plan.knows}'. "
+            "Calibrate with knows='stage'."
+        )
     rules = [stage.rule for stage in plan.stages] + [guard.by_leaf for guard in plan.guards]
     if any(isinstance(rule, LeafTable) for rule in rules):
         raise RcbError("The plan has a rule already. Distil the plan that the rule was made from.")
@@ -120,11 +125,6 @@ def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
 
 def _parts(plan: Plan) -> list[_Part]:
     """Rates, where each user has her own, and guards, where each has."""
-    if plan.knows != STAGE.name and plan.personalised:
-        raise RcbError(
-            f"A rule has the rates of each saturated set, and this plan's users know '{plan.knows}'. "
-            "Calibrate with knows='stage'."
-        )
     parts = []
     if plan.personalised and plan.stages:
         shares = np.array([stage.share for stage in plan.stages])
