@@ -156,9 +156,9 @@ class PlannedWalk:
         return self.planner.panel
 
 
-def plan_walk(market: Market, settings: PlanRequest) -> PlannedWalk:
-    """Walk through the cold start, computing the rates of each stage on the way."""
-    planner = RatePlanner(market, settings)
+def plan_walk(market: Market, settings: PlanRequest, *, simulator: Simulator | None = None) -> PlannedWalk:
+    """Walk through the cold start, computing the rates of each stage on the way; in a simulation that is shared."""
+    planner = RatePlanner(market, settings, simulator=simulator)
     return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
 
 
@@ -172,7 +172,12 @@ class RatePlanner:
     """
 
     def __init__(
-        self, market: Market, settings: PlanRequest, *, raised: Mapping[int, FloatArray] | None = None
+        self,
+        market: Market,
+        settings: PlanRequest,
+        *,
+        raised: Mapping[int, FloatArray] | None = None,
+        simulator: Simulator | None = None,
     ) -> None:
         if settings.knows == STAGE.name and market.n_arms > _MOST_ARMS:
             raise RcbError(
@@ -181,7 +186,7 @@ class RatePlanner:
             )
         self.market = market
         self.settings = settings
-        self.simulator = Simulator(market, engine=settings.engine, seed=settings.seed)
+        self.simulator = simulator or Simulator(market, engine=settings.engine, seed=settings.seed)
         self.panel = self.simulator.panel
         self.stages: dict[int, StageRates] = {}
         self.raised = raised or {}
