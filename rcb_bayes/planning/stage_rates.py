@@ -19,6 +19,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.knowledge import LEVEL as KNOWS_LEVEL
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE
 from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
 from rcb_bayes.mechanism.margins import critical_value
@@ -220,6 +221,7 @@ class RatePlanner:
             self._enter_figures(stage, so_far.saturated(stage.level, chosen))
             if not stage.is_free.all():
                 (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
+            stage.own = None  # as large as all else, and of no further use
         return stage.rates if self.settings.personalised else 1.0
 
     def rates_of_level(self, so_far: ColdStarts, level: int) -> FloatArray | float:
@@ -244,6 +246,7 @@ class RatePlanner:
             self._enter_figures(stage, sets.saturated)
             if not stage.is_free.all():
                 self._enter_level(stage)
+            stage.own = None
         return self._raised(stage.found, level) if self.settings.personalised else 1.0
 
     def _raised(self, found: LevelRates | None, level: int, some: np.ndarray | None = None) -> FloatArray | float:
@@ -330,6 +333,7 @@ class RatePlanner:
             notion=self.settings.sense,
             slack=slack,
             by_arm=by_arm,
+            forms=self.settings.knows != KNOWS_LEVEL.name,  # levels by themselves pay for no others
         )
 
     def _level_terms(self, stage: StageRates, users: Panel) -> FloatArray:
