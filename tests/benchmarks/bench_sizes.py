@@ -73,13 +73,9 @@ def _told(work: Callable[[], object]) -> tuple[float | str, object]:
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float | str]) -> float:
     """The slope of log seconds over log size, by least squares; NaN of fewer than two measurements."""
-    known = [(np.log(size), np.log(value)) for size, value in zip(sizes, seconds, strict=True) if is_time(value)]
-    return float(np.polyfit(*zip(*known, strict=True), 1)[0]) if len(known) > 1 else np.nan
-
-
-def is_time(value: float | str) -> bool:
-    """Whether a step was measured."""
-    return isinstance(value, float) and value > 0.0
+    known = [(size, value) for size, value in zip(sizes, seconds, strict=True) if isinstance(value, float)]
+    x, y = np.log(np.array(known).reshape(-1, 2)).T
+    return float(np.polyfit(x, y, 1)[0]) if len(known) > 1 else np.nan
 
 
 def print_table(name: str, sizes: Sequence[int], cost: Callable[[int], Row]) -> None:
