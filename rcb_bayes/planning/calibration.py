@@ -253,11 +253,12 @@ def _chosen(plan: Plan, choices: list[SampleChoice]) -> Plan:
 
 
 def _is_past_the_best(choices: list[SampleChoice]) -> bool:
-    """Whether regret has risen, clearly, twice in a row: more samples only lengthen the cold start."""
+    """Whether regret has risen twice in a row, clearly in all: more samples only lengthen the cold start."""
     if len(choices) < 3 or not choices[-3].feasible:
         return False
-    pairs = zip(choices[-3:-1], choices[-2:], strict=True)
-    return all(two.regret > one.regret + _CLEARLY * np.hypot(one.regret_mcse, two.regret_mcse) for one, two in pairs)
+    first, second, third = choices[-3:]
+    clearly = _CLEARLY * np.hypot(first.regret_mcse, third.regret_mcse)
+    return first.regret < second.regret < third.regret and third.regret > first.regret + clearly
 
 
 def _choice(simulator: Simulator, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
