@@ -15,6 +15,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.engines import make_engines
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
@@ -65,7 +66,8 @@ class Simulator:
         self.market = market
         self.seed = seed
         self.n_paths = min(N_PATHS, n_paths or N_PATHS)
-        self.panel = make_panel(market, n_users=min(N_USERS, n_users or N_USERS), rng=self.rng(Stream.PANEL))
+        n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
+        self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
         self.engines = make_engines(market, engine=engine, remember=remember, seed=seed)
         self.alike = alike_arms(market)
 

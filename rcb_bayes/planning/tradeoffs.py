@@ -13,10 +13,9 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.market.sizes import check_plan_size
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.planning.calibration import planned
-from rcb_bayes.planning.goal import as_request
+from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
@@ -105,7 +104,7 @@ def tradeoff(
             engine=engine,
             seed=seed,
         )
-        check_plan_size(market, n_per_arm=n, n_worlds=request.n_worlds)
+        check_request_size(market, request)
         if not shared:
             shared.append(Simulator(market, engine=engine, seed=request.seed, remember=True))
         made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}

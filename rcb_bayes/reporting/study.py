@@ -11,12 +11,12 @@ from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.gaps.estimation import gaps_at
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.market.sizes import check_audit_size, check_plan_size, check_run_size, check_stage_size
+from rcb_bayes.market.sizes import check_audit_size, check_run_size, check_stage_size
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
-from rcb_bayes.planning.goal import as_request
+from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
@@ -244,7 +244,7 @@ def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...
             engine="auto",
             seed=plan.seed,
         )
-        check_plan_size(market, n_per_arm=request.n_per_arm, n_worlds=request.n_worlds)
+        check_request_size(market, request)
         shared = shared or few_users(market, request)
         made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}
         plans.append(planned(market, request, simulator=shared.again(), **made))
