@@ -221,7 +221,7 @@ class RatePlanner:
             self._enter_figures(stage, so_far.saturated(stage.level, chosen))
             if not stage.is_free.all():
                 (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
-            stage.own = None  # as large as all else, and of no further use
+            self._forget_own(stage)
         return stage.rates if self.settings.personalised else 1.0
 
     def rates_of_level(self, so_far: ColdStarts, level: int) -> FloatArray | float:
@@ -246,7 +246,7 @@ class RatePlanner:
             self._enter_figures(stage, sets.saturated)
             if not stage.is_free.all():
                 self._enter_level(stage)
-            stage.own = None
+            self._forget_own(stage)
         return self._raised(stage.found, level) if self.settings.personalised else 1.0
 
     def _raised(self, found: LevelRates | None, level: int, some: np.ndarray | None = None) -> FloatArray | float:
@@ -385,6 +385,11 @@ class RatePlanner:
             self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
         if stage.is_free.all() and self.simulator.engines.platform is None:
             stage.outlook = None
+
+    def _forget_own(self, stage: StageRates) -> None:
+        """Drop users of worlds' own, as large as all else, where no average over users will be asked for again."""
+        if self.settings.sense.is_per_user:
+            stage.own = None
 
     def _own_users(self, outlook: Outlook, key: Key) -> OwnUsers:
         """What users of each world's own expect; with rewards that are not linear they are drawn from the panel."""
