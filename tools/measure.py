@@ -20,10 +20,11 @@ COMMANDS = {
     "runs": ["tests/benchmarks/bench_runs.py"],
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
+    "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
-TABLES = ("plans", "runs", "audits", "engines")  # print Markdown; the others plain text
+TABLES = ("plans", "runs", "audits", "engines", "sizes")  # print Markdown; the others plain text
 
 
 def main() -> int:

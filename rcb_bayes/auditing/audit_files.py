@@ -19,7 +19,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, read_netcdf, refused, write_netcdf
 from rcb_bayes.files.records import Count, NonNegative
-from rcb_bayes.mechanism.deciding import VERDICTS, verdict_of
+from rcb_bayes.mechanism.deciding import ANY_RIVAL, VERDICTS, verdict_of
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.schema import ARM, FloatArray
 
@@ -186,7 +186,7 @@ def _shape_faults(part: "xr.Dataset", notion: str) -> Iterator[str]:
             yield f"margins under {notion} lack {name}, or have it in another shape"
     if not all(_is_labelled(part, dim) for dim in ("stage", ARM, "rival")):
         yield "stages, arms and rivals need labels that differ"
-    if len(part[ARM]) < 2 or part[ARM].values.tolist() != part["rival"].values.tolist():
+    if len(part[ARM]) < 2 or part["rival"].values.tolist() not in (part[ARM].values.tolist(), [ANY_RIVAL]):
         yield "rivals are the arms"
     if "user" in dims and (not part.sizes["user"] or part["user"].values.tolist() != list(range(part.sizes["user"]))):
         yield "users are numbered"
@@ -206,7 +206,7 @@ def _cell_faults(part: "xr.Dataset", epsilon: float) -> Iterator[str]:
         yield "cells have verdicts without estimates, or estimates without verdicts"
     if not is_cell.any(axis=tuple(range(1, is_cell.ndim))).all():
         yield "a stage has no cell at all"
-    if np.diagonal(is_cell, axis1=-2, axis2=-1).any():
+    if is_cell.shape[-1] > 1 and np.diagonal(is_cell, axis1=-2, axis2=-1).any():
         yield "an arm is its own rival"
     estimate, lower, upper = (found[name][is_cell] for name in ("estimate", "lower", "upper"))
     room = _ROUNDING * (1.0 + np.abs(np.where(np.isfinite(estimate), estimate, 0.0)))

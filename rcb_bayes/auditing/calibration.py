@@ -3,9 +3,8 @@
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.market.sizes import check_plan_size
 from rcb_bayes.planning.calibration import planned, with_best_n
-from rcb_bayes.planning.goal import as_request
+from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
@@ -102,12 +101,7 @@ def calibrate(
         raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
     horizon = as_count(horizon, name="horizon", least=1)
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
-    check_plan_size(
-        market,
-        n_per_arm=request.n_per_arm,
-        n_worlds=request.n_worlds,
-        audit_worlds=0 if is_given else request.audit_worlds,
-    )
+    check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
     if is_given:
         return planned(market, request, guard=guard, spread=spread, horizon=horizon)
     return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)

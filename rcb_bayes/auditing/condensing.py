@@ -53,6 +53,26 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LowestCells:
+    """Margins of a stage against the rival whom they are lowest against, (U, K) each, NaN where there is none.
+
+    Attributes
+    ----------
+    estimate, lower, upper : the lowest of each over rivals: bounds of the lowest margin, as all of them hold at once
+    mcse : of the margin that is estimated lowest
+    mass : how often the arm is recommended
+    verdict : the worst over rivals
+    """
+
+    estimate: FloatArray
+    mcse: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    mass: FloatArray
+    verdict: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Seen:
     """A view that has been looked at, ``cells`` by the name of a notion."""
 
@@ -60,7 +80,7 @@ class Seen:
     share: float
     n_worlds: int
     n_users: int
-    cells: dict[str, Cells]
+    cells: dict[str, Cells | LowestCells]
 
 
 def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None) -> Seen:
@@ -69,7 +89,7 @@ def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = No
     counted = view.counted()
     by_user = [notion for notion in wanted if notion.is_per_user]
     moments = cell_moments(counted, [notion.epsilon_parts(asked.epsilon)[1] for notion in by_user]) if by_user else None
-    cells = {
+    cells: dict[str, Cells | LowestCells] = {
         notion.name: _averaged(counted, asked, notion)
         if moments is None or not notion.is_per_user
         else _by_user(counted, moments, asked, notion)

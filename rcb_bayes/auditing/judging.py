@@ -2,21 +2,26 @@ r"""From views to margins: estimates, simultaneous bands and a verdict for every
 
 A cell is a user, an arm and a rival; under a notion that averages over users, an arm and a rival. Bands hold for all
 cells of all stages at once, notion by notion.
+
+Cells grow with the square of the arms. Of more than 60 arms a stage is judged as it is seen, all of its cells, and the
+margins that are kept are those of each user and arm against the rival whom they are lowest against. How many stages
+come after it is not known then: the level is split over as many as there can be.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.auditing.condensing import Cells, Seen, condensed
+from rcb_bayes.auditing.condensing import Cells, LowestCells, Seen, condensed
 from rcb_bayes.auditing.evidence import Evidence
 from rcb_bayes.auditing.sharpening import LEVEL_SHARE
 from rcb_bayes.auditing.view import Asked, Crowd, View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.bands import bands_within, bonferroni_bands
-from rcb_bayes.mechanism.deciding import lowest_by_user
+from rcb_bayes.mechanism.deciding import ANY_RIVAL, lowest_by_user
+from rcb_bayes.mechanism.knowledge import MOST_SETS
 from rcb_bayes.mechanism.margins import Bands, verdict_codes
 from rcb_bayes.mechanism.notions import NOTIONS, Notion
 from rcb_bayes.schema import ARM, FloatArray
@@ -24,14 +29,47 @@ from rcb_bayes.schema import ARM, FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
+MOST_RIVALS = 60  # arms up to which margins are kept rival by rival
+_MOST_EPOCHS = 64
+
 
 def margins_under(
     market: Market, views: Sequence[View | Seen], asked: Asked, *, notions: Iterable[Notion] | None = None
 ) -> "dict[str, xr.Dataset]":
     """The margins under every notion, by name, each as it would be if it alone had been asked for."""
     wanted = tuple(NOTIONS.values() if notions is None else notions)
-    seen = [condensed(view, asked, notions=wanted) if isinstance(view, View) else view for view in views]
+    seen = [seen_view(view, asked, notions=wanted) if isinstance(view, View) else view for view in views]
     return {notion.name: _margins(market, seen, asked, notion) for notion in wanted}
+
+
+def seen_view(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None) -> Seen:
+    """A view condensed as it comes: all of them together may not fit."""
+    found = condensed(view, asked, notions=notions)
+    k = len(view.chances)
+    if k <= MOST_RIVALS:
+        return found
+    level = asked.level / (max(k, MOST_SETS) + _MOST_EPOCHS)
+    cells = {
+        name: _lowest(part, level=level, epsilon=asked.epsilon)
+        if isinstance(part, Cells) and NOTIONS[name].is_per_user
+        else part
+        for name, part in found.cells.items()
+    }
+    return replace(found, cells=cells)
+
+
+def _lowest(cells: Cells, *, level: float, epsilon: float) -> LowestCells:
+    """All cells of a stage judged, and what is lowest of each user and arm."""
+    out = empty_cells(cells.shape)
+    _judge(out, cells, level=level, epsilon=epsilon)
+    estimate = np.where(np.isnan(out["estimate"]), np.inf, out["estimate"])
+    at = estimate.argmin(axis=2)[:, :, None]
+    return LowestCells(
+        mcse=np.take_along_axis(out["mcse"], at, axis=2)[:, :, 0],
+        mass=np.take_along_axis(out["mass"], at, axis=2)[:, :, 0],
+        verdict=out["verdict"].max(axis=2),
+        **{name: np.fmin.reduce(out[name], axis=2) for name in ("estimate", "lower", "upper")},
+    )
 
 
 def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) -> "xr.Dataset":
@@ -39,14 +77,21 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
 
     k = market.n_arms
     most = max(view.n_users for view in views)
-    shape = (len(views), most, k, k) if notion.is_per_user else (len(views), k, k)
+    folded = any(isinstance(view.cells[notion.name], LowestCells) for view in views)
+    shape = (len(views), most, k, 1 if folded else k) if notion.is_per_user else (len(views), k, k)
     out = empty_cells(shape) | {"verdict": np.full(shape, -1, dtype=np.int8)}
     for number, view in enumerate(views):
         some = slice(view.n_users) if notion.is_per_user else slice(None)
         here = {name: values[number][some] for name, values in out.items()}
-        _judge(here, view.cells[notion.name], level=asked.level / len(views), epsilon=asked.epsilon)
+        cells = view.cells[notion.name]
+        if isinstance(cells, LowestCells):
+            for name, values in here.items():
+                values[:, :, 0] = getattr(cells, name)
+        else:
+            _judge(here, cells, level=asked.level / len(views), epsilon=asked.epsilon)
     arms = list(market.arms)
-    coords: dict[str, Any] = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": arms}
+    rivals = [ANY_RIVAL] if folded else arms
+    coords: dict[str, Any] = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": rivals}
     if notion.is_per_user:
         coords["user"] = np.arange(most)
     joined = xr.Dataset({name: (("stage", *notion.dims), values) for name, values in out.items()}, coords=coords)

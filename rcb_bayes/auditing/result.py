@@ -74,7 +74,8 @@ class Audit:
         Dims (stage, user, arm, rival): ``estimate``, the conditional margin E[m_i - m_j | i recommended]
         (under ``proof`` that times its probability), with ``mcse``, ``lower``, ``upper``; ``mass``, how often the arm
         is recommended; ``verdict``, a position in "pass", "inconclusive", "fail", -1 for no cell; of every stage
-        ``share``, how many runs get there before the horizon. Under ``definition`` there is no dim ``user``.
+        ``share``, how many runs get there before the horizon. Under ``definition`` there is no dim ``user``. Of more
+        than 60 arms the margins of each user and arm are those against "any rival": the lowest estimate and bounds.
 
     Examples
     --------

@@ -12,8 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from rcb_bayes.auditing.condensing import condensed
-from rcb_bayes.auditing.judging import margins_under
+from rcb_bayes.auditing.judging import margins_under, seen_view
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
@@ -204,7 +203,7 @@ def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -
 
 def _condensing(asked: Asked, *notions: Notion) -> Look:
     """Views are condensed as they come: all of them together may not fit."""
-    return lambda view: condensed(view, asked, notions=notions or None)
+    return lambda view: seen_view(view, asked, notions=notions or None)
 
 
 def _once(

@@ -18,6 +18,15 @@ _OWN_USERS = 16  # of every world
 _MOST_STAGES = 128
 _USUAL_VIEWS = 12  # stages that cold starts really pass, and epochs
 _FLOAT = 8
+MOST_HOURS = 48
+_PANEL, _LEAST_PANEL, _USUAL_ARMS = 2048, 512, 64
+_BY_ARM = 5  # arrays over the panel and arms, of a level
+_MOMENTS = 4  # arrays over pairs of arms and rivals, of a user
+_TRIED_USERS = 1792  # at a level, beside the panel twice
+_SECONDS_PER_TERM = 6e-9  # fitted at 30 arms; half of what 10 arms take, and not tried beyond 30
+_FEW_ARMS = 10
+_MOST_RIVALS = 60  # as in ``auditing.judging``
+_KEPT_CELLS, _PASSING_CELLS = 28, 32  # numbers for each, two notions: counted; measured at 200 arms
 
 
 def check_stage_size(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
@@ -34,21 +43,64 @@ def check_stage_size(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
     _check_memory(_FLOAT * n_worlds * (_OWN_USERS * (d + k) + 2 * k * d), what=f"{n_worlds:,} worlds", ask="worlds")
 
 
-def check_plan_size(market: Market, *, n_per_arm: int, n_worlds: int, audit_worlds: int = 0) -> None:
-    """Refuse plans whose stages cannot be simulated; see ``check_stage_size``. ``audit_worlds`` where one is made."""
+def check_plan_size(
+    market: Market, *, n_per_arm: int, n_worlds: int, audit_worlds: int = 0, by_set: bool = True, pooled: bool = False
+) -> None:
+    """Refuse plans whose stages cannot be simulated; see ``check_stage_size``.
+
+    Parameters
+    ----------
+    audit_worlds : of the audit that is made with it; 0 where none is
+    by_set : stages are saturated sets, else levels, of which there are as many as arms
+    pooled : levels pay for one another, so that what each allows is kept for every user, arm and rival
+    """
     k, d = market.n_arms, market.n_features
     check_samples(n_per_arm)
     _check_draws(market, n_per_arm=n_per_arm, n_worlds=n_worlds)
-    stages = min(2**k, _MOST_STAGES)
-    _check_memory(_FLOAT * n_worlds * stages * k * (d + 2 * _OWN_USERS), what=f"{n_worlds:,} worlds", ask="worlds")
-    check_audit_size(market, n_worlds=audit_worlds, n_users=1)
+    what = f"{n_worlds:,} worlds"
+    if by_set:
+        stages = min(2**k, _MOST_STAGES)
+        _check_memory(_FLOAT * n_worlds * stages * k * (d + 2 * _OWN_USERS), what=what, ask="worlds")
+    else:
+        _check_levels(market, n_worlds=n_worlds, pooled=pooled)
+    if audit_worlds:
+        check_audit_size(market, n_worlds=audit_worlds, n_users=1)
+
+
+def _check_levels(market: Market, *, n_worlds: int, pooled: bool) -> None:
+    """Kept of a level: its worlds, and rates and shares of the panel by arm. Passing: a user's moments, K^3 of each."""
+    k, d, panel = market.n_arms, market.n_features, panel_size(market)
+    kept = (k - 1) * (n_worlds * k * d + _BY_ARM * panel * k + (2 * panel * k**2 if pooled else 0))
+    passing = _MOMENTS * k**3 + 2 * n_worlds * k * _OWN_USERS + 2 * panel * k**2
+    what = f"{k} levels of {n_worlds:,} worlds"
+    _check_memory(_FLOAT * (kept + passing), what=what, ask="worlds, or plan for fewer arms at a time")
+    hours = _SECONDS_PER_TERM * (k - 1) * (2 * panel + _TRIED_USERS) * (n_worlds * k + k**3) / 3600.0
+    if hours > MOST_HOURS:
+        raise RcbError(
+            f"{what} take some {hours:,.0f} hours of one core, and {MOST_HOURS} are the most. Plan for fewer arms at a "
+            "time, or with fewer worlds."
+        )
+
+
+def panel_size(market: Market, most: int = _PANEL) -> int:
+    """Users who stand for a population: fewer where arms are very many, as what is kept of each grows with them."""
+    return min(most, max(_LEAST_PANEL, _PANEL * _USUAL_ARMS // market.n_arms))
 
 
 def check_audit_size(market: Market, *, n_worlds: int, n_users: int) -> None:
-    """Refuse audits whose views cannot be held: chances and expectations of every user, arm and world."""
-    views = min(2**market.n_arms, _USUAL_VIEWS) + _USUAL_VIEWS if n_users > 1 else 1
-    entries = 3 * market.n_arms * n_users * n_worlds * views
-    _check_memory(_FLOAT * entries, what=f"{n_worlds:,} worlds and {n_users:,} users", ask="worlds or users")
+    """Refuse audits that cannot be held: chances and expectations of a view's users, arms and worlds, and cells.
+
+    Up to ten arms views may be looked at together, as those of policies are; of more arms they come one by one. Cells
+    are kept for every rival up to 60 arms, under two notions and with their evidence until they are judged; of more
+    arms those of one view at a time.
+    """
+    k = market.n_arms
+    views = min(2**k, _USUAL_VIEWS) + _USUAL_VIEWS if n_users > 1 else 1
+    entries = 3 * k * n_users * n_worlds * (views if k <= _FEW_ARMS else 2)
+    many = k > _MOST_RIVALS
+    cells = n_users * k**2 * (_PASSING_CELLS if many else _KEPT_CELLS * (k + _USUAL_VIEWS))
+    what = f"{n_worlds:,} worlds and {n_users:,} users"
+    _check_memory(_FLOAT * (entries + cells), what=what, ask="worlds or users")
 
 
 def check_run_size(*, horizon: int, n_worlds: int, every: int) -> None:

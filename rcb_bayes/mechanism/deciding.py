@@ -15,6 +15,8 @@ from rcb_bayes.schema import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
+ANY_RIVAL = "any rival"
+"""Of margins that are kept against the rival whom they are lowest against, whoever that is."""
 FIGURES = ("estimate", "mcse", "lower", "upper")
 
 
@@ -84,8 +86,8 @@ def stage_cells(margins: "xr.Dataset", *, epsilon: float | None = None) -> dict[
 
 def pair_cells(margins: "xr.Dataset", *, epsilon: float | None = None) -> list[list[DecidingCell | None]]:
     """For each recommended arm and each rival the deciding cell over stages and users."""
-    arms = margins["arm"].values
-    return [[deciding_cell(margins.sel(arm=[arm], rival=[rival]), epsilon=epsilon) for rival in arms] for arm in arms]
+    arms, rivals = margins["arm"].values, margins["rival"].values
+    return [[deciding_cell(margins.sel(arm=[arm], rival=[rival]), epsilon=epsilon) for rival in rivals] for arm in arms]
 
 
 def verdict_of(margins: "xr.Dataset") -> Verdict:

@@ -1,6 +1,7 @@
 """The engines of a market: the users' and, where it believes otherwise, the platform's, with a count of doubts."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import FloatArray
+
+_MOST_REMEMBERED = 50_000_000  # values, 400 MB
 
 
 @dataclass(slots=True)
@@ -27,6 +30,10 @@ class CountingEngine:
         self._engine, self._counts = engine, counts
         self.prior, self.name, self.reason = engine.prior, engine.name, engine.reason
 
+    def counted(self, counts: Counts) -> "CountingEngine":
+        """The same engine, counted elsewhere."""
+        return CountingEngine(self._engine, counts)
+
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
@@ -39,6 +46,50 @@ class CountingEngine:
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
         return self._engine.draw(data, n, rng=rng)
+
+
+class RememberingEngine:
+    """An engine that answers the same question with the answer it gave before.
+
+    Plans that differ in epsilon alone ask for the same posteriors wherever the law of their data does not depend on
+    rates: at every stage of one rate for all, at the first stage of any plan. Data are told apart by all their digits,
+    so that nothing but time changes.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.prior, self.name, self.reason = engine.prior, engine.name, engine.reason
+        self._known: dict[bytes, PosteriorBatch] = {}
+        self._n_values = 0
+
+    def fit(
+        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
+    ) -> PosteriorBatch:
+        """Posterior moments of every data set; covariances are not remembered."""
+        if covariance:
+            return self._engine.fit(data, covariance=True, users=users)
+        question = _digest(data, users)
+        if question in self._known:
+            return self._known[question]
+        batch = self._engine.fit(data, users=users)
+        self._n_values += batch.mean.size + (0 if batch.reward is None else batch.reward.size)
+        if self._n_values <= _MOST_REMEMBERED:
+            self._known[question] = batch
+        return batch
+
+    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+        """n posterior draws of beta for every data set, (M, n, K, d)."""
+        return self._engine.draw(data, n, rng=rng)
+
+
+def _digest(data: Statistics | Rows, users: FloatArray | None) -> bytes:
+    """What tells data, and the users asked for, from all others."""
+    found = blake2b(digest_size=16)
+    for part in (*(getattr(data, field.name) for field in fields(data)), users):
+        values = np.asarray([] if part is None else part)
+        found.update(f"{values.shape}{values.dtype}".encode())
+        found.update(np.ascontiguousarray(values))
+    return found.digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,6 +112,12 @@ class Engines:
         """The users' engine and, where it is another, the platform's."""
         return (self.users,) if self.platform is None else (self.users, self.platform)
 
+    def recounted(self) -> "Engines":
+        """The same engines, with a count that begins anew."""
+        counts = Counts()
+        again = [engine.counted(counts) if isinstance(engine, CountingEngine) else engine for engine in self.all]
+        return replace(self, users=again[0], platform=again[1] if len(again) > 1 else None, counts=counts)
+
     def loosened(self, factor: float) -> "Engines":
         """The same under beliefs whose variances are multiplied by a factor (Assumption 4)."""
         if factor == 1.0:
@@ -73,13 +130,17 @@ class Engines:
         return replace(self, users=stretched(self.users), platform=platform)
 
 
-def make_engines(market: Market, *, engine: str = "auto", seed: int) -> Engines:
-    """The engines of a market; ``engine`` names the users'."""
+def make_engines(market: Market, *, engine: str = "auto", remember: bool = False, seed: int) -> Engines:
+    """The engines of a market; ``engine`` names the users'. They may ``remember`` what they were asked before."""
     counts = Counts()
+
+    def counting(made: Engine) -> CountingEngine:
+        return CountingEngine(RememberingEngine(made) if remember else made, counts)
+
     same = market.platform_prior is market.prior
     return Engines(
         market=market,
-        users=CountingEngine(make_engine(market.prior, market.noise, engine=engine, seed=seed), counts),
-        platform=None if same else CountingEngine(make_engine(market.platform_prior, market.noise, seed=seed), counts),
+        users=counting(make_engine(market.prior, market.noise, engine=engine, seed=seed)),
+        platform=None if same else counting(make_engine(market.platform_prior, market.noise, seed=seed)),
         counts=counts,
     )

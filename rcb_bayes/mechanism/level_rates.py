@@ -17,7 +17,7 @@ of a user's rates by one share, and then one after the other, always with every 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -127,6 +127,7 @@ def level_rates(
     notion: Notion,
     slack: float,
     by_arm: FloatArray | None = None,
+    forms: bool = True,
 ) -> LevelRates:
     """The rates of every user by herself, some users at a time.
 
@@ -136,13 +137,15 @@ def level_rates(
     users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
     slack : standard deviations over worlds by which organic parts are lowered
     by_arm : rates that are given, (U, K): then only what they lead to is told
+    forms : whether ``always`` and ``own`` are kept, by far the largest parts; else they are empty
     """
     asked = {"prior_rewards": prior_rewards, "promoted_by": promoted_by, "epsilon": epsilon, "notion": notion}
     parts: list[LevelRates] = []
     start = 0
     for moments in level_moments(outlook, sets, users, **asked):
         end = start + len(moments.gap)
-        parts.append(_rates(moments, slack=slack, given=None if by_arm is None else by_arm[start:end]))
+        part = _rates(moments, slack=slack, given=None if by_arm is None else by_arm[start:end])
+        parts.append(part if forms else replace(part, always=part.always[:, :0], own=part.own[:, :0]))
         start = end
     return LevelRates(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in LevelRates.__slots__}

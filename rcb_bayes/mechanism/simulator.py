@@ -6,6 +6,7 @@ stages before.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 
@@ -14,6 +15,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.engines import make_engines
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
@@ -48,14 +50,32 @@ class Simulator:
     panel : users who stand for the population
     engines : what they, and the platform, make of data
     alike : classes of arms that may change places
+    n_paths : cold starts that a walk follows
     """
 
-    def __init__(self, market: Market, *, engine: str = "auto", seed: int) -> None:
+    def __init__(
+        self,
+        market: Market,
+        *,
+        engine: str = "auto",
+        seed: int,
+        n_users: int | None = None,
+        n_paths: int | None = None,
+        remember: bool = False,
+    ) -> None:
         self.market = market
         self.seed = seed
-        self.panel = make_panel(market, n_users=N_USERS, rng=self.rng(Stream.PANEL))
-        self.engines = make_engines(market, engine=engine, seed=seed)
+        self.n_paths = min(N_PATHS, n_paths or N_PATHS)
+        n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
+        self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
+        self.engines = make_engines(market, engine=engine, remember=remember, seed=seed)
         self.alike = alike_arms(market)
+
+    def again(self) -> "Simulator":
+        """The same users, engines and random numbers for another plan, which counts its posteriors by itself."""
+        other = copy(self)
+        other.engines = self.engines.recounted()
+        return other
 
     def rng(self, purpose: Stream, *key: int) -> np.random.Generator:
         """A stream of this simulation's own."""
@@ -74,7 +94,7 @@ class Simulator:
             self.panel,
             rates_at,
             n_per_arm=n_per_arm,
-            n_paths=N_PATHS,
+            n_paths=self.n_paths,
             rng_of=lambda level: self.rng(Stream.PATHS, level),
             alike=self.alike,
         )
@@ -89,7 +109,7 @@ class Simulator:
         """
         if count_sets(self.alike) <= MOST_SETS:
             return self.walk(self._set_by_set(rates_at), n_per_arm=n_per_arm)
-        n_paths = min(fitting_paths(self.market.n_arms, n_per_arm), N_PATHS)
+        n_paths = min(fitting_paths(self.market.n_arms, n_per_arm), self.n_paths)
         if not n_paths:
             raise RcbError(
                 f"Cold starts of {self.market.n_arms} arms that differ, with {n_per_arm:,} samples of each, take too "

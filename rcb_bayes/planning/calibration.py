@@ -6,9 +6,12 @@ exploration can hide among), so that N is the one with the least expected regret
 
 .. math:: R(N) = R_{\text{cold start}}(N) + R_{\text{exploitation}}(N),
 
-among those whose plan passes an audit in fresh worlds.
+among those whose plan passes an audit in fresh worlds. Regrets are looked at roughly first: in few worlds, on a small
+panel, in one simulation for every N, so that users, engines, coefficients and noise are the same for all of them and
+differences between two N are known better than either regret. Only the best of them is then planned in full.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -43,6 +46,8 @@ from rcb_bayes.telling.progress import track
 
 GRID = (2, 5, 10, 20, 50, 100, 200)
 _SEARCH_WORLDS = 400
+_FEW_USERS = 512
+_FEW_PATHS = 4000
 _CLEARLY = 3.0  # errors
 _LARGEST_SHARE = 0.25  # of the horizon, for K N
 _AUDIT_WORLDS = 1000
@@ -62,9 +67,17 @@ class Judge(Protocol):
         ...
 
 
-def planned(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int) -> Plan:
-    """The plan with a given N."""
-    walked, programme = _walked(market, request, guard=guard, horizon=horizon)
+def planned(
+    market: Market,
+    request: PlanRequest,
+    *,
+    guard: bool,
+    spread: str,
+    horizon: int,
+    simulator: Simulator | None = None,
+) -> Plan:
+    """The plan with a given N; in a simulation of its own, or in one that several plans share."""
+    walked, programme = _walked(market, request, guard=guard, horizon=horizon, simulator=simulator)
     plan = as_plan(walked, programme)
     if not plan.feasible:
         return plan
@@ -74,15 +87,18 @@ def planned(market: Market, request: PlanRequest, *, guard: bool, spread: str, h
     return _guarded(setting, plan, Exploiting(spread_multiple=multiple)) if guard else plan
 
 
-def _walked(market: Market, request: PlanRequest, *, guard: bool, horizon: int) -> tuple[PlannedWalk, Programme | None]:
+def _walked(
+    market: Market, request: PlanRequest, *, guard: bool, horizon: int, simulator: Simulator | None = None
+) -> tuple[PlannedWalk, Programme | None]:
     """The cold start as users know it, and what raises its rates where they cannot tell levels apart."""
     if request.knows in (STAGE.name, LEVEL.name):
-        return plan_walk(market, request), None
+        return plan_walk(market, request, simulator=simulator), None
 
     def later(forward: PlannedWalk) -> LaterWorlds | None:
         return later_worlds(_guard_setting(forward), guard=guard, horizon=horizon)
 
-    pooled = pooled_walk(market, request, later=later if request.knows == MECHANISM.name else None)
+    known = later if request.knows == MECHANISM.name else None
+    pooled = pooled_walk(market, request, later=known, simulator=simulator)
     return pooled.walked, pooled.programme
 
 
@@ -181,12 +197,7 @@ def _guarded(setting: GuardSetting, plan: Plan, options: Exploiting) -> Plan:
 def with_best_n(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int, judge: Judge) -> Plan:
     """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
     sizes = [n for n in GRID if n * market.n_arms <= _LARGEST_SHARE * horizon] or [1]
-    rough = replace(request, n_worlds=min(request.n_worlds, _SEARCH_WORLDS))
-    choices: list[SampleChoice] = []
-    for n in track(sizes, description="samples per arm"):
-        choices.append(_choice(market, replace(rough, n_per_arm=n), guard=guard, horizon=horizon))
-        if _is_past_the_best(choices):
-            break
+    choices = rough_choices(market, request, sizes, guard=guard, horizon=horizon)
     order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
     best: Plan | None = None
     for k in order:
@@ -206,22 +217,53 @@ def with_best_n(market: Market, request: PlanRequest, *, guard: bool, spread: st
     return _chosen(replace(best, provenance=provenance), choices)
 
 
+def few_users(market: Market, request: PlanRequest) -> Simulator:
+    """A simulation for several plans whose errors may be larger: fewer cold starts and, with rates of their own, users.
+
+    One rate for all is the least over users, or leaves room for the error of their average: with fewer of them it would
+    be another one.
+    """
+    return Simulator(
+        market,
+        engine=request.engine,
+        seed=request.seed,
+        n_users=_FEW_USERS if request.personalised else None,
+        n_paths=_FEW_PATHS,
+        remember=True,
+    )
+
+
+def rough_choices(
+    market: Market, request: PlanRequest, sizes: Sequence[int], *, guard: bool, horizon: int
+) -> list[SampleChoice]:
+    """What each number of samples would come to, roughly; none after those from which on regret clearly rises."""
+    rough = replace(request, n_worlds=min(request.n_worlds, _SEARCH_WORLDS))
+    simulator = few_users(market, request)
+    choices: list[SampleChoice] = []
+    for n in track(sizes, description="samples per arm"):
+        choices.append(_choice(simulator, replace(rough, n_per_arm=n), guard=guard, horizon=horizon))
+        if _is_past_the_best(choices):
+            break
+    return choices
+
+
 def _chosen(plan: Plan, choices: list[SampleChoice]) -> Plan:
     """The plan with what its N was chosen from."""
     return replace(plan, feasibility=replace(plan.feasibility, choices=tuple(choices)))
 
 
 def _is_past_the_best(choices: list[SampleChoice]) -> bool:
-    """Whether regret has risen, clearly, twice in a row: more samples only lengthen the cold start."""
+    """Whether regret has risen twice in a row, clearly in all: more samples only lengthen the cold start."""
     if len(choices) < 3 or not choices[-3].feasible:
         return False
-    pairs = zip(choices[-3:-1], choices[-2:], strict=True)
-    return all(two.regret > one.regret + _CLEARLY * np.hypot(one.regret_mcse, two.regret_mcse) for one, two in pairs)
+    first, second, third = choices[-3:]
+    clearly = _CLEARLY * np.hypot(first.regret_mcse, third.regret_mcse)
+    return first.regret < second.regret < third.regret and third.regret > first.regret + clearly
 
 
-def _choice(market: Market, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
+def _choice(simulator: Simulator, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
-    walked, programme = _walked(market, request, guard=guard, horizon=horizon)
+    walked, programme = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
     plan = as_plan(walked, programme)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:

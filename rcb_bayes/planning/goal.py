@@ -7,7 +7,8 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.knowledge import Knows, as_knowledge, chosen_knowledge
+from rcb_bayes.market.sizes import check_plan_size
+from rcb_bayes.mechanism.knowledge import LEVEL, STAGE, Knows, as_knowledge, chosen_knowledge
 from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.mechanism.walk import alike_arms
 from rcb_bayes.schema import as_count, is_number
@@ -53,6 +54,18 @@ class PlanRequest(Goal):
     def goal(self) -> Goal:
         """The goal by itself."""
         return Goal(epsilon=self.epsilon, notion=self.notion, personalised=self.personalised, knows=self.knows)
+
+
+def check_request_size(market: Market, request: PlanRequest, *, audit_worlds: int = 0) -> None:
+    """Refuse plans whose stages cannot be simulated, as users know them; see ``check_plan_size``."""
+    check_plan_size(
+        market,
+        n_per_arm=request.n_per_arm,
+        n_worlds=request.n_worlds,
+        audit_worlds=audit_worlds,
+        by_set=request.knows == STAGE.name,
+        pooled=request.knows not in (STAGE.name, LEVEL.name),
+    )
 
 
 def as_epsilon(value: object) -> float:

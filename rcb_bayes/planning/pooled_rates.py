@@ -14,7 +14,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.programme import priced, settled
-from rcb_bayes.mechanism.simulator import ColdStarts
+from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.stage_rates import PlannedWalk, RatePlanner, StageRates
@@ -36,8 +36,10 @@ class PooledWalk:
     programme: Programme | None
 
 
-def pooled_walk(market: Market, settings: PlanRequest, *, later: Later | None = None) -> PooledWalk:
-    """Walk through the cold start, with rates raised by what users cannot tell apart.
+def pooled_walk(
+    market: Market, settings: PlanRequest, *, later: Later | None = None, simulator: Simulator | None = None
+) -> PooledWalk:
+    """Walk through the cold start, with rates raised by what users cannot tell apart; see ``plan_walk``.
 
     Raises
     ------
@@ -51,7 +53,7 @@ def pooled_walk(market: Market, settings: PlanRequest, *, later: Later | None = 
         )
     shares: dict[int, FloatArray] = {}
     for turn in range(_PASSES):
-        planner = RatePlanner(market, settings, raised=shares)
+        planner = RatePlanner(market, settings, raised=shares, simulator=simulator)
         forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
         levels = [level for level, stage in forward.stages.items() if stage.found is not None]
         if not levels or not forward.walk.ended.any():

@@ -19,6 +19,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.knowledge import LEVEL as KNOWS_LEVEL
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE
 from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
 from rcb_bayes.mechanism.margins import critical_value
@@ -156,9 +157,9 @@ class PlannedWalk:
         return self.planner.panel
 
 
-def plan_walk(market: Market, settings: PlanRequest) -> PlannedWalk:
-    """Walk through the cold start, computing the rates of each stage on the way."""
-    planner = RatePlanner(market, settings)
+def plan_walk(market: Market, settings: PlanRequest, *, simulator: Simulator | None = None) -> PlannedWalk:
+    """Walk through the cold start, computing the rates of each stage on the way; in a simulation that is shared."""
+    planner = RatePlanner(market, settings, simulator=simulator)
     return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
 
 
@@ -172,7 +173,12 @@ class RatePlanner:
     """
 
     def __init__(
-        self, market: Market, settings: PlanRequest, *, raised: Mapping[int, FloatArray] | None = None
+        self,
+        market: Market,
+        settings: PlanRequest,
+        *,
+        raised: Mapping[int, FloatArray] | None = None,
+        simulator: Simulator | None = None,
     ) -> None:
         if settings.knows == STAGE.name and market.n_arms > _MOST_ARMS:
             raise RcbError(
@@ -181,7 +187,7 @@ class RatePlanner:
             )
         self.market = market
         self.settings = settings
-        self.simulator = Simulator(market, engine=settings.engine, seed=settings.seed)
+        self.simulator = simulator or Simulator(market, engine=settings.engine, seed=settings.seed)
         self.panel = self.simulator.panel
         self.stages: dict[int, StageRates] = {}
         self.raised = raised or {}
@@ -215,6 +221,7 @@ class RatePlanner:
             self._enter_figures(stage, so_far.saturated(stage.level, chosen))
             if not stage.is_free.all():
                 (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
+            self._forget_own(stage)
         return stage.rates if self.settings.personalised else 1.0
 
     def rates_of_level(self, so_far: ColdStarts, level: int) -> FloatArray | float:
@@ -239,6 +246,7 @@ class RatePlanner:
             self._enter_figures(stage, sets.saturated)
             if not stage.is_free.all():
                 self._enter_level(stage)
+            self._forget_own(stage)
         return self._raised(stage.found, level) if self.settings.personalised else 1.0
 
     def _raised(self, found: LevelRates | None, level: int, some: np.ndarray | None = None) -> FloatArray | float:
@@ -325,6 +333,7 @@ class RatePlanner:
             notion=self.settings.sense,
             slack=slack,
             by_arm=by_arm,
+            forms=self.settings.knows != KNOWS_LEVEL.name,  # levels by themselves pay for no others
         )
 
     def _level_terms(self, stage: StageRates, users: Panel) -> FloatArray:
@@ -376,6 +385,11 @@ class RatePlanner:
             self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
         if stage.is_free.all() and self.simulator.engines.platform is None:
             stage.outlook = None
+
+    def _forget_own(self, stage: StageRates) -> None:
+        """Drop users of worlds' own, as large as all else, where no average over users will be asked for again."""
+        if self.settings.sense.is_per_user:
+            stage.own = None
 
     def _own_users(self, outlook: Outlook, key: Key) -> OwnUsers:
         """What users of each world's own expect; with rewards that are not linear they are drawn from the panel."""

@@ -13,9 +13,9 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.market.sizes import check_plan_size
+from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.planning.calibration import planned
-from rcb_bayes.planning.goal import as_request
+from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
@@ -89,6 +89,7 @@ def tradeoff(
     import xarray as xr
 
     allowed, sizes = _as_epsilons(epsilons), _as_sizes(n_grid)
+    shared: list[Simulator] = []
 
     def plan_for(epsilon: float, n: int, *, personalised: bool) -> Plan:
         request = as_request(
@@ -103,8 +104,11 @@ def tradeoff(
             engine=engine,
             seed=seed,
         )
-        check_plan_size(market, n_per_arm=n, n_worlds=request.n_worlds)
-        return planned(market, request, guard=False, spread="posterior", horizon=DEFAULT_HORIZON)
+        check_request_size(market, request)
+        if not shared:
+            shared.append(Simulator(market, engine=engine, seed=request.seed, remember=True))
+        made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}
+        return planned(market, request, simulator=shared[0].again(), **made)
 
     free = [plan_for(_unconstrained(market), n, personalised=False) for n in sizes]
     cells = [(epsilon, n) for epsilon in allowed for n in sizes]

@@ -101,7 +101,8 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
                 )
                 dark = abs(cell.estimate + epsilon) > 0.6 * reach
                 axes.text(j, i, text, ha="center", va="center", fontsize=9, color="white" if dark else "black")
-    axes.set_xticks(range(len(arms)), arms, rotation=30, ha="right")
+    rivals = [str(rival) for rival in margins["rival"].values]
+    axes.set_xticks(range(len(rivals)), rivals, rotation=30, ha="right")
     axes.set_yticks(range(len(arms)), arms)
     axes.set_xlabel("rival")
     axes.set_ylabel("recommended arm")

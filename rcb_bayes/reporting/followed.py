@@ -78,7 +78,7 @@ def _matrix(audit: Audit, arms: tuple[str, ...], cells: list[list[Any]]) -> Mark
     return tag(
         "figure",
         tag("figcaption", "Lowest margin, recommended arm by rival"),
-        table(["arm", *(f"vs {arm}" for arm in arms)], rows, class_="matrix"),
+        table(["arm", *(f"vs {rival}" for rival in audit.margins["rival"].values)], rows, class_="matrix"),
         tag(
             "p",
             f"Over {over}; of the cells with the worst verdict (? inconclusive, ✕ fail).",

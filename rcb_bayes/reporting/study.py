@@ -14,7 +14,9 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size, check_run_size, check_stage_size
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.length import saturated_sets
+from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
@@ -215,29 +217,37 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
 
 
 def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...]:
-    """Plans at other values of epsilon, made as the plan was; without guards, which no figure here depends on."""
+    """Plans at other values of epsilon, made as the plan was, in one simulation.
+
+    They have no guards, which no figure here depends on, and fewer cold starts and users behind them, which their
+    errors tell (``few_users``). Posterior means are computed once wherever the law of the data is the same for every
+    epsilon.
+    """
     if plan.kind == "theorem":
         return (plan,)
     say("plans at other values of epsilon")
     grid = _grid(plan) if sizes.epsilons is None else sorted({*sizes.epsilons, plan.epsilon})
-    plans = []
+    plans, shared = [], None
     for epsilon in track(grid, description="epsilon"):
         if epsilon == plan.epsilon:
             plans.append(replace(plan, exploitation=replace(plan.exploitation, guards=())))
             continue
-        plans.append(
-            calibrate(
-                market,
-                epsilon=epsilon,
-                notion=plan.notion,
-                personalised=plan.personalised,
-                n_per_arm=plan.n_per_arm,
-                n_worlds=sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
-                audit_worlds=plan.audit_worlds or sizes.audit_worlds,
-                guard=False,
-                seed=plan.seed,
-            )
+        request = as_request(
+            market,
+            epsilon=epsilon,
+            notion=plan.notion,
+            personalised=plan.personalised,
+            knows=plan.knows,
+            n_per_arm=plan.n_per_arm,
+            n_worlds=sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
+            audit_worlds=plan.audit_worlds or sizes.audit_worlds,
+            engine="auto",
+            seed=plan.seed,
         )
+        check_request_size(market, request)
+        shared = shared or few_users(market, request)
+        made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}
+        plans.append(planned(market, request, simulator=shared.again(), **made))
     return tuple(plans)
 
 

@@ -50,7 +50,9 @@ def asked(notion: Notion = USER) -> Asked:
 
 
 def cells_of(view: View, notion: Notion) -> Cells:
-    return condensed(view, asked(notion), notions=(notion,)).cells[notion.name]
+    found = condensed(view, asked(notion), notions=(notion,)).cells[notion.name]
+    assert isinstance(found, Cells)
+    return found
 
 
 def with_averages(view: View) -> View:

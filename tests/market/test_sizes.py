@@ -74,6 +74,43 @@ def test_usual_sizes_are_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes.check_run_size(horizon=1_000_000, n_worlds=20, every=4)
 
 
+def many_arms(n_arms: int) -> Market:
+    mean = [[0.3 - 0.001 * arm] + [0.0] * 4 for arm in range(n_arms)]
+    return Market(prior=Prior.gaussian(mean, 0.2), covariates=rcb.Sphere(5), noise=rcb.GaussianNoise(0.3))
+
+
+def test_two_hundred_arms_fit_four_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "memory", lambda: 4 * 2**30)
+    wide = many_arms(200)
+    sizes.check_plan_size(wide, n_per_arm=20, n_worlds=500, by_set=False)
+    sizes.check_audit_size(wide, n_worlds=1000, n_users=120)
+    with pytest.raises(RcbError, match=r"200 levels of 500 worlds need some \d+ GB, and this machine has 4"):
+        sizes.check_plan_size(wide, n_per_arm=20, n_worlds=500, by_set=False, pooled=True)
+
+
+def test_a_thousand_arms_are_refused_with_what_they_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = many_arms(2)
+    monkeypatch.setattr(Market, "n_arms", 1000)
+    monkeypatch.setattr(sizes, "memory", lambda: 24 * 10**9)
+    with pytest.raises(RcbError, match=r"1000 levels of 500 worlds need some \d+ GB"):
+        sizes.check_plan_size(wide, n_per_arm=5, n_worlds=500, by_set=False)
+    monkeypatch.setattr(sizes, "memory", lambda: 10**15)
+    with pytest.raises(RcbError, match="hours of one core, and 48 are the most"):
+        sizes.check_plan_size(wide, n_per_arm=5, n_worlds=500, by_set=False)
+
+
+@pytest.mark.usefixtures("no_work")
+def test_plans_by_level_are_refused_before_anything_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "memory", lambda: 10**7)
+    with pytest.raises(RcbError, match=r"12 levels of 500 worlds need some"):
+        rcb.calibrate(many_arms(12), n_per_arm=5, n_worlds=500, knows="level")
+
+
+def test_the_panel_is_smaller_only_where_arms_are_very_many() -> None:
+    assert [sizes.panel_size(many_arms(k)) for k in (2, 64, 200)] == [2048, 2048, 655]
+    assert sizes.panel_size(many_arms(2), most=256) == 256
+
+
 def test_memory_is_known() -> None:
     assert sizes.memory() > 10**8
 

@@ -1,0 +1,152 @@
+"""What a check, a plan and an audit cost as arms and features grow.
+
+CPU seconds of ``check_assumptions`` (20 samples of each arm), ``calibrate`` (N = 20, 500 worlds) and ``audit`` (200
+worlds, 5,000 rounds) with a Gaussian belief in which all arms differ: over the number of arms at five features, and
+over the number of features at three arms. Below each table stand exponents, the slopes of log seconds over log size.
+Then, in the same run, a plan for different arms against one for arms that are alike, both by level; N chosen against N
+given; and the report's plans over epsilon against as many plans made one by one.
+
+``make bench`` runs it; ``--fast`` stops at 20 arms and 50 features; ``--long`` goes on to 200 arms. ``--arms 50`` and
+``--features 20`` measure these sizes alone. What is refused, or takes longer than a machine has, is told as such.
+"""
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import rcb_bayes as rcb
+from rcb_bayes.errors import RcbError
+from rcb_bayes.reporting import study
+from rcb_bayes.reporting.result import ReportSizes
+
+STEPS = ("check", "calibrate", "audit")
+N_FEATURES, N_ARMS, N_PER_ARM = 5, 3, 20
+Row = dict[str, float | str]
+
+
+def market_of(n_arms: int, n_features: int, *, alike: bool = False) -> rcb.Market:
+    """A favoured arm, others of which a little less is expected each; or none favoured."""
+    mean = np.zeros((n_arms, n_features))
+    if not alike:
+        mean[:, 0] = np.linspace(0.3, 0.0, n_arms)
+    prior = rcb.Prior.gaussian(mean, 0.25)
+    return rcb.Market(prior=prior, covariates=rcb.Sphere(n_features), noise=rcb.GaussianNoise(0.3))
+
+
+def plan_for(market: rcb.Market, *, knows: str = "auto", n_worlds: int = 500) -> rcb.Plan:
+    """The plan that is measured."""
+    return rcb.calibrate(market, epsilon=0.1, n_per_arm=N_PER_ARM, n_worlds=n_worlds, knows=knows, seed=1)
+
+
+def spent(work: Callable[[], object]) -> tuple[float, object]:
+    """CPU seconds, and what came out."""
+    start = time.process_time()
+    found = work()
+    return time.process_time() - start, found
+
+
+def costs(n_arms: int, n_features: int) -> Row:
+    """CPU seconds of each step; why not, of a step that is refused."""
+    market = market_of(n_arms, n_features)
+    row: Row = {}
+    row["check"], _ = _told(lambda: rcb.check_assumptions(market, n_per_arm=N_PER_ARM, seed=1))
+    row["calibrate"], plan = _told(lambda: plan_for(market))
+    if isinstance(plan, rcb.Plan) and plan.feasible:
+        row["knows"] = plan.knows
+        row["audit"], found = _told(lambda: rcb.audit(market, plan, horizon=5000, n_worlds=200, seed=2))
+        row["verdict"] = found.verdict if isinstance(found, rcb.Audit) else "-"
+    return row
+
+
+def _told(work: Callable[[], object]) -> tuple[float | str, object]:
+    try:
+        return spent(work)
+    except RcbError as error:
+        return f"refused: {error}", None
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float | str]) -> float:
+    """The slope of log seconds over log size, by least squares; NaN of fewer than two measurements."""
+    known = [(size, value) for size, value in zip(sizes, seconds, strict=True) if isinstance(value, float)]
+    x, y = np.log(np.array(known).reshape(-1, 2)).T
+    return float(np.polyfit(x, y, 1)[0]) if len(known) > 1 else np.nan
+
+
+def print_table(name: str, sizes: Sequence[int], cost: Callable[[int], Row]) -> None:
+    """A line for each size, and the exponents."""
+    print(
+        f"| {name} | users know | {' | '.join(f'{step}, s' for step in STEPS)} | verdict |\n|---|---|---|---|---|---|"
+    )
+    rows = []
+    for size in sizes:
+        row = cost(size)
+        rows.append(row)
+        cells = [_shown(row.get(step, "-")) for step in STEPS]
+        print(f"| {size} | {row.get('knows', '-')} | {' | '.join(cells)} | {row.get('verdict', '-')} |", flush=True)
+    slopes = [f"{exponent(sizes, [row.get(step, '-') for row in rows]):.2f}" for step in STEPS]
+    print(f"| exponent | | {' | '.join(slopes)} | |\n", flush=True)
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.2f}"
+
+
+def print_ratios() -> None:
+    """What must stay in proportion."""
+    print("| CPU seconds | first | second | ratio |\n|---|---|---|---|")
+    ten = [
+        spent(lambda alike=alike: plan_for(market_of(10, 5, alike=alike), knows="level"))[0] for alike in (False, True)
+    ]
+    _print_ratio("plan of 10 arms by level: different, alike", *ten)
+    market = market_of(5, 5)
+    given, _ = spent(lambda: rcb.calibrate(market, epsilon=0.05, n_per_arm=N_PER_ARM, seed=1))
+    chosen, plan = spent(lambda: rcb.calibrate(market, epsilon=0.05, seed=1))
+    looked = len(plan.choices) if isinstance(plan, rcb.Plan) else 0
+    _print_ratio(f"plan of 5 arms: N chosen ({looked} tried), N given", chosen, given)
+    small = plan_for(market, n_worlds=1000)
+    swept, _ = spent(lambda: study._sweep(market, small, sizes=ReportSizes()))
+    alone, _ = spent(lambda: [_alone(market, small, epsilon) for epsilon in study._grid(small)[1:]])
+    _print_ratio("plans at 11 other epsilons: one by one, in one simulation", alone, swept)
+
+
+def _alone(market: rcb.Market, plan: rcb.Plan, epsilon: float) -> rcb.Plan:
+    made: dict[str, Any] = {"n_per_arm": plan.n_per_arm, "n_worlds": plan.n_worlds, "audit_worlds": plan.audit_worlds}
+    return rcb.calibrate(market, epsilon=epsilon, guard=False, seed=plan.seed, **made)
+
+
+def _print_ratio(what: str, first: float, second: float) -> None:
+    print(f"| {what} | {first:.2f} | {second:.2f} | {first / second:.2f} |", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    if os.environ.get("OMP_NUM_THREADS") != "1":  # read when NumPy is imported, so too late to set here
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})
+    parser = argparse.ArgumentParser(description="Cost of checks, plans and audits over arms and features.")
+    parser.add_argument("--fast", action="store_true", help="up to 20 arms and 50 features")
+    parser.add_argument("--long", action="store_true", help="up to 200 arms, which takes hours")
+    parser.add_argument("--arms", type=int, nargs="+", help="numbers of arms, and nothing else")
+    parser.add_argument("--features", type=int, nargs="+", help="numbers of features, and nothing else")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    only = options.arms or options.features
+    arms = options.arms or [2, 5, 10, 20, *([] if options.fast else [50]), *([100, 200] if options.long else [])]
+    features = options.features or [2, 5, 20, 50, *([] if options.fast else [100])]
+    costs(2, 2)  # imports
+    if options.arms or not only:
+        print_table("arms, 5 features", arms, lambda n: costs(n, N_FEATURES))
+    if options.features or not only:
+        print_table("features, 3 arms", features, lambda n: costs(N_ARMS, n))
+    if not only:
+        print_ratios()
+        print("\nOthers were on the machine: read ratios and exponents rather than seconds.")
+
+
+if __name__ == "__main__":
+    main()
