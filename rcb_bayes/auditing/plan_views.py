@@ -72,7 +72,7 @@ def plan_views(
     ``look`` makes of each view what is kept of it.
     """
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
-    walked = simulator.walk_under(plan)
+    walked = simulator.walk_under(plan, knows=asked.knows)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
