@@ -105,6 +105,8 @@ def _views(run: _Run, options: Exploiting) -> Iterator[View]:
         yield from _epoch_views(run, options)
         return
     cold, after = _cold_parts(run), _exploitation(run, options)
+    if not cold:  # nothing but the most popular arm before the horizon
+        yield replace(_first_phase(run), name=knows.label(Moment(), run.market.arms))
     groups = [cold, after] if knows is PHASE else [[*cold, *after]]
     for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
         if group:
