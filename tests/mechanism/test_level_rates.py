@@ -61,7 +61,9 @@ class Level:
         return (explored + organic).mean(axis=0)
 
 
-def level_of(prior: np.ndarray, *, seed: int = 1, sets: tuple[tuple[int, ...], ...] = ((0, 1), (0, 2), (1, 2))) -> Level:
+def level_of(
+    prior: np.ndarray, *, seed: int = 1, sets: tuple[tuple[int, ...], ...] = ((0, 1), (0, 2), (1, 2))
+) -> Level:
     rng = np.random.default_rng(seed)
     which = rng.choice(len(sets), p=np.arange(1, len(sets) + 1) / sum(range(1, len(sets) + 1)), size=W)
     saturated = np.zeros((len(sets), K), dtype=bool)

@@ -132,9 +132,7 @@ def test_a_trial_foretells_the_rounds_of_a_level(means: np.ndarray, follow: Any)
     else:
         found = walk(
             users,
-            lambda so_far, code, members: rates_by_arm(
-                rates(so_far, len(arms_of(code))), means, open_arms(code, K)
-            ),
+            lambda so_far, code, members: rates_by_arm(rates(so_far, len(arms_of(code))), means, open_arms(code, K)),
             n_per_arm=N,
             n_paths=PATHS,
             rng_of=lambda level: np.random.default_rng((3, level)),
