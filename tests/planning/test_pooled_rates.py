@@ -102,6 +102,7 @@ def test_no_plan_by_phase_is_longer_than_by_level() -> None:
     assert plan("mechanism").expected_cold_start < 0.5 * plan("level").expected_cold_start
 
 
+@pytest.mark.slow
 def test_what_no_level_pays_for_exploitation_may() -> None:
     assert not plan("level", "favoured table").feasible
     assert not plan("phase", "favoured table").feasible
