@@ -1,6 +1,6 @@
 """What users can tell apart of a run, and what it is called."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_how_many_moments_users_tell_apart(knows: Knowledge, n_keys: int) -> Non
 
 def test_who_knows_less_tells_apart_nothing_that_others_do_not() -> None:
     order = list(KNOWLEDGE.values())
-    for more, less in zip(order, order[1:], strict=False):
+    for more, less in pairwise(order):
         for one, other in combinations(MOMENTS, 2):
             if more.key(one) == more.key(other):
                 assert less.key(one) == less.key(other)

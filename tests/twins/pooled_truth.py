@@ -45,17 +45,17 @@ def pooled_margin(out: plain.Outcome, keys: Iterable, *, by_rounds: bool = True)
 
     ``by_rounds=False`` is wrong on purpose: every stage of every world counts once, however long it lasts.
     """
-    top, low = 0.0, 0.0
+    keys = list(keys)
+    _, n_users, k = out.stages[keys[0]].p.shape
+    top, low = np.zeros((out.n_worlds, n_users, k, k)), np.zeros((out.n_worlds, n_users, k))
     for key in keys:
         stage = out.stages[key]
         rounds = stage.left - stage.entered if by_rounds else np.ones(stage.n_worlds)
-        p = np.zeros((out.n_worlds, *stage.p.shape[1:]))
-        lead = np.zeros((*p.shape, p.shape[-1]))
-        p[stage.world] = rounds[:, None, None] * stage.p
-        lead[stage.world] = p[stage.world][..., None] * (stage.mu[..., :, None] - stage.mu[..., None, :])
-        top, low = top + lead, low + p
+        p = rounds[:, None, None] * stage.p
+        low[stage.world] += p  # a world is in a stage once
+        top[stage.world] += p[..., None] * (stage.mu[..., :, None] - stage.mu[..., None, :])
     batch = np.zeros(out.n_worlds, dtype=int)
-    value, error = plain._ratio(top, low[..., None] + np.zeros(np.shape(top)[-1]), batch)
+    value, error = plain._ratio(top, low[..., None] + np.zeros(k), batch)
     return plain.Expected(value=value, error=error, mass=low.mean(axis=0))
 
 
