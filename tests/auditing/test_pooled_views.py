@@ -13,7 +13,10 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes.auditing import plan_views
+from rcb_bayes.auditing.pooled_views import Part, pooled
+from rcb_bayes.auditing.view import View
 from rcb_bayes.mechanism import simulator
+from rcb_bayes.mechanism.panel import Panel
 from tests.twins import plain_mechanism as plain
 from tests.twins.pooled_truth import rows_of
 from tests.twins.truth import Case, Row, scenario_of
@@ -75,6 +78,40 @@ def sides(name: str, *, knows: str = "level", epsilon: float = 0.05, n_plain: in
 
 def largest_z(rows: list[Row]) -> float:
     return max(abs(row.z) for row in rows)
+
+
+def part_of(market: rcb.Market, *, rounds: float, n_worlds: int, chance: float, lead: float, fixed: float) -> Part:
+    """Arm 0 has a chance in every world, with a lead of its own over arm 1; so much of it is fixed."""
+
+    def moving(users: np.ndarray, worlds: slice) -> View:
+        shape = (3, len(users), len(range(n_worlds)[worlds]))
+        rewards = np.zeros(shape)
+        rewards[0] = lead
+        chances = np.zeros(shape)
+        chances[0] = chance
+        prior = np.zeros((len(users), 3))
+        return View(name="", chances=chances, rewards=rewards, prior_rewards=prior, best=chances)
+
+    def always(seats: Panel) -> np.ndarray:
+        return np.repeat([[fixed], [0.0], [0.0]], len(seats.users), axis=1)
+
+    return Part(rounds=rounds, fixed=always, moving=moving if n_worlds else None)
+
+
+def test_parts_are_mixed_by_rounds_whatever_worlds_they_have() -> None:
+    market = ALIKE.market()
+    parts = [
+        part_of(market, rounds=10.0, n_worlds=0, chance=0.0, lead=0.0, fixed=1.0),
+        part_of(market, rounds=30.0, n_worlds=50, chance=0.5, lead=2.0, fixed=0.25),
+        part_of(market, rounds=60.0, n_worlds=20, chance=0.1, lead=-1.0, fixed=0.0),
+    ]
+    view = pooled(parts, market, name="all", share=1.0)(np.array([[1.0]]), slice(None))
+    weights = view.world_weights
+    assert weights.mean() == pytest.approx(1.0)
+    assert (weights * view.chances[0, 0]).mean() == pytest.approx(0.1 * 1.0 + 0.3 * (0.5 + 0.25) + 0.6 * 0.1)
+    fixed = 0.1 * 1.0 + 0.3 * 0.25
+    moving = weights * (view.chances[0, 0] - fixed) * (view.rewards[0, 0] - view.rewards[1, 0])
+    assert moving.mean() == pytest.approx(0.3 * 0.5 * 2.0 - 0.6 * 0.1 * 1.0)
 
 
 @pytest.mark.parametrize("knows", ["level", "mechanism"])
