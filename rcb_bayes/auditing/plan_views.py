@@ -72,7 +72,7 @@ def plan_views(
     ``look`` makes of each view what is kept of it.
     """
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
-    walked = simulator.walk_under(plan)
+    walked = simulator.walk_under(plan, knows=asked.knows)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
@@ -105,6 +105,8 @@ def _views(run: _Run, options: Exploiting) -> Iterator[View]:
         yield from _epoch_views(run, options)
         return
     cold, after = _cold_parts(run), _exploitation(run, options)
+    if not cold:  # nothing but the most popular arm before the horizon
+        yield replace(_first_phase(run), name=knows.label(Moment(), run.market.arms))
     groups = [cold, after] if knows is PHASE else [[*cold, *after]]
     for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
         if group:

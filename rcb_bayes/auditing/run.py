@@ -25,7 +25,6 @@ from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import Notion, as_notion
-from rcb_bayes.mechanism.walk import alike_arms
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
@@ -188,10 +187,10 @@ def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -
             raise RcbError("knows is for plans: other policies are judged at the rounds at which they are looked at.")
         return STAGE
     known = as_knowledge(plan.knows if knows is None else knows)
-    if known is STAGE and plan.knows != STAGE.name and count_sets(alike_arms(market)) > MOST_SETS:
-        n = count_sets(alike_arms(market))
+    n = count_sets([[arm] for arm in range(market.n_arms)])  # rates by promoted arm tell arms that are alike apart
+    if known is STAGE and plan.knows != STAGE.name and n > MOST_SETS:
         raise RcbError(
-            f"A cold start of {market.n_arms} arms that differ may pass {n:,} saturated sets, and at most {MOST_SETS} "
+            f"A cold start of {market.n_arms} arms may pass {n:,} saturated sets, and at most {MOST_SETS} "
             "are judged one by one. Audit with knows='level', or less."
         )
     if known is not STAGE and not market.noise.is_gaussian:

@@ -232,7 +232,7 @@ def _organic(scores: FloatArray, *, torn: bool) -> tuple[np.ndarray, np.ndarray,
             np.maximum(arm, (flat[place] == best) * np.int16(place), out=arm)
         return arm.astype(np.int64), np.arange(u * w), np.ones(u * w)
     shares = best_shares(scores.reshape(k, u * w), axis=0)
-    arm, place = np.nonzero(shares)
+    place, arm = np.nonzero(shares.T)  # in the order of places
     return arm, place, shares[arm, place]
 
 

@@ -28,6 +28,10 @@ _CELLS = 8  # of a user that her programme has; the others are looked at afterwa
 _TURNS = 6
 
 
+class NoAnswer(RcbError):
+    """What all rounds leave does not pay for the samples that some level needs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LevelledForms:
     """Forms of U users at L levels.
@@ -70,7 +74,7 @@ def priced(forms: LevelledForms, weights: FloatArray, samples: FloatArray, *, ro
 
     Raises
     ------
-    RcbError
+    NoAnswer
         The solver's own words, where it has no answer.
     """
     from scipy.optimize import linprog
@@ -111,7 +115,7 @@ def priced(forms: LevelledForms, weights: FloatArray, samples: FloatArray, *, ro
         method="highs",
     )
     if found.x is None:
-        raise RcbError(f"The programme of the rates has no answer: {found.message}")
+        raise NoAnswer(f"The programme of the rates has no answer: {found.message}")
     return Prices(rounds=found.x[:n_levels] * scale, worth=np.maximum(found.eqlin.marginals, 1e-9))
 
 

@@ -17,13 +17,13 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.engines import make_engines
-from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, count_sets
+from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samples
 from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.walk import RatesAt, Walk, alike_arms, arms_of, open_arms, rates_by_arm, walk
+from rcb_bayes.mechanism.walk import Classes, RatesAt, Walk, alike_arms, arms_of, open_arms, rates_by_arm, walk
 from rcb_bayes.mechanism.worlds import Design, Worlds, block_seeds, data_of_designs, draw_worlds
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.preposterior import MeanLaw
@@ -88,27 +88,34 @@ class Simulator:
             return self.panel
         return make_panel(self.market, n_users=_MANY_USERS, rng=self.rng(Stream.MANY_USERS))
 
-    def walk(self, rates_at: RatesAt, *, n_per_arm: int) -> Walk:
-        """The cold start with rates that are told stage by stage."""
+    @property
+    def _n_sets(self) -> int:
+        """Saturated sets where every arm keeps its name: users who count arms do not know which of several it is."""
+        return count_sets([[arm] for arm in range(self.market.n_arms)])
+
+    def walk(self, rates_at: RatesAt, *, n_per_arm: int, alike: Classes | None = None) -> Walk:
+        """The cold start with rates that are told stage by stage; arms that are alike change places unless told."""
         return walk(
             self.panel,
             rates_at,
             n_per_arm=n_per_arm,
             n_paths=self.n_paths,
             rng_of=lambda level: self.rng(Stream.PATHS, level),
-            alike=self.alike,
+            alike=self.alike if alike is None else alike,
         )
 
     def walk_by_level(self, rates_at: RatesOfLevel, *, n_per_arm: int) -> ColdStarts:
         """The cold start with rates that are told level by level: set by set where sets are few, else by samples.
+
+        Arms that are alike keep their names: users average over which of them is saturated.
 
         Raises
         ------
         RcbError
             So many arms that differ, and samples of each, that cold starts cannot be followed.
         """
-        if count_sets(self.alike) <= MOST_SETS:
-            return self.walk(self._set_by_set(rates_at), n_per_arm=n_per_arm)
+        if self._n_sets <= MOST_SETS:
+            return self.walk(self._set_by_set(rates_at), n_per_arm=n_per_arm, alike=())
         n_paths = min(fitting_paths(self.market.n_arms, n_per_arm), self.n_paths)
         if not n_paths:
             raise RcbError(
@@ -139,15 +146,24 @@ class Simulator:
 
         return rates_at
 
-    def walk_under(self, mechanism: Mechanism) -> ColdStarts:
-        """The cold start under a mechanism's own rates."""
+    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE) -> ColdStarts:
+        """The cold start under a mechanism's own rates, as users see it who know so much of the clock.
+
+        Arms that are alike change places only where users know which of them is saturated, or there are too many sets.
+        """
         arms = self.market.arms
+        known: dict[frozenset[int], FloatArray] = {}
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
-            return mechanism.rate(self.panel.users, saturated=[arms[arm] for arm in arms_of(code)])
+            full = arms_of(code)
+            stand_in = frozenset(arm for each in self.alike for arm in each[: sum(arm in full for arm in each)])
+            if stand_in not in known:
+                known[stand_in] = mechanism.rate(self.panel.users, saturated=[arms[arm] for arm in sorted(stand_in)])
+            return known[stand_in]
 
         if mechanism.knows == STAGE.name:
-            return self.walk(rates_at, n_per_arm=mechanism.n_per_arm)
+            keeps_names = knows is not STAGE and self._n_sets <= MOST_SETS
+            return self.walk(rates_at, n_per_arm=mechanism.n_per_arm, alike=() if keeps_names else None)
         return self.walk_by_level(
             lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=mechanism.n_per_arm
         )
@@ -161,7 +177,7 @@ class Simulator:
 
     def worlds_of_level(self, saturated: BoolArray, n_worlds: int) -> int:
         """Worlds of a level, for so many of a set: more where it has several sets, as long as these are few."""
-        if count_sets(self.alike) > MOST_SETS:
+        if self._n_sets > MOST_SETS:
             return n_worlds
         return n_worlds * min(len(np.unique(saturated, axis=0)), _MOST_TIMES)
 

@@ -13,7 +13,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.level_rates import LevelRates
-from rcb_bayes.mechanism.programme import priced, settled
+from rcb_bayes.mechanism.programme import NoAnswer, priced, settled
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.planning.goal import PlanRequest
@@ -23,6 +23,7 @@ from rcb_bayes.schema import FloatArray
 
 _PASSES = 3  # walks, each with the shares that the one before leads to
 _PROGRAMME_USERS = 256
+_START = 0.05  # by which rates are raised at first, where cold starts do not end without
 
 Later = Callable[[PlannedWalk], LaterWorlds | None]
 """Exploitation after a cold start, where users cannot tell the two apart."""
@@ -51,18 +52,30 @@ def pooled_walk(
             f"A plan for users who know '{settings.knows}' of the clock has a rate for each user and Gaussian rewards. "
             "Use personalised=True, or knows='level'."
         )
+    planner = RatePlanner(market, settings, simulator=simulator)
+    first = forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
+    unraised = PooledWalk(walked=first, programme=None)
     shares: dict[int, FloatArray] = {}
+    if not forward.walk.ended.any():  # what no level pays for by itself, others may
+        shares = {level: np.full(forward.panel.n_users, _START) for level in range(1, market.n_arms)}
+        forward = _walked_again(market, settings, shares, simulator)
     for turn in range(_PASSES):
-        planner = RatePlanner(market, settings, raised=shares, simulator=simulator)
-        forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
+        forward = forward if turn == 0 else _walked_again(market, settings, shares, simulator)
         levels = [level for level, stage in forward.stages.items() if stage.found is not None]
         if not levels or not forward.walk.ended.any():
-            return PooledWalk(walked=forward, programme=None)
-        programme, found = _programme(forward, levels, None if later is None else later(forward))
+            return unraised
+        try:
+            programme, found = _programme(forward, levels, None if later is None else later(forward))
+        except NoAnswer:
+            return unraised
         shares = dict(zip(levels, found.T, strict=True))
-        if turn == _PASSES - 1:
-            return PooledWalk(walked=_as_raised(forward, shares), programme=programme)
-    raise AssertionError("unreachable")
+        if turn < _PASSES - 1:
+            continue
+        raised = _as_raised(forward, shares)
+        # Rates raised at one level change who is sampled, and may cost another more than they gain.
+        if _length(raised.walk, forward) < _length(first.walk, forward):
+            return PooledWalk(walked=raised, programme=programme)
+    return unraised
 
 
 def _as_raised(forward: PlannedWalk, shares: Mapping[int, FloatArray]) -> PlannedWalk:
@@ -72,6 +85,18 @@ def _as_raised(forward: PlannedWalk, shares: Mapping[int, FloatArray]) -> Planne
     n = forward.settings.n_per_arm
     walked = forward.simulator.walk_by_level(lambda so_far, level: _by_arm(forward, level), n_per_arm=n)
     return replace(forward, walk=walked)
+
+
+def _walked_again(
+    market: Market, settings: PlanRequest, shares: dict[int, FloatArray], simulator: Simulator | None
+) -> PlannedWalk:
+    planner = RatePlanner(market, settings, raised=shares, simulator=simulator)
+    return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
+
+
+def _length(walked: ColdStarts, forward: PlannedWalk) -> float:
+    """Rounds of a cold start on average; infinite where some do not end."""
+    return float(walked.rounds(rng=forward.simulator.rng(Stream.ROUNDS)).sum(axis=0).mean())
 
 
 def _programme(forward: PlannedWalk, levels: list[int], later: LaterWorlds | None) -> tuple[Programme, FloatArray]:

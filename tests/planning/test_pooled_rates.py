@@ -1,0 +1,203 @@
+"""Plans by what users know: followed at what they claim, no longer the less users know, kept in files, run live."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import rcb_bayes as rcb
+from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.kernel import linear_scores
+from rcb_bayes.running.worlds import SimulatedWorld
+
+KNOWS = ("stage", "level", "phase", "mechanism")
+HORIZON = 2000
+SIGMA = 0.5
+
+
+@cache
+def market(name: str = "mixed") -> rcb.Market:
+    """Users who differ; or one favoured arm and non-negative users, in a table or not."""
+    if name == "mixed":
+        mean, variance = [[0.30, 0.0], [0.15, 0.25], [0.10, 0.05], [0.0, 0.12]], [0.3, 0.5, 0.4, 0.6]
+        users: rcb.Covariates = rcb.Empirical([[1.0, 0.0], [0.6, 0.8], [0.2, 1.0]], weights=[0.5, 0.3, 0.2])
+    else:
+        mean, variance = [[0.4, 0.4], [0.15, 0.1], [0.1, 0.15], [0.05, 0.0]], [0.2, 0.4, 0.5, 0.6]
+        table = rcb.Empirical([[0.2, 0.9], [0.5, 0.5], [0.9, 0.3]])
+        users = table if name == "favoured table" else rcb.Uniform([0.0, 0.0], [1.0, 1.0])
+    return rcb.Market(
+        prior=rcb.Prior.gaussian(np.array(mean), variance), covariates=users, noise=rcb.GaussianNoise(SIGMA)
+    )
+
+
+@cache
+def plan(knows: str, name: str = "mixed") -> rcb.Plan:
+    return rcb.calibrate(
+        market(name),
+        epsilon=0.05 if name == "mixed" else 0.1,
+        knows=knows,
+        n_per_arm=10,
+        horizon=HORIZON,
+        n_worlds=1000,
+        audit_worlds=1000,
+        seed=1,
+    )
+
+
+def verdict(made_for: str, asked: str, name: str = "mixed") -> str:
+    return rcb.audit(market(name), plan(made_for, name), horizon=HORIZON, knows=asked, n_worlds=1000, seed=99).verdict
+
+
+# --- followed --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knows", ["level", "mechanism"])
+def test_a_plan_passes_at_what_it_claims(knows: str) -> None:
+    assert plan(knows).knows == knows
+    assert verdict(knows, knows) == "pass"
+
+
+def test_a_plan_for_users_who_know_nothing_fails_for_those_who_know_the_level() -> None:
+    assert verdict("mechanism", "level") == "fail"
+    assert verdict("level", "stage") != "pass"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", KNOWS)
+@pytest.mark.parametrize("made_for", KNOWS)
+def test_plans_pass_at_what_they_claim_and_less_and_fail_at_more(made_for: str, asked: str) -> None:
+    found = verdict(made_for, asked, "favoured")
+    if KNOWS.index(asked) >= KNOWS.index(made_for):
+        assert found == "pass"
+    elif asked in ("stage", "level") or made_for == "mechanism":
+        assert found == "fail"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("knows", KNOWS)
+def test_plans_of_mixed_users_pass_at_what_they_claim(knows: str) -> None:
+    assert verdict(knows, knows) == "pass"
+
+
+# --- how long --------------------------------------------------------------------------------------------------------
+
+
+def lengths(name: str) -> tuple[np.ndarray, np.ndarray]:
+    plans = [plan(knows, name) for knows in KNOWS]
+    return np.array([p.expected_cold_start for p in plans]), np.array([p.expected_cold_start_mcse for p in plans])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mixed", "favoured"])
+def test_the_less_users_know_the_shorter_the_cold_start(name: str) -> None:
+    length, error = lengths(name)
+    assert (np.diff(length) <= 3.0 * np.hypot(error[1:], error[:-1])).all()
+    assert length[3] < 0.7 * length[0]
+
+
+@pytest.mark.slow
+def test_no_plan_by_phase_is_longer_than_by_level() -> None:
+    """Rates raised at one level change who is sampled at the next: raised all the way, this one took twice as long."""
+    assert plan("phase").expected_cold_start <= plan("level").expected_cold_start
+    assert plan("mechanism").expected_cold_start < 0.5 * plan("level").expected_cold_start
+
+
+@pytest.mark.slow
+def test_what_no_level_pays_for_exploitation_may() -> None:
+    assert not plan("level", "favoured table").feasible
+    assert not plan("phase", "favoured table").feasible
+    assert plan("mechanism", "favoured table").feasible
+    assert verdict("mechanism", "mechanism", "favoured table") == "pass"
+    assert verdict("mechanism", "phase", "favoured table") == "fail"
+
+
+# --- files and live loops --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("knows", ["level", "mechanism"])
+def test_a_file_gives_the_same_rates(knows: str) -> None:
+    made = plan(knows)
+    again = rcb.Plan.from_json(made.to_json())
+    assert again.to_json() == made.to_json()
+    assert again.knows == knows
+    users = np.array([[1.0, 0.0], [0.6, 0.8], [0.2, 1.0]])
+    for level in range(5):
+        np.testing.assert_array_equal(again.rates_by_arm(users, level=level), made.rates_by_arm(users, level=level))
+    for full in (["arm_0"], ["arm_1", "arm_0"], ["arm_0", "arm_1", "arm_2"]):
+        np.testing.assert_array_equal(again.rate(users, saturated=full), made.rate(users, saturated=full))
+
+
+@pytest.mark.parametrize("knows", ["level", "mechanism"])
+def test_the_rate_at_a_set_is_that_of_the_arm_promoted_there(knows: str) -> None:
+    users = np.array([[1.0, 0.0], [0.6, 0.8], [0.2, 1.0]])
+    by_arm = plan(knows).rates_by_arm(users, level=2)
+    expected = users @ market().prior.mean.values.T
+    for full in ([0, 1], [1, 3], [0, 2]):
+        promoted = np.where(np.isin(np.arange(4), full), -np.inf, expected).argmax(axis=1)
+        found = plan(knows).rate(users, saturated=[f"arm_{arm}" for arm in full])
+        np.testing.assert_array_equal(found, by_arm[np.arange(3), promoted])
+
+
+@pytest.mark.parametrize("knows", ["level", "mechanism"])
+def test_a_live_loop_is_a_block_run(knows: str) -> None:
+    horizon = 400
+    block = rcb.simulate(market(), plan(knows), horizon=horizon, n_worlds=1, seed=2).isel(world=0)
+    seed = np.random.SeedSequence(2).spawn(1)[0]
+    live, world = rcb.Recommender(market(), plan(knows), seed=seed), SimulatedWorld(market(), seed)
+    page, arms = world.page(0), []
+    for place in range(horizon):
+        found = live.recommend(page.x[place])
+        arms.append(found.arm)
+        eta = linear_scores(world.beta, page.x[place][:, None])[market().arms.index(found.arm), 0]
+        live.observe(eta + SIGMA * page.noise[place], ticket=found.ticket)
+    assert arms == [market().arms[k] for k in block["recommended"].values]
+    assert 0 < block["cold_start_length"].item() < horizon
+
+
+@pytest.mark.slow
+def test_runs_take_as_long_as_the_plan_says() -> None:
+    runs = rcb.simulate(market(), plan("mechanism"), horizon=400, n_worlds=60, seed=3)
+    length = runs["cold_start_length"].values
+    assert abs(length.mean() - plan("mechanism").expected_cold_start) < 4.5 * length.std() / np.sqrt(60) + 1.0
+
+
+# --- bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_knowledge_suggests_the_nearest() -> None:
+    for call in (
+        lambda: rcb.calibrate(market(), knows="levle", n_per_arm=5),
+        lambda: rcb.fixed_plan(market(), knows="levle"),
+        lambda: rcb.tradeoff(market(), knows="levle"),
+        lambda: rcb.audit(market(), plan("level"), knows="levle"),
+    ):
+        with pytest.raises(RcbError, match=r"levle.*level"):
+            call()
+
+
+@pytest.mark.parametrize("knows", ["phase", "mechanism"])
+def test_one_rate_for_all_is_not_raised(knows: str) -> None:
+    with pytest.raises(RcbError, match="personalised=True"):
+        rcb.calibrate(market(), knows=knows, n_per_arm=5, personalised=False)
+
+
+def test_a_policy_is_judged_at_rounds() -> None:
+    with pytest.raises(RcbError, match="knows is for plans"):
+        rcb.audit(market(), lambda market, seed: None, horizon=10, knows="level")  # pyright: ignore[reportArgumentType]
+
+
+def test_too_many_sets_are_not_judged_one_by_one() -> None:
+    means = np.linspace(0.0, 1.0, 9)[:, None]
+    many = rcb.Market(
+        prior=rcb.Prior.gaussian(means, 1.0), covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(1.0)
+    )
+    by_level = rcb.fixed_plan(many, n_per_arm=2, knows="level")
+    with pytest.raises(RcbError, match="knows='level'"):
+        rcb.audit(many, by_level, knows="stage")
+
+
+@pytest.mark.parametrize("knows", ["phase", "mechanism"])
+def test_a_horizon_within_the_first_phase_leaves_the_most_popular_arm(knows: str) -> None:
+    found = rcb.audit(market(), plan("level"), horizon=5, knows=knows, n_worlds=200, seed=1)
+    assert found.verdict == "pass"
+    assert found.margins.sizes["stage"] == 1
