@@ -115,7 +115,9 @@ def price_of_knowledge(
         name: ("knows", np.array([getattr(plan, name) for plan in plans])) for name in (*names, "share_explored")
     }
     variables["feasible"] = ("knows", np.array([plan.feasible for plan in plans]))
-    attrs = {name: getattr(requests[0], name) for name in ("epsilon", "notion", "n_per_arm", "n_worlds", "audit_worlds")}
+    attrs = {
+        name: getattr(requests[0], name) for name in ("epsilon", "notion", "n_per_arm", "n_worlds", "audit_worlds")
+    }
     attrs |= {"horizon": horizon, "seed": seed, "belief": market.prior.name, "engine": plans[0].engine}
     coords = {"knows": known, "words": ("knows", [as_knowledge(name).words for name in known])}
     return xr.Dataset(variables, coords=coords, attrs={**attrs, "version": __version__})
