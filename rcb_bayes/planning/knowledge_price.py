@@ -1,8 +1,8 @@
 r"""The price of what users know: one cold start for each thing that they may know of the clock.
 
-A user who knows less is easier to satisfy: the slack of one moment pays for another that she cannot tell from it. What a
-platform publishes of its clock is its own choice, so that the difference between two of these plans is what saying more
-costs. All of them are made from the same belief, users, N and epsilon, and from random numbers of the same seed.
+A user who knows less is easier to satisfy: the slack of one moment pays for another that she cannot tell from it. What
+a platform publishes of its clock is its own choice, so that the difference between two of these plans is what saying
+more costs. All of them are made from the same belief, users, N and epsilon, and from one seed.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ from rcb_bayes.telling.progress import track
 if TYPE_CHECKING:
     import xarray as xr
 
+_ASKED = ("epsilon", "notion", "n_per_arm", "n_worlds", "audit_worlds")
 _FIGURES = ("expected_cold_start", "expected_regret", "exploration_rate")
 
 
@@ -74,8 +75,8 @@ def price_of_knowledge(
     Raises
     ------
     RcbError
-        Unknown or repeated knowledge, none at all, rewards that are not Gaussian, a notion that averages over users, and
-        whatever ``calibrate`` refuses.
+        Unknown or repeated knowledge, none at all, rewards that are not Gaussian, a notion that averages over users,
+        and whatever ``calibrate`` refuses.
 
     Examples
     --------
@@ -115,9 +116,7 @@ def price_of_knowledge(
         name: ("knows", np.array([getattr(plan, name) for plan in plans])) for name in (*names, "share_explored")
     }
     variables["feasible"] = ("knows", np.array([plan.feasible for plan in plans]))
-    attrs = {
-        name: getattr(requests[0], name) for name in ("epsilon", "notion", "n_per_arm", "n_worlds", "audit_worlds")
-    }
+    attrs = {name: getattr(requests[0], name) for name in _ASKED}
     attrs |= {"horizon": horizon, "seed": seed, "belief": market.prior.name, "engine": plans[0].engine}
     coords = {"knows": known, "words": ("knows", [as_knowledge(name).words for name in known])}
     return xr.Dataset(variables, coords=coords, attrs={**attrs, "version": __version__})

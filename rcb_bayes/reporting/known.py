@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from rcb_bayes.reporting.result import Report
 
+_FIGURES = ("expected_cold_start", "expected_regret", "exploration_rate")
+
 
 def known(report: "Report") -> Markup:
     """The section on what users know."""
@@ -38,27 +40,24 @@ def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
 
 def _prices(prices: "xr.Dataset") -> Markup:
     rows = [_row(one) for one in known_figures(prices)]
-    lengths = ", ".join(f"{row[0]} {row[2]}" for row in rows)
+    sizes = f"N = {prices.attrs['n_per_arm']:,}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."
     return chart(
         "knowledge",
         "Rounds of cold start, by what users know",
-        alt=f"Expected rounds of cold start by what users know: {lengths}.",
+        alt="Expected rounds of cold start by what users know: "
+        + "; ".join(f"{row[0]}: {row[1]}" for row in rows)
+        + ".",
         note=(
-            f"N = {prices.attrs['n_per_arm']:,}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors. Fewer worlds "
-            "than the plan's make for more cautious rates, so that these are compared with one another. "
-            f"Without any knowledge of the clock a user may be in any of {prices.attrs['horizon']:,} rounds."
+            f"{sizes} Fewer worlds than the plan's make for more cautious rates: compare these with one another. "
+            f"A user who knows nothing of the clock may be in any of {prices.attrs['horizon']:,} rounds."
         ),
-        head=["knows", "that is", "cold start", "regret of it", "mean rate", "explored"],
+        head=["users know", "cold start", "regret of the cold start", "mean rate", "explored"],
         rows=rows,
     )
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    words = as_knowledge(one["knows"]).words
+    name = f"{as_knowledge(one['knows']).words} ({one['knows']})"
     if not one["feasible"]:
-        return [one["knows"], words, "not feasible", "\u2013", "\u2013", "\u2013"]
-    pairs = [
-        figure(one[name], one[f"{name}_mcse"])
-        for name in ("expected_cold_start", "expected_regret", "exploration_rate")
-    ]
-    return [one["knows"], words, *pairs, percent(one["share_explored"])]
+        return [name, "not feasible", "\u2013", "\u2013", "\u2013"]
+    return [name, *(figure(one[key], one[f"{key}_mcse"]) for key in _FIGURES), percent(one["share_explored"])]

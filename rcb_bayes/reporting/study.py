@@ -11,7 +11,7 @@ from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.gaps.estimation import gaps_at
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.market.sizes import check_audit_size, check_run_size, check_stage_size
+from rcb_bayes.market.sizes import check_audit_size, check_plan_size, check_run_size, check_stage_size
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.checks import check_plan
@@ -108,6 +108,7 @@ def report(
     check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
     check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
     check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes))
+    check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds)
     if plan is not None:
         check_plan(market, plan)
     if runs is not None:
