@@ -40,13 +40,12 @@ def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
 
 def _prices(prices: "xr.Dataset") -> Markup:
     rows = [_row(one) for one in known_figures(prices)]
+    lengths = "; ".join(f"{row[0]}: {row[1]}" for row in rows)
     sizes = f"N = {prices.attrs['n_per_arm']:,}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."
     return chart(
         "knowledge",
         "Rounds of cold start, by what users know",
-        alt="Expected rounds of cold start by what users know: "
-        + "; ".join(f"{row[0]}: {row[1]}" for row in rows)
-        + ".",
+        alt=f"Expected rounds of cold start by what users know: {lengths}.",
         note=(
             f"{sizes} Fewer worlds than the plan's make for more cautious rates: compare these with one another. "
             f"A user who knows nothing of the clock may be in any of {prices.attrs['horizon']:,} rounds."
