@@ -74,7 +74,7 @@ CASES = {
     "Plan": Case(make=plan, begins="sampled"),
     "Rule": Case(make=lambda: plan().distil(16), begins="rule of 16 leaves"),
     "Audit": Case(make=audit, file="result.nc", begins="pass: user notion"),
-    "MixedAudit": Case(make=mixed, file="result.nc", begins="inconclusive: would at least"),
+    "MixedAudit": Case(make=mixed, file="result.nc", begins="fail: would at least"),
     "LogCheck": Case(make=log_check, begins="nothing speaks against the plan"),
     "Checks": Case(
         make=lambda: rcb.check_assumptions(market(), n_per_arm=8, n_worlds=200), begins="pass: the paper's assumptions"

@@ -62,7 +62,7 @@ def pooled(parts: Sequence[Part], market: Market, *, name: str, share: float) ->
             chances=np.asarray(fixed).astype(users.dtype)[:, :, None] + chances,
             rewards=np.concatenate([one.rewards for _, one in seen], axis=2),
             prior_rewards=seats.prior_rewards,
-            best=np.concatenate([one.best for _, one in seen], axis=2),
+            best=np.concatenate([one.best > 0 for _, one in seen], axis=2),
             share=share,
             weights=None if len(seen) == 1 and seen[0][1].weights is None else weights / moving,
         )
@@ -173,7 +173,7 @@ def exploitation_part(
     n = len(began)
     # One round of each nth of exploitation: fewer ties with chance than rounds drawn one by one.
     moment = began + (horizon - began) * rng.permutation((np.arange(n) + rng.random(n)) / n)
-    everybody = epochs.panel.users.astype(np.float32)
+    everybody: FloatArray = epochs.panel.users.astype(np.float32)  # pyright: ignore[reportAssignmentType]
     looks: list[_EpochLook] = []
     while True:
         here = np.flatnonzero((moment >= epochs.state.begins) & (moment < epochs.state.ends))
@@ -194,7 +194,7 @@ def exploitation_part(
             parts[0],
             chances=np.concatenate([part.chances for part in parts], axis=2),
             rewards=np.concatenate([part.rewards for part in parts], axis=2),
-            best=np.concatenate([part.best for part in parts], axis=2),
+            best=np.concatenate([part.best > 0 for part in parts], axis=2),
         )
 
     def _seen(look: _EpochLook, users: FloatArray, wanted: np.ndarray) -> View | None:

@@ -4,7 +4,7 @@ Everywhere in the package the tensor is (K, U, W): arms first, so that the best 
 averages over them go along memory. Engines answer data set by data set, and their answers are turned round here.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -39,6 +39,10 @@ class Outlook(Protocol):
         """The outlook in some of the worlds."""
         ...
 
+    def weighted(self, weights: FloatArray) -> "Outlook":
+        """The outlook in worlds that count so many times, (W,)."""
+        ...
+
     def rewards(self, users: FloatArray) -> FloatArray:
         """m_j(x) under the users' belief, (K, U, W): arms first, so that the best is found fast."""
         ...
@@ -67,8 +71,13 @@ class LinearOutlook:
 
     def in_worlds(self, worlds: slice | np.ndarray) -> "LinearOutlook":
         """The outlook in some of the worlds."""
-        parts = (None if part is None else part[worlds] for part in (self.platform, self.weights))
-        return LinearOutlook(self.means[worlds], *parts, None if self.law is None else self.law.in_worlds(worlds))
+        platform, weights = (None if part is None else part[worlds] for part in (self.platform, self.weights))
+        law = None if self.law is None else self.law.in_worlds(worlds)
+        return LinearOutlook(self.means[worlds], platform, weights, law)
+
+    def weighted(self, weights: FloatArray) -> "LinearOutlook":
+        """The outlook in worlds that count so many times, (W,)."""
+        return replace(self, weights=weights)
 
     @property
     def tables(self) -> tuple[FloatArray, ...]:
@@ -100,8 +109,12 @@ class TableOutlook:
 
     def in_worlds(self, worlds: slice | np.ndarray) -> "TableOutlook":
         """The outlook in some of the worlds."""
-        parts = (None if part is None else part[worlds] for part in (self.platform, self.weights))
-        return TableOutlook(self.users, self.table[worlds], *parts)
+        platform, weights = (None if part is None else part[worlds] for part in (self.platform, self.weights))
+        return TableOutlook(self.users, self.table[worlds], platform, weights)
+
+    def weighted(self, weights: FloatArray) -> "TableOutlook":
+        """The outlook in worlds that count so many times, (W,)."""
+        return replace(self, weights=weights)
 
     @property
     def tables(self) -> tuple[FloatArray, ...]:

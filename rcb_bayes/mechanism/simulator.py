@@ -113,7 +113,7 @@ class Simulator:
             if level not in known:
                 known[level] = rates_of_level(so_far, level)
             by_arm = known[level]
-            if isinstance(by_arm, float):
+            if not isinstance(by_arm, np.ndarray):
                 return by_arm
             return rates_by_arm(by_arm, promoted_by, open_arms(code, n_arms))
 

@@ -200,7 +200,7 @@ class Step:
     def _who(self, is_open: BoolArray) -> tuple[FloatArray, np.ndarray]:
         """Sums of the users' chances to be explored in each path, (n, U), and how users rank arms, (U, K)."""
         users, ranks = self.users, dense_ranks(self.users.promoted_by)
-        if isinstance(self.by_arm, float):
+        if not isinstance(self.by_arm, np.ndarray):
             return np.broadcast_to(np.cumsum(users.weights * self.by_arm), (len(is_open), users.n_users)), ranks
         if is_torn(ranks):
             first = np.where(is_open[:, None], ranks, ranks.shape[1]).argmin(axis=2)  # (n, U)

@@ -90,8 +90,8 @@ def _planned(forward: PlannedWalk, stage: StageRates) -> PlannedStage:
     if settings.personalised and is_linear and isinstance(stage.outlook, LinearOutlook):
         means = forward.market.prior.mean.values, forward.market.platform_prior.mean.values
         worlds = compact_outlook(stage.outlook, *means)
-        sampled = stage.sets is None
-        rule = SampledRule(worlds, stage.slack) if sampled else LevelRule(worlds, stage.sets.saturated, stage.slack)
+        slack, sets = stage.slack, stage.sets
+        rule = SampledRule(worlds, slack) if sets is None else LevelRule(worlds, sets.saturated, slack)
     elif settings.personalised and not is_linear:
         rule = TableRule(panel.users, stage.rates if stage.sets is None else stage.by_arm)
     return PlannedStage(

@@ -73,9 +73,10 @@ def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
         if not settings.sense.is_per_user:
             return planner.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
-        asked = {"slack": stage.slack, "epsilon": epsilon}
         if stage.found is not None:
-            return bool((planner.level_rates_of(stage, panel, **asked).rate > 0).any())
+            found = planner.level_rates_of(stage, panel, slack=stage.slack, epsilon=epsilon)
+            return bool((found.rate > 0).any())
+        asked = {"slack": stage.slack, "epsilon": epsilon}
         rates = planner.rates_of(stage.outlook, panel, promoted=stage.promoted, **asked).rate
         if settings.personalised:
             return bool((rates > 0).any())

@@ -51,6 +51,7 @@ class PlanFigures:
     whom = _shown(lambda plan: plan.before.whom)
     stages = _shown(lambda plan: plan.cold_start.stages)
     alike = _shown(lambda plan: plan.cold_start.alike)
+    programme = _shown(lambda plan: plan.cold_start.programme)
     expected_cold_start = _shown(lambda plan: plan.course.expected_cold_start)
     expected_cold_start_mcse = _shown(lambda plan: plan.course.expected_cold_start_mcse)
     expected_pulls = _shown(lambda plan: plan.course.expected_pulls)

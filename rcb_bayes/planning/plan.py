@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from rcb_bayes.planning.rule import Rule
 
-_BEHIND = ("prior_mean", "platform_mean", "known", "whom")  # arrays that a plan's file has, and its figures do not
+# Arrays that a plan's file has, and its figures do not.
+_BEHIND = ("prior_mean", "platform_mean", "known", "whom", "programme")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

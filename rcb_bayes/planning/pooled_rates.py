@@ -5,7 +5,7 @@ programme then raises them (``mechanism.programme``). Raised rates change who is
 simulated again with them in force, a few times.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,8 +50,7 @@ def pooled_walk(market: Market, settings: PlanRequest, *, later: Later | None = 
             "Use personalised=True, or knows='level'."
         )
     shares: dict[int, FloatArray] = {}
-    programme: Programme | None = None
-    for _ in range(_PASSES):
+    for turn in range(_PASSES):
         planner = RatePlanner(market, settings, raised=shares)
         forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
         levels = [level for level, stage in forward.stages.items() if stage.found is not None]
@@ -59,12 +58,18 @@ def pooled_walk(market: Market, settings: PlanRequest, *, later: Later | None = 
             return PooledWalk(walked=forward, programme=None)
         programme, found = _programme(forward, levels, None if later is None else later(forward))
         shares = dict(zip(levels, found.T, strict=True))
+        if turn == _PASSES - 1:
+            return PooledWalk(walked=_as_raised(forward, shares), programme=programme)
+    raise AssertionError("unreachable")
+
+
+def _as_raised(forward: PlannedWalk, shares: Mapping[int, FloatArray]) -> PlannedWalk:
+    """The cold start walked once more, with the raised rates in force."""
     for level, stage in forward.stages.items():
         _raise(forward, stage, shares.get(level))
-    walked = forward.simulator.walk_by_level(
-        lambda so_far, level: _by_arm(forward, level), n_per_arm=settings.n_per_arm
-    )
-    return PooledWalk(walked=replace(forward, walk=walked), programme=programme)
+    n = forward.settings.n_per_arm
+    walked = forward.simulator.walk_by_level(lambda so_far, level: _by_arm(forward, level), n_per_arm=n)
+    return replace(forward, walk=walked)
 
 
 def _programme(forward: PlannedWalk, levels: list[int], later: LaterWorlds | None) -> tuple[Programme, FloatArray]:

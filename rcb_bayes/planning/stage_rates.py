@@ -234,7 +234,7 @@ class RatePlanner:
         self.stages[level] = stage
         if self._needs_worlds(stage):
             stage.outlook = self.simulator.outlook(so_far, members[places], level=level, key=key)
-            stage.outlook = replace(stage.outlook, weights=counts)
+            stage.outlook = stage.outlook.weighted(counts)
             self._weigh(stage, so_far, members[places], counts)
             self._enter_figures(stage, sets.saturated)
             if not stage.is_free.all():
@@ -268,7 +268,7 @@ class RatePlanner:
             rounds = counts * np.mean(parts, axis=0)
             if not rounds.any():
                 return
-            stage.outlook = replace(stage.outlook, weights=rounds / rounds.mean())
+            stage.outlook = stage.outlook.weighted(rounds / rounds.mean())
         stage.promoted = stage.promoted_to(self.panel, n_arms=self.market.n_arms)
 
     def _enter_level(self, stage: StageRates) -> None:

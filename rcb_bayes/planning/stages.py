@@ -168,8 +168,15 @@ class PlannedStage:
     @classmethod
     def unplanned(cls, saturated: tuple[str, ...]) -> "PlannedStage":
         """A stage that is too rare to be planned."""
-        nothing = {"share": 0.0, "rate": 0.0, "rate_mcse": 0.0, "share_explored": 0.0, "share_free": 0.0}
-        return cls(saturated=saturated, level=len(saturated), **nothing)
+        return cls(
+            saturated=saturated,
+            level=len(saturated),
+            share=0.0,
+            rate=0.0,
+            rate_mcse=0.0,
+            share_explored=0.0,
+            share_free=0.0,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,17 +6,21 @@ with the weights of a trapezoid rule over the scale. Where all :math:`C_j` have 
 around a shared level have, a value is rotated once, and its distances from all components are one matrix product.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from rcb_bayes.belief.conditional import ConditionalLaw
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
+
+if TYPE_CHECKING:
+    from rcb_bayes.belief.conditional import ConditionalLaw
 
 
 class ScaleDensity:
     """The log density of a belief in one block, at many values."""
 
-    def __init__(self, given: ConditionalLaw) -> None:
+    def __init__(self, given: "ConditionalLaw") -> None:
         block = given.law.blocks[0]
         self._law = given.law
         self._centre = block.means[0]
@@ -33,7 +37,7 @@ class ScaleDensity:
         self._log_weight = log_weight - 0.5 * np.log(self.spectrum).sum(axis=1) + constant
 
     @classmethod
-    def of(cls, given: ConditionalLaw | None) -> "ScaleDensity | None":
+    def of(cls, given: "ConditionalLaw | None") -> "ScaleDensity | None":
         """The density of a belief in one block without a noise of its own, or None where it is not of this kind."""
         if given is None or given.sigma is not None or len(given.law.blocks) != 1:
             return None

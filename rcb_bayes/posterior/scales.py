@@ -10,15 +10,17 @@ Given a value, arms are independent, lie around a shared level, or are one dense
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.belief.conditional import ConditionalLaw
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import block_statistics
 from rcb_bayes.posterior.vouching import MIN_EFFECTIVE_SIZE
 from rcb_bayes.schema import BoolArray, FloatArray
+
+if TYPE_CHECKING:
+    from rcb_bayes.belief.conditional import ConditionalLaw
 
 MOST_AT_ENDS = 1e-3  # share of the weight at the first or last value
 UNEVEN = 0.05  # by which the share of either half may differ from one half
@@ -57,7 +59,7 @@ class Arrow:
 class ScaleGrid:
     """A belief given each value of its one scale; all of its arms that have one are one block."""
 
-    def __init__(self, given: ConditionalLaw, *, sigma: float | None) -> None:
+    def __init__(self, given: "ConditionalLaw", *, sigma: float | None) -> None:
         block = given.law.blocks[0]
         self.law = given.law
         sigmas = np.asarray(sigma if given.sigma is None else given.sigma, dtype=float)
@@ -71,7 +73,7 @@ class ScaleGrid:
         self._rungs = (fine.thinned(), fine)
 
     @classmethod
-    def of(cls, given: ConditionalLaw | None, *, sigma: float | None) -> "ScaleGrid | None":
+    def of(cls, given: "ConditionalLaw | None", *, sigma: float | None) -> "ScaleGrid | None":
         """The grid of a belief in one block, whose covariances can be inverted; else None."""
         if given is None or len(given.law.blocks) != 1:
             return None

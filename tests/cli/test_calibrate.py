@@ -24,7 +24,7 @@ from tests.planning.revising import revised
 
 SMALL = ("--worlds", "100", "--audit-worlds", "100", "--n-per-arm", "10")
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
-ARRAYS = {"prior_mean", "platform_mean", "known", "whom"}
+ARRAYS = {"prior_mean", "platform_mean", "known", "whom", "programme"}
 FIRM = (
     "import pymc as pm\n\n\ndef build_model(lead=1.0):\n"
     "    with pm.Model(coords={'arm': ['old', '[new]'], 'feature': ['x']}) as model:\n"
@@ -190,7 +190,13 @@ def test_a_table_of_users_with_binary_rewards(rcb: Run, tmp_path: Path) -> None:
 def _with_stages(rates: list[float]) -> Plan:
     stages = tuple(
         PlannedStage(
-            saturated=("arm_0",), share=1 / (k + 1), rate=rate, rate_mcse=0.0, share_explored=rate, share_free=0.5
+            saturated=("arm_0",),
+            level=1,
+            share=1 / (k + 1),
+            rate=rate,
+            rate_mcse=0.0,
+            share_explored=rate,
+            share_free=0.5,
         )
         for k, rate in enumerate(rates)
     )

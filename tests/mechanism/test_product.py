@@ -199,7 +199,14 @@ def ruled(known: bool) -> Plan:
     rates = LeafTable(leaves=leaves, values=np.array([[0.2], [0.9], [0.5], [0.7]]))
     stages = [
         PlannedStage(
-            saturated=(arm,), share=0.5, rate=0.5, rate_mcse=0.0, share_explored=1.0, share_free=0.0, rule=rates
+            saturated=(arm,),
+            level=1,
+            share=0.5,
+            rate=0.5,
+            rate_mcse=0.0,
+            share_explored=1.0,
+            share_free=0.0,
+            rule=rates,
         )
         for arm in market(known).arms
     ]
