@@ -15,32 +15,29 @@ FIGURES = ("expected_cold_start", "expected_regret", "exploration_rate")
 MEANS = [0.3, 0.2, 0.1, 0.0]  # of every coefficient, arm by arm
 
 
-def markets() -> dict[str, rcb.Market]:
-    """Four different arms, three features; users of either sign, and users of whom no feature is negative."""
+def market() -> rcb.Market:
+    """Four different arms, three features, users on the unit sphere."""
     prior = rcb.load_prior("gaussian", n_arms=4, n_features=3, mean=MEANS, scale=0.3)
-    kinds = {"on the sphere": rcb.Sphere(3), "uniform on [0, 1]^3 / sqrt 3": rcb.Uniform([0.0] * 3, [3**-0.5] * 3)}
-    noise = rcb.GaussianNoise(0.3)
-    return {name: rcb.Market(prior=prior, covariates=users, noise=noise) for name, users in kinds.items()}
+    return rcb.Market(prior=prior, covariates=rcb.Sphere(3), noise=rcb.GaussianNoise(0.3))
 
 
 def price_rows() -> Iterator[tuple[str, ...]]:
     """Cold start, its regret and who is explored, by what users know."""
-    for users, market in markets().items():
-        found = rcb.price_of_knowledge(
-            market, epsilon=EPSILON, n_per_arm=N_PER_ARM, n_worlds=N_WORLDS, horizon=HORIZON, seed=SEED
-        )
-        for knows in found["knows"].values:
-            row = found.sel(knows=knows)
-            pairs = [(row[name].item(), row[f"{name}_mcse"].item()) for name in FIGURES]
-            yield users, str(knows), *(figure(*pair) for pair in pairs), percent(row["share_explored"].item())
+    found = rcb.price_of_knowledge(
+        market(), epsilon=EPSILON, n_per_arm=N_PER_ARM, n_worlds=N_WORLDS, horizon=HORIZON, seed=SEED
+    )
+    for knows in found["knows"].values:
+        row = found.sel(knows=knows)
+        pairs = [(row[name].item(), row[f"{name}_mcse"].item()) for name in FIGURES]
+        yield str(knows), *(figure(*pair) for pair in pairs), percent(row["share_explored"].item())
 
 
 def verdict_rows() -> Iterator[tuple[str, ...]]:
     """The verdict on each plan, by what users know in the audit; in worlds of another seed."""
-    market = markets()["on the sphere"]
+    setting = market()
     for made in KNOWS:
         plan = rcb.calibrate(
-            market, epsilon=EPSILON, n_per_arm=N_PER_ARM, n_worlds=N_WORLDS, horizon=HORIZON, knows=made, seed=SEED
+            setting, epsilon=EPSILON, n_per_arm=N_PER_ARM, n_worlds=N_WORLDS, horizon=HORIZON, knows=made, seed=SEED
         )
         audits = [
             rcb.audit(market, plan, horizon=HORIZON, n_worlds=AUDIT_WORLDS, n_users=N_USERS, knows=knows, seed=SEED + 1)
@@ -58,15 +55,13 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 
 def main() -> None:
     """Print both tables."""
-    print(f"Gaussian belief, 4 arms with means {MEANS} in each of 3 coefficients, scale .3, sigma = .3,")
+    print(f"Gaussian belief, 4 arms with means {MEANS} in each of 3 coefficients, scale .3, sigma = .3, users on")
     print(
         f"N = {N_PER_ARM}, epsilon {EPSILON}, `user`, a rate for each user, {N_WORLDS:,} worlds, horizon {HORIZON:,}.\n"
     )
-    head = ("users", "they know", "rounds of cold start", "regret of cold start", "mean rate", "explored")
+    head = ("users know", "rounds of cold start", "regret of cold start", "mean rate", "explored")
     print(table(head, price_rows()) + "\n")
-    print(
-        "Users on the sphere: the verdict of an audit and the lowest margin that decides, by what users know in it.\n"
-    )
+    print("The verdict of an audit and the lowest margin that decides, by what users know then.\n")
     print(table(("plan for", *(f"audited: {knows}" for knows in KNOWS)), verdict_rows()))
 
 

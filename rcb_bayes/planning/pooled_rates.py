@@ -56,7 +56,13 @@ def pooled_walk(market: Market, settings: PlanRequest, *, later: Later | None = 
         levels = [level for level, stage in forward.stages.items() if stage.found is not None]
         if not levels or not forward.walk.ended.any():
             return PooledWalk(walked=forward, programme=None)
-        programme, found = _programme(forward, levels, None if later is None else later(forward))
+        try:
+            programme, found = _programme(forward, levels, None if later is None else later(forward))
+        except RcbError:  # no answer: what each level pays for by itself holds for users who know less, too
+            planner = RatePlanner(market, settings, raised={})
+            return PooledWalk(
+                walked=PlannedWalk(settings=settings, walk=planner.walked(), planner=planner), programme=None
+            )
         shares = dict(zip(levels, found.T, strict=True))
         if turn == _PASSES - 1:
             return PooledWalk(walked=_as_raised(forward, shares), programme=programme)
