@@ -40,7 +40,9 @@ def verdict_rows() -> Iterator[tuple[str, ...]]:
             setting, epsilon=EPSILON, n_per_arm=N_PER_ARM, n_worlds=N_WORLDS, horizon=HORIZON, knows=made, seed=SEED
         )
         audits = [
-            rcb.audit(market, plan, horizon=HORIZON, n_worlds=AUDIT_WORLDS, n_users=N_USERS, knows=knows, seed=SEED + 1)
+            rcb.audit(
+                setting, plan, horizon=HORIZON, n_worlds=AUDIT_WORLDS, n_users=N_USERS, knows=knows, seed=SEED + 1
+            )
             for knows in KNOWS
         ]
         lowest = [float(np.nanmin(one.worst()["estimate"].values)) for one in audits]
@@ -56,9 +58,7 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 def main() -> None:
     """Print both tables."""
     print(f"Gaussian belief, 4 arms with means {MEANS} in each of 3 coefficients, scale .3, sigma = .3, users on")
-    print(
-        f"N = {N_PER_ARM}, epsilon {EPSILON}, `user`, a rate for each user, {N_WORLDS:,} worlds, horizon {HORIZON:,}.\n"
-    )
+    print(f"the sphere, N = {N_PER_ARM}, epsilon {EPSILON}, `user`, {N_WORLDS:,} worlds, T = {HORIZON:,}.\n")
     head = ("users know", "rounds of cold start", "regret of cold start", "mean rate", "explored")
     print(table(head, price_rows()) + "\n")
     print("The verdict of an audit and the lowest margin that decides, by what users know then.\n")
