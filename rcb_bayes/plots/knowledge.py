@@ -52,7 +52,7 @@ def plot_knowledge(prices: "xr.Dataset", *, axes: "Sequence[Axes] | None" = None
     """
     panels = _three(axes)
     names = [str(name) for name in prices["knows"].values]
-    at = np.arange(len(names))
+    at = np.arange(len(names), dtype=float)
     feasible = prices["feasible"].values.astype(bool)
     for k, (panel, (figure, title)) in enumerate(zip(panels, _PANELS, strict=True)):
         value = prices[figure].values.astype(float)
