@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rcb_bayes.mechanism.exploiting import Exploiting as Exploiting
     from rcb_bayes.planning.calibration import guard_anew as guard_anew
     from rcb_bayes.planning.fixed import fixed_plan as fixed_plan
+    from rcb_bayes.planning.knowledge_price import price_of_knowledge as price_of_knowledge
     from rcb_bayes.planning.plan import Plan as Plan
     from rcb_bayes.planning.regret import RegretBound as RegretBound
     from rcb_bayes.planning.regret import regret_bound as regret_bound
@@ -89,6 +90,7 @@ _NAMES = {
     "mechanism.exploiting": "Exploiting",
     "planning.calibration": "guard_anew",
     "planning.fixed": "fixed_plan",
+    "planning.knowledge_price": "price_of_knowledge",
     "planning.plan": "Plan",
     "planning.regret": "RegretBound regret_bound",
     "planning.rule": "Rule",

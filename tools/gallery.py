@@ -36,6 +36,9 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     prices = rcb.tradeoff(market, epsilons=[0.0, 0.05, 0.1, 0.2], n_grid=[10, 50], n_worlds=200, seed=seed)
     yield "plot_tradeoff", rcb.plots.plot_tradeoff(prices, figure="expected_cold_start")
 
+    known = rcb.price_of_knowledge(market, n_per_arm=50, n_worlds=200, horizon=3000, seed=seed)
+    yield "plot_knowledge", rcb.plots.plot_knowledge(known)[0]
+
     runs = rcb.simulate(market, plan, horizon=3000, n_worlds=12, seed=seed)
     yield "plot_regret", rcb.plots.plot_regret(runs)
     yield "plot_gain", rcb.plots.plot_gain(runs)

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "measured"
 COMMANDS = {
     "plans": ["tools/plan_figures.py"],
+    "knowledge": ["tools/knowledge_figures.py"],
     "runs": ["tests/benchmarks/bench_runs.py"],
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
@@ -24,7 +25,7 @@ COMMANDS = {
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
-TABLES = ("plans", "runs", "audits", "engines", "sizes")  # print Markdown; the others plain text
+TABLES = ("plans", "knowledge", "runs", "audits", "engines", "sizes")  # print Markdown; the others plain text
 
 
 def main() -> int:

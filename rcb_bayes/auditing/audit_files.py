@@ -7,7 +7,7 @@ stored verdict with the margins, bounds with estimates, cells with bounds.
 
 import json
 from collections.abc import Iterator
-from dataclasses import Field, fields, make_dataclass
+from dataclasses import Field, field, fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,7 +85,8 @@ def audit_of(cls: "type[Audit]", tree: "xr.DataTree", *, form: Format, where: st
 
 def _records(cls: "type[Audit]") -> Records:
     plain: list[Field[Any]] = [item for item in fields(cls) if item.name not in _APART]
-    head = make_dataclass("AuditHead", [(item.name, item.type) for item in plain], frozen=True)
+    kept = [(item.name, item.type, field(metadata=item.metadata)) for item in plain]
+    head = make_dataclass("AuditHead", kept, frozen=True)
     return Records(head, ranges={head: _RANGES})
 
 
@@ -222,6 +223,7 @@ def _cell_faults(part: "xr.Dataset", epsilon: float) -> Iterator[str]:
 def _attribute_faults(part: "xr.Dataset", notion: str, audit: "Audit") -> Iterator[str]:
     """What a group says of itself agrees with the whole."""
     told = {"notion": notion, "epsilon": audit.epsilon, "verdict": verdict_of(part), "n_worlds": audit.n_worlds}
+    told |= {"knows": audit.knows}
     for name, value in told.items():
         if name in part.attrs and not bool(np.all(np.asarray(part.attrs[name]) == value)):
             yield f"margins under {notion} say {name} {str(part.attrs[name])[:40]}, and it is {value}"

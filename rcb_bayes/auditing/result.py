@@ -1,6 +1,6 @@
 """What an audit found: verdict, margins under each notion, compliance; told, drawn, saved and read back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,8 +10,10 @@ from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import compliance_of, margins_under
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, lowest_margin, stage_cells, verdict_of
+from rcb_bayes.mechanism.knowledge import Knows, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
@@ -66,7 +68,9 @@ class Audit:
         Behind the margins, and those of them that no engine vouches for: with more than 1 % of them no verdict stands,
         and ``verdict`` is "inconclusive".
     notes : tuple of str
-        What was left out, and why.
+        What was left out, and why; that the plan is for users who know something else, where it is.
+    knows : {"stage", "level", "phase", "mechanism"}, optional
+        What users of a plan know of the clock; None of a log, of another policy, and of older files.
 
     Attributes
     ----------
@@ -104,6 +108,7 @@ class Audit:
     n_posteriors: int = 0
     n_not_vouched: int = 0
     notes: tuple[str, ...] = ()
+    knows: Knows | None = field(default=None, metadata=LATE)
 
     @property
     def margins(self) -> "xr.Dataset":
@@ -206,7 +211,7 @@ class Audit:
         With ``found`` as in ``audit``:
 
         >>> print(found.summary())
-        pass: user notion, epsilon 0.1, 500 worlds a stage, 20 users at random (the rest the worst of many)
+        pass: user notion, epsilon 0.1, users know which arms are saturated, 500 worlds a stage, 20 users at random ...
         most popular: pass, worst old against new: 0.0...
         old: pass, worst new against old: -0.09...
         ...
@@ -233,9 +238,10 @@ class Audit:
             )
         added = " (the rest the worst of many)" if self.margins.sizes.get("user", 0) > self.n_random > 0 else ""
         who = f"{self.n_random} users at random" if self.n_random else f"the {len(self.users)} users given"
+        known = "" if self.knows is None else f"users know {as_knowledge(self.knows).words}, "
         sand = f"; {self.n_not_vouched:,} of {self.n_posteriors:,} posteriors behind it are not vouched for"
         return (
-            f"{self.verdict}: {self.notion} notion, epsilon {self.epsilon:g}, {self.n_worlds:,} worlds a stage, "
+            f"{self.verdict}: {self.notion} notion, epsilon {self.epsilon:g}, {known}{self.n_worlds:,} worlds a stage, "
             f"{who}{added}{sand if self.n_not_vouched else ''}"
         )
 
@@ -341,6 +347,7 @@ class Audit:
                 "kind": self.kind,
                 **({"realised": self.realised} if self.kind == "realised" else {}),
                 "notion": self.notion,
+                "knows": self.knows,
                 "epsilon": self.epsilon,
                 "n_worlds": self.n_worlds,
                 "n_random_users": self.n_random,
@@ -406,6 +413,7 @@ def as_audit(
     asked: Asked,
     *,
     kind: Kind = "ex ante",
+    knows: Knows | None = None,
     notes: tuple[str, ...] = (),
 ) -> Audit:
     """Views, judged. What rests on posteriors that nobody vouches for is inconclusive at best."""
@@ -414,6 +422,7 @@ def as_audit(
         part.attrs = {
             "notion": notion,
             "epsilon": asked.epsilon,
+            **({} if knows is None else {"knows": knows}),
             "n_worlds": asked.n_worlds,
             "seed": asked.seed,
             "verdict": verdict_of(part),
@@ -438,4 +447,5 @@ def as_audit(
         n_posteriors=looked.n_posteriors,
         n_not_vouched=looked.n_not_vouched,
         notes=(*looked.notes, *notes),
+        knows=knows,
     )

@@ -220,7 +220,10 @@ def _once(
         looked = policy_views(market, plan, asked, horizon=horizon)
     if not looked.views:
         raise RcbError(f"No stage is passed in {MIN_WORLDS} worlds. Ask for more worlds than {asked.n_worlds}.")
-    return as_audit(market, looked, asked, notes=_other_market(market, plan) if isinstance(plan, Plan) else ())
+    if not isinstance(plan, Plan):
+        return as_audit(market, looked, asked)
+    notes = (*_other_knowledge(plan, asked.knows), *_other_market(market, plan))
+    return as_audit(market, looked, asked, knows=asked.knows.name, notes=notes)
 
 
 def _looked_at_plan(
@@ -288,6 +291,13 @@ def _check(market: Market, plan: Plan, options: Exploiting) -> None:
         paper_error(market, 1)  # refused here, before anything is drawn
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
+
+
+def _other_knowledge(plan: Plan, known: Knowledge) -> tuple[str, ...]:
+    """What users know in the audit and in the plan, where that differs."""
+    if plan.knows == known.name:
+        return ()
+    return (f"users know {known.words} in this audit; the plan is for users who know {as_knowledge(plan.knows).words}",)
 
 
 def _other_market(market: Market, plan: Plan) -> tuple[str, ...]:

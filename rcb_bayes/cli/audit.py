@@ -15,6 +15,7 @@ from rcb_bayes.cli.calibrate import (
     PlanFileOption,
     SamplesOption,
     as_choice,
+    check_knows,
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
@@ -45,6 +46,15 @@ def command(
     personalised: PersonalisedOption = None,
     n_per_arm: SamplesOption = None,
     guard: GuardOption = True,
+    knows: Annotated[
+        str | None,
+        typer.Option(
+            "--knows",
+            callback=check_knows,
+            help="What users know of the clock: stage, level, phase or mechanism; beside --plan it may be more or less "
+            "than the plan is made for. The plan's own unless given; see `rcb calibrate`.",
+        ),
+    ] = None,
     inflation: InflationOption = "none",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
@@ -69,6 +79,8 @@ def command(
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if log is not None:
+        if knows is not None:
+            raise RcbError("--knows is for plans: a log is told, whatever users knew. Leave out --log, or --knows.")
         given = context.get_parameter_source("notion")
         asked = notion if given is not None and given.name == "COMMANDLINE" else "definition"
         followed = None if plan_file is None else read_plan(plan_file, context)
@@ -82,11 +94,11 @@ def command(
             seed=seed,
         )
     else:
-        plan = None if plan_file is None else read_plan(plan_file, context)
+        plan = None if plan_file is None else read_plan(plan_file, context, allowed=("knows",))
         check_audit_size(market, n_worlds=worlds, n_users=users)
         if plan is None:
             made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
-            plan = _made(market, as_choice(notion, personalised), guard=guard, seed=seed, **made)
+            plan = _made(market, as_choice(notion, personalised), guard=guard, knows=knows or "auto", seed=seed, **made)
         found = audit(
             market,
             plan,
@@ -95,6 +107,7 @@ def command(
             n_users=users,
             until="decided" if until_decided else None,
             options=Exploiting(guard=guard, inflation=inflation),
+            knows=None if plan_file is None or knows == "auto" else knows,
             seed=seed + 1,  # not the worlds that the plan was made from
         )
     _tell(market, found, json_file=json_file, out=out)

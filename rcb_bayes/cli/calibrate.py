@@ -15,6 +15,7 @@ from rich.text import Text
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
 from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.knowledge import MECHANISM, as_knowledge
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, plain
 from rcb_bayes.telling.wording import brief, figure, percent, times
@@ -34,7 +35,16 @@ _OF_A_PLAN = {
     "n_per_arm": "--n-per-arm",
     "plan_worlds": "--plan-worlds",
     "audit_worlds": "--audit-worlds",
+    "knows": "--knows",
 }
+
+
+def check_knows(name: str | None) -> str | None:
+    """What users know of the clock, refused before any work where nobody knows such a thing."""
+    if name not in (None, "auto"):
+        as_knowledge(name)
+    return name
+
 
 EpsilonOption = Annotated[float, typer.Option("--epsilon", help="What users put up with, in units of the reward.")]
 NotionOption = Annotated[
@@ -45,6 +55,15 @@ PersonalisedOption = Annotated[
     typer.Option(
         "--personalised/--uniform",
         help=r"A rate for each user, or one for all.  \[default: personalised; uniform for --notion definition]",
+    ),
+]
+KnowsOption = Annotated[
+    str,
+    typer.Option(
+        "--knows",
+        callback=check_knows,
+        help="What users know of the clock: stage (which arms are saturated), level (how many), phase (whether the "
+        "cold start is over), mechanism (nothing), or auto: stage where arms are few, else level.",
     ),
 ]
 SamplesOption = Annotated[
@@ -78,6 +97,7 @@ def command(
     worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
+    knows: KnowsOption = "auto",
     horizon: Annotated[
         int | None,
         typer.Option(
@@ -94,6 +114,11 @@ def command(
     With --out the plan itself (plan.json) and a map of the rates (rates.png) are written.
     """
     personalised = as_choice(notion, personalised)
+    if knows == MECHANISM.name and horizon is None:
+        raise RcbError(
+            "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
+            "in all? Add --horizon, such as --horizon 10000."
+        )
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     check_rewards(market, personalised=personalised)
     from rcb_bayes.auditing.calibration import calibrate
@@ -108,6 +133,7 @@ def command(
         audit_worlds=audit_worlds,
         guard=guard,
         horizon=horizon or DEFAULT_HORIZON,
+        knows=knows,
         seed=seed,
     )
     quiet = is_stdout(json_file)
@@ -121,12 +147,13 @@ def command(
     raise typer.Exit(_FEASIBLE if plan.feasible else _INFEASIBLE)
 
 
-def read_plan(path: Path, context: typer.Context) -> "Plan":
-    """The saved plan; options that would make another one are refused beside it."""
+def read_plan(path: Path, context: typer.Context, *, allowed: tuple[str, ...] = ()) -> "Plan":
+    """The saved plan; options that would make another one are refused beside it, but for those ``allowed``."""
     from rcb_bayes.planning.plan import Plan
 
     for name, option in _OF_A_PLAN.items():
-        source = context.get_parameter_source(name) if name in context.params else None
+        is_asked = name in context.params and name not in allowed
+        source = context.get_parameter_source(name) if is_asked else None
         if source is not None and source.name == "COMMANDLINE":
             raise RcbError(f"{option} is settled by the plan of {path}. Leave out --plan, or the option.")
     return Plan.load(os.path.expanduser(path))
@@ -164,9 +191,10 @@ def _share(plan: "Plan", horizon: int | None) -> float | None:
 
 
 def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
+    from rcb_bayes.planning.plan_wording import promise, users_know
+
     console = Console(highlight=False)
-    who = "a rate for each user" if plan.personalised else "one rate for all users"
-    typer.echo(f"Sampled plan: {plan.notion} notion, epsilon {plan.epsilon:g}, {who}\n")
+    console.print(Text(f"Sampled plan: {promise(plan)}, {users_know(plan)}\n"))
     console.print(_stage_table(plan))
     console.print(Text(_legend(plan)), style="dim")
     typer.echo("")

@@ -12,6 +12,7 @@ from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
     EpsilonOption,
     GuardOption,
+    KnowsOption,
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
@@ -65,6 +66,7 @@ def command(
     ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
+    knows: KnowsOption = "auto",
     horizon: Annotated[
         int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
     ] = DEFAULT_HORIZON,
@@ -93,6 +95,7 @@ def command(
     if plan is None:
         check_rewards(market, personalised=personal)
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
+    made |= {"knows": knows}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)

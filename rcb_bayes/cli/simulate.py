@@ -15,6 +15,7 @@ from rcb_bayes.cli.calibrate import (
     EpsilonOption,
     GuardOption,
     InflationOption,
+    KnowsOption,
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
@@ -63,6 +64,7 @@ def command(
     ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
+    knows: KnowsOption = "auto",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds of each world.")] = DEFAULT_HORIZON,
     worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     clock: Annotated[
@@ -115,6 +117,7 @@ def command(
             audit_worlds=audit_worlds,
             guard=guard,
             horizon=horizon,
+            knows=knows,
             seed=seed,
         )
     _carry_out(market, plan, options, horizon=horizon, n_worlds=worlds, seed=seed, json_file=json_file, out=out)
@@ -244,9 +247,11 @@ def _bounds(market: "Market", plan: "Plan", *, horizon: int) -> dict[str, float 
 
 
 def _print_plan(console: Console, plan: "Plan") -> None:
-    who = "a rate for each user" if plan.personalised else "one rate for all users"
+    from rcb_bayes.planning.plan_wording import promise, users_know
+
     rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
-    console.print(Text(f"plan            {plan.kind}: {plan.notion} notion, epsilon {plan.epsilon:g}, {who}"))
+    console.print(Text(f"plan            {plan.kind}: {promise(plan)}"))
+    console.print(Text(f"                {users_know(plan)}"))
     console.print(Text(f"                N = {plan.n_per_arm:,}, q = {rate}{_guard_words(plan)}"))
 
 

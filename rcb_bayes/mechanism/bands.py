@@ -121,7 +121,8 @@ def _largest(places: np.ndarray, deviations: Deviations) -> FloatArray:
     step = max(1, _CHUNK_VALUES // N_BOOT)
     for start in range(0, len(places), step):
         moved = deviations(places[start : start + step])
-        scaled = (moved / np.sqrt((moved**2).sum(axis=1, keepdims=True))).astype(np.float32)
+        size = np.sqrt((moved**2).sum(axis=1, keepdims=True))  # 0 where an error is rounding only
+        scaled = np.divide(moved, size, out=np.zeros_like(moved), where=size > 0.0).astype(np.float32)
         part = (scaled @ _factors(scaled.shape[1])).max(axis=0)
         largest = np.maximum(largest, part) if start else part
     return largest.astype(float)

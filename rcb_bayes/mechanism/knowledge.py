@@ -132,6 +132,8 @@ def as_knowledge(name: object) -> Knowledge:
         An unknown name, with the nearest.
     """
     found = KNOWLEDGE.get(name) if isinstance(name, str) else None
+    if name == "auto":
+        raise RcbError(f"'auto' is for plans. What users know here is one of {', '.join(KNOWLEDGE)}.")
     if found is None:
         close = suggestion(str(name), (*KNOWLEDGE, "auto"))
         raise RcbError(f"Users cannot know '{name}'.{close} knows is auto, {', '.join(KNOWLEDGE)}.")

@@ -87,6 +87,12 @@ def planned(
     return _guarded(setting, plan, Exploiting(spread_multiple=multiple)) if guard else plan
 
 
+def planned_cold_start(market: Market, request: PlanRequest, *, horizon: int) -> Plan:
+    """The same plan up to the end of its cold start; the guards that follow it are reckoned with, and not kept."""
+    walked, programme = _walked(market, request, guard=True, horizon=horizon)
+    return as_plan(walked, programme)
+
+
 def _walked(
     market: Market, request: PlanRequest, *, guard: bool, horizon: int, simulator: Simulator | None = None
 ) -> tuple[PlannedWalk, Programme | None]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.mechanism.compact import compact_outlook
-from rcb_bayes.mechanism.knowledge import STAGE
+from rcb_bayes.mechanism.knowledge import MECHANISM, PHASE, STAGE
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.walk import Walk
 from rcb_bayes.planning.course import MOST_STUCK, course_of
@@ -31,7 +31,7 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None) -> Plan:
         cold_start=replace(_cold_start(forward), programme=programme),
         course=course,
         feasibility=feasibility_of(forward, course, rate=rate),
-        provenance=_provenance(forward),
+        provenance=_provenance(forward, programme),
     )
 
 
@@ -106,7 +106,7 @@ def _planned(forward: PlannedWalk, stage: StageRates) -> PlannedStage:
     )
 
 
-def _provenance(forward: PlannedWalk) -> Provenance:
+def _provenance(forward: PlannedWalk, programme: Programme | None) -> Provenance:
     market, request, simulator = forward.market, forward.settings, forward.simulator
     return Provenance(
         belief=market.prior.name,
@@ -119,12 +119,16 @@ def _provenance(forward: PlannedWalk) -> Provenance:
         n_not_vouched=simulator.engines.counts.n_not_vouched,
         seed=request.seed,
         version=__version__,
-        notes=_notes(forward),
+        notes=_notes(forward, programme),
     )
 
 
-def _notes(forward: PlannedWalk) -> tuple[str, ...]:
+def _notes(forward: PlannedWalk, programme: Programme | None) -> tuple[str, ...]:
     notes, stuck = [], share_stuck(forward)
+    if forward.settings.knows in (PHASE.name, MECHANISM.name) and programme is None:
+        notes.append(
+            "No level's rates could be raised by what others leave: they are those of users who know the level."
+        )
     if 0 < stuck <= MOST_STUCK:
         notes.append(
             f"{percent(stuck)} of cold starts"

@@ -57,7 +57,7 @@ class Plan(PlanFigures):
     With ``plan`` as in ``calibrate``:
 
     >>> print(plan.summary())
-    sampled plan, user notion, epsilon 0.1, a rate for each user
+    sampled plan, user notion, epsilon 0.1, a rate for each user, users know which arms are saturated
     samples per arm N      10
     exploration rate       0.6...
     expected cold start    2... rounds

@@ -2,6 +2,7 @@
 
 import math
 
+from rcb_bayes.mechanism.knowledge import as_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import PlannedStage, SampledRule, sampled_rates
 from rcb_bayes.schema import FloatArray
@@ -9,16 +10,25 @@ from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.labelled import Users, as_users
 
 
+def promise(plan: Plan) -> str:
+    """What a plan promises: in which sense, how much at most, by whose rates."""
+    who = "a rate for each user" if plan.personalised else "one rate for all users"
+    return f"{plan.notion} notion, epsilon {plan.epsilon:g}, {who}"
+
+
+def users_know(plan: Plan) -> str:
+    """What users know of the clock, as the plan has it."""
+    return f"users know {as_knowledge(plan.knows).words}"
+
+
 def summary(plan: Plan) -> str:
     """The plan in a few lines."""
-    goal, constants, course, provenance = plan.goal, plan.constants, plan.course, plan.provenance
-    who = "a rate for each user" if goal.personalised else "one rate for all users"
+    constants, course, provenance = plan.constants, plan.course, plan.provenance
     length = figure(course.expected_cold_start, course.expected_cold_start_mcse)
     ends = math.isfinite(course.expected_cold_start)
     sand = f"; {provenance.n_not_vouched:,} of {provenance.n_posteriors:,} posteriors behind it are not vouched for"
     lines = [
-        f"{constants.kind} plan, {goal.notion} notion, epsilon {goal.epsilon:g}, {who}"
-        + (sand if provenance.n_not_vouched else ""),
+        f"{constants.kind} plan, {promise(plan)}, {users_know(plan)}" + (sand if provenance.n_not_vouched else ""),
         f"samples per arm N      {constants.n_per_arm:,}" + (", by expected regret" if plan.choices else ""),
         f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}"
         f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})",

@@ -3,6 +3,7 @@
 from rcb_bayes.plots.audits import plot_compliance, plot_counts, plot_margin_matrix, plot_margins, plot_shares
 from rcb_bayes.plots.beliefs import plot_prior_posterior
 from rcb_bayes.plots.gaps import plot_checks, plot_frontier, plot_gap_curve
+from rcb_bayes.plots.knowledge import plot_knowledge
 from rcb_bayes.plots.plans import plot_coverage, plot_regret_bound, plot_tradeoff
 from rcb_bayes.plots.rates import plot_rates
 from rcb_bayes.plots.rules import plot_kept
@@ -19,6 +20,7 @@ __all__ = [
     "plot_gain",
     "plot_gap_curve",
     "plot_kept",
+    "plot_knowledge",
     "plot_margin_matrix",
     "plot_margins",
     "plot_prior_posterior",

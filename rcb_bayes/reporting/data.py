@@ -36,6 +36,8 @@ def chart_data(report: "Report") -> dict[str, Any]:
     if report.audit is not None:
         data |= {"margins": _margins(report.audit), "compliance": _compliance(report.audit)}
         data["matrix"] = _matrix(report.audit)
+    if report.knowledge is not None:
+        data["knowledge"] = _knowledge(report.knowledge)
     if report.runs is not None:
         data |= {"regret": _regret(report.runs), "gain": _gain(report.runs), "samples": _samples(report.runs)}
     return data
@@ -99,6 +101,16 @@ def _followers(shares: "xr.DataArray", epsilon: float) -> str:
     grid = shares["epsilon"].values
     k = int(np.searchsorted(grid, epsilon * (1 + 1e-12), side="right")) - 1
     return percent(float(shares.values[max(k, 0)]))
+
+
+def _knowledge(prices: "xr.Dataset") -> dict[str, Any]:
+    """Lengths of the cold start; None of a plan that is not feasible."""
+    lengths = prices["expected_cold_start"].where(prices["feasible"]).values
+    return {
+        "names": [str(name) for name in prices["knows"].values],
+        "mean": short(lengths),
+        "error": short(prices["expected_cold_start_mcse"].values, 2),
+    }
 
 
 def _map(report: "Report") -> dict[str, Any]:

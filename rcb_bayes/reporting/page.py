@@ -11,6 +11,7 @@ from rcb_bayes.reporting.data import chart_data
 from rcb_bayes.reporting.evidence import belief, diagnostics, repeat
 from rcb_bayes.reporting.explored import slider, who
 from rcb_bayes.reporting.followed import follow
+from rcb_bayes.reporting.known import known
 from rcb_bayes.reporting.markup import Markup, as_script, join, tag
 from rcb_bayes.reporting.planned import stages
 
@@ -21,6 +22,7 @@ _LINKS = {
     "who": "Who",
     "follow": "Would they follow",
     "plan": "The plan",
+    "known": "What users know",
     "cost": "Cost",
     "belief": "The belief",
     "sure": "How sure",
@@ -53,6 +55,7 @@ def page(report: "Report") -> str:
             tag("noscript", tag("p", "The charts are drawn by a script; their figures are in the tables.")),
             tag("div", slider(report), who(report, data), follow(report, data), class_="turned"),
             stages(report),
+            known(report),
             cost(report, data),
             belief(report, data),
             diagnostics(report),

@@ -79,7 +79,7 @@ def _written(report: "Report", folder: Path) -> dict[str, bytes]:
     for name, plan in plans.items():
         if plan is not None:
             plan.save(folder / f"{name}.json")
-    for name, table in (("gaps", report.gaps), ("runs", report.runs)):
+    for name, table in (("gaps", report.gaps), ("runs", report.runs), ("knowledge", report.knowledge)):
         if table is not None:
             write_netcdf(_table(name), table, folder / f"{name}.nc")
     if report.audit is not None:
@@ -108,6 +108,7 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
             "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,
             "sweep": tuple(Plan.load(one) for one in sweep),
             "runs": _read_table("runs", folder) if "runs.nc" in given else None,
+            "knowledge": _read_table("knowledge", folder) if "knowledge.nc" in given else None,
             "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
             "users": np.asarray(head.users, dtype=float),
             "sizes": head.sizes,

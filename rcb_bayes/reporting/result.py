@@ -15,6 +15,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.plots import plot_rates, plot_regret
+from rcb_bayes.reporting.known import known_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
@@ -44,6 +45,8 @@ class ReportSizes:
     sweep_worlds : int, optional
         Behind each stage of the plans at other values of epsilon; as many as the plan's unless given, since fewer make
         for more cautious plans.
+    knowledge_worlds : int
+        Behind each stage of the plans for users who know more or less of the clock; 0 leaves them out.
     map_users : int
         Drawn on the map of rates.
     epsilons : tuple of float, optional
@@ -63,6 +66,7 @@ class ReportSizes:
     audit_users: int = 100
     run_worlds: int = 20
     sweep_worlds: int | None = None
+    knowledge_worlds: int = 400
     map_users: int = 400
     epsilons: tuple[float, ...] | None = None
 
@@ -72,6 +76,8 @@ class ReportSizes:
             if name != "sweep_worlds" or self.sweep_worlds is not None:
                 as_count(getattr(self, name), name=name, least=least.get(name, 1))
         as_count(self.run_worlds, name="run_worlds", least=1)
+        if self.knowledge_worlds != 0:
+            as_count(self.knowledge_worlds, name="knowledge_worlds", least=50)
         if self.map_users > _MOST_MAPPED:
             raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
         for value in self.epsilons or ():
@@ -116,6 +122,8 @@ class Report:
         Of everything that was simulated.
     command : str
         The words that make this page again, if it was made on a command line.
+    knowledge : xarray.Dataset, optional
+        The price of what users know; None where it was left out, or where there are no plans to compare.
 
     Examples
     --------
@@ -142,6 +150,7 @@ class Report:
     sizes: ReportSizes
     seed: int
     command: str = ""
+    knowledge: "xr.Dataset | None" = None
     answer: Answer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -247,6 +256,7 @@ class Report:
                 "checks": self.checks.to_dict()["checks"],
                 "plan": self.plan.to_dict(),
                 "epsilons": [plan.to_dict() for plan in self.sweep],
+                "knowledge": None if self.knowledge is None else known_figures(self.knowledge),
                 "audit": None if self.audit is None else self.audit.to_dict(),
                 "regret": total,
                 "horizon": self.horizon,

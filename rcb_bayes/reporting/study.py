@@ -11,12 +11,13 @@ from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.gaps.estimation import gaps_at
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.market.sizes import check_audit_size, check_run_size, check_stage_size
+from rcb_bayes.market.sizes import check_audit_size, check_plan_size, check_run_size, check_stage_size
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.goal import as_request, check_request_size
+from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
@@ -47,6 +48,7 @@ def report(
     personalised: bool = True,
     n_per_arm: int = 50,
     guard: bool = True,
+    knows: str = "auto",
     horizon: int = DEFAULT_HORIZON,
     sizes: ReportSizes | None = None,
     seed: int = DEFAULT_SEED,
@@ -58,7 +60,8 @@ def report(
     market : Market
         Who believes what, who the users are, how rewards come about.
     plan : Plan, optional
-        A plan to report; calibrated with ``epsilon``, ``notion``, ``personalised`` and ``n_per_arm`` unless given.
+        A plan to report; calibrated with ``epsilon``, ``notion``, ``personalised``, ``n_per_arm`` and ``knows`` unless
+        given.
     runs : xarray.Dataset, optional
         Of that plan, by ``simulate``; run here unless given.
     epsilon : float
@@ -71,6 +74,9 @@ def report(
         N, samples of every arm.
     guard : bool
         Whether off-best recommendations of the exploitation stage are cut where users would not follow.
+    knows : str
+        What users know of the clock; see ``calibrate``. Plans at other values of epsilon and the audit are for users
+        who know what the plan says.
     horizon : int
         T, of the runs and of the audit.
     sizes : ReportSizes, optional
@@ -93,7 +99,7 @@ def report(
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
-    >>> sizes = rcb.ReportSizes(plan_worlds=300, audit_worlds=300, run_worlds=2, epsilons=(0.1, 0.2))
+    >>> sizes = rcb.ReportSizes(plan_worlds=300, audit_worlds=300, run_worlds=2, knowledge_worlds=0, epsilons=(0.2,))
     >>> page = rcb.report(market, epsilon=0.1, n_per_arm=10, horizon=100, sizes=sizes)
     >>> page.verdict
     'pass'
@@ -104,6 +110,7 @@ def report(
     check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
     check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
     check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes))
+    check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds)
     if plan is not None:
         check_plan(market, plan)
     if runs is not None:
@@ -117,6 +124,8 @@ def report(
             guard=guard,
             n_worlds=sizes.plan_worlds,
             audit_worlds=sizes.audit_worlds,
+            knows=knows,
+            horizon=horizon,
             **made,
         )
     checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, seed=seed)
@@ -129,7 +138,8 @@ def report(
         gaps=gaps,
         plan=plan,
         theorem=_theorem(market, plan, horizon=horizon),
-        sweep=_sweep(market, plan, sizes=sizes),
+        sweep=_sweep(market, plan, horizon=horizon, sizes=sizes),
+        knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes),
         users=users,
         runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, seed=seed) if runs is None else runs,
         audit=found,
@@ -216,7 +226,24 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
         return None
 
 
-def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...]:
+def _knowledge(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) -> "xr.Dataset | None":
+    """The plan's cold start for users who know more or less of the clock, where there are such plans."""
+    if not sizes.knowledge_worlds or plan.kind != "sampled" or not plan.personalised or not market.noise.is_gaussian:
+        return None
+    say("plans for users who know more or less")
+    return price_of_knowledge(
+        market,
+        epsilon=plan.epsilon,
+        notion=plan.notion,
+        n_per_arm=plan.n_per_arm,
+        n_worlds=sizes.knowledge_worlds,
+        audit_worlds=plan.audit_worlds or sizes.audit_worlds,
+        horizon=horizon,
+        seed=plan.seed,
+    )
+
+
+def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) -> tuple[Plan, ...]:
     """Plans at other values of epsilon, made as the plan was, in one simulation.
 
     They have no guards, which no figure here depends on, and fewer cold starts and users behind them, which their
@@ -246,7 +273,7 @@ def _sweep(market: Market, plan: Plan, *, sizes: ReportSizes) -> tuple[Plan, ...
         )
         check_request_size(market, request)
         shared = shared or few_users(market, request)
-        made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}
+        made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": horizon}
         plans.append(planned(market, request, simulator=shared.again(), **made))
     return tuple(plans)
 

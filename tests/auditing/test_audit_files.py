@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,6 +57,28 @@ def test_a_changed_byte_is_refused(where: float, tmp_path: Path):
         Audit.load(path)
 
 
+def test_what_users_know_is_kept_and_older_files_do_not_say(tmp_path: Path):
+    audit = audits()["user"]
+    assert audit.knows == audit.margins.attrs["knows"] == "stage"
+    audit.save(tmp_path / "audit.nc")
+    assert Audit.load(tmp_path / "audit.nc").knows == "stage"
+    path = tmp_path / "older.nc"
+    replace(audit, knows=None, by_notion={name: without_knows(part) for name, part in audit.by_notion.items()}).save(
+        path
+    )
+    with h5py.File(path) as file:
+        assert "knows" not in file.attrs
+    older = Audit.load(path)
+    assert older.knows is None
+    assert "users know" not in older.summary()
+
+
+def without_knows(part: xr.Dataset) -> xr.Dataset:
+    found = part.copy()
+    found.attrs = {name: value for name, value in part.attrs.items() if name != "knows"}
+    return found
+
+
 def put(place: str, value: float, at: Any = ...) -> Callable[[h5py.File], None]:
     def change(file: h5py.File) -> None:
         file[place][at] = value  # pyright: ignore[reportIndexIssue]
@@ -82,6 +105,8 @@ def claim(file: h5py.File) -> None:
         (tell("n_worlds", 0), "n_worlds"),
         (tell("n_random", 10**6), "drawn at random"),
         (tell("level", 2.0), "level"),
+        (tell("knows", "nothing"), "knows"),
+        (tell("knows", "phase"), "say knows stage, and it is phase"),
         (tell("other", 2.0), "unknown field `other`"),
         (put("margins/user/verdict", 0), "verdicts without estimates|contradicts"),
         (put("margins/user/lower", 10.0), "not between its bounds"),

@@ -59,3 +59,44 @@ def test_a_saved_plan_is_audited_by_its_own_notion(tmp_path: Path):
 def test_bad_input_is_one_line(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]):
     assert run(["audit", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+# --- what users know -------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_may_be_audited_under_another_knowledge_and_it_is_said(tmp_path: Path):
+    few = ("--n-per-arm", "10", "--worlds", "100", "--audit-worlds", "100")
+    made = CliRunner().invoke(app, ["calibrate", *BELIEF, *few, "--knows", "level", "--out", str(tmp_path)])
+    assert "users know how many arms are saturated" in " ".join(made.output.split())
+    plan = ("--plan", str(tmp_path / "plan.json"))
+    assert Plan.load(plan[1]).knows == "level"
+    own = rcb(*BELIEF, *plan, *SMALL[2:])
+    assert "users know how many arms are saturated, 200 worlds" in own.output
+    assert "in this audit" not in own.output
+    finer = rcb(*BELIEF, *plan, *SMALL[2:], "--knows", "stage")
+    assert "users know which arms are saturated in this audit; the plan is for users who know how many" in finer.output
+    coarser = rcb(*BELIEF, *plan, *SMALL[2:], "--knows", "phase", "--json", "-")
+    assert coarser.exception is None or isinstance(coarser.exception, SystemExit), coarser.exception
+    told = json.loads(coarser.stdout)
+    assert told["knows"] == "phase"
+    assert [row["stage"] for row in told["stages"]] == ["cold start", "exploitation"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("audit", *BELIEF, "--knows", "levle"), "Did you mean 'level'"),
+        (("calibrate", *BELIEF, "--knows", "pase"), "Did you mean 'phase'"),
+        (("simulate", *BELIEF, "--knows", "stages"), "Did you mean 'stage'"),
+        (("report", *BELIEF, "--knows", "mechanisms"), "Did you mean 'mechanism'"),
+        (("calibrate", *BELIEF, "--knows", "mechanism"), "Add --horizon"),
+        (("audit", *BELIEF, "--log", "log.csv", "--knows", "level"), "--knows is for plans"),
+        (("simulate", *BELIEF, "--plan", "plan.json", "--knows", "level"), "--knows is settled by the plan"),
+        (("report", *BELIEF, "--plan", "plan.json", "--knows", "level"), "--knows is settled by the plan"),
+    ],
+)
+def test_bad_knowledge_is_one_line(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]):
+    assert run(list(words)) == 2
+    told = capsys.readouterr().err.strip()
+    assert message in told
+    assert len(told.splitlines()) == 1

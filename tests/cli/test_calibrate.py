@@ -80,7 +80,7 @@ def test_feasibility_is_the_exit_code(rcb: Run, options: tuple[str, ...], code: 
     outcome = rcb(*BELIEF, *SMALL, *options)
     assert (outcome.code, outcome.err) == (code, "")
     who = "a rate for each user" if personalised else "one rate for all users"
-    assert f"epsilon 0.05, {who}\n" in outcome.out
+    assert f"epsilon 0.05, {who}, users know which arms are saturated\n" in outcome.out
     verdict = "feasible" if code == 0 else "not feasible. Once arm_0 is saturated"
     assert f"\nVerdict: {verdict}" in outcome.out
 

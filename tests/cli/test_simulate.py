@@ -68,6 +68,7 @@ def test_what_is_printed(rcb: Run):
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.lines[0].startswith("users believe   setting_4: 3 arms, 2 features")
     assert outcome.line("plan ").endswith("sampled: user notion, epsilon 0.05, a rate for each user")
+    assert "                users know which arms are saturated" in outcome.lines
     assert outcome.line("runs ") == "runs            2 worlds of 1,500 rounds, guarded"
     assert outcome.line("cold start").startswith(
         f"cold start      {figure(*mean_and_error(runs()['cold_start_length']))} rounds (planned: "

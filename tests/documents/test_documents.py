@@ -55,7 +55,9 @@ def test_a_planted_mistake_in_a_command_is_found(line: str) -> None:
         parse(typer.main.get_command(app.app), line.split())
 
 
-SMALL = rcb.ReportSizes(check_worlds=100, plan_worlds=100, audit_worlds=50, run_worlds=2, epsilons=(0.05,))
+SMALL = rcb.ReportSizes(
+    check_worlds=100, plan_worlds=100, audit_worlds=50, run_worlds=2, knowledge_worlds=0, epsilons=(0.05,)
+)
 
 
 @pytest.mark.parametrize("sizes", [SMALL, pytest.param(None, marks=pytest.mark.slow)], ids=["small page", "in full"])

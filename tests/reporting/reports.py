@@ -19,6 +19,7 @@ SIZES = ReportSizes(
     audit_users=10,
     run_worlds=3,
     sweep_worlds=60,
+    knowledge_worlds=50,
     map_users=40,
     epsilons=(0.0, 0.05, 0.2),
 )

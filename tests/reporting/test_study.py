@@ -34,6 +34,30 @@ def test_the_plan_is_that_of_calibrate_and_stands_in_the_sweep() -> None:
     assert found.verdict == found.audit.verdict
 
 
+def test_what_users_know_has_its_price_beside_the_plan(tmp_path: Path) -> None:
+    found = small_report()
+    assert found.knowledge is not None
+    assert found.knowledge["knows"].values.tolist() == ["stage", "level", "phase", "mechanism"]
+    assert found.knowledge.attrs["n_per_arm"] == found.plan.n_per_arm
+    assert "The plan is for users who know which arms are saturated." in found.to_html()
+    assert [row["knows"] for row in found.to_dict()["knowledge"]] == found.knowledge["knows"].values.tolist()
+    found.save(tmp_path / "report.zip")
+    again = type(found).load(tmp_path / "report.zip", found.market)
+    assert again.knowledge is not None
+    assert again.knowledge.equals(found.knowledge)
+    assert again.to_html() == found.to_html()
+
+
+def test_what_users_know_goes_to_the_plan_the_sweep_and_the_audit() -> None:
+    found = small_report(knows="level", sizes=replace(SIZES, knowledge_worlds=0, epsilons=(0.2,)))
+    assert {plan.knows for plan in (found.plan, *found.sweep)} == {"level"}
+    assert len(found.sweep) == 2
+    assert found.audit is not None
+    assert found.audit.knows == "level"
+    assert found.knowledge is None
+    assert "Not compared with plans for users who know more or less." in found.to_html()
+
+
 def test_a_plan_and_runs_at_hand_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     first = small_report()
 
@@ -106,7 +130,15 @@ def test_bad_input_is_refused(more: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"plan_worlds": 10}, {"run_worlds": 0}, {"map_users": 0}, {"epsilons": (-0.1,)}, {"check_worlds": 1}]
+    "sizes",
+    [
+        {"plan_worlds": 10},
+        {"run_worlds": 0},
+        {"map_users": 0},
+        {"epsilons": (-0.1,)},
+        {"check_worlds": 1},
+        {"knowledge_worlds": 10},
+    ],
 )
 def test_sizes_are_checked(sizes: dict[str, Any]) -> None:
     with pytest.raises(RcbError):

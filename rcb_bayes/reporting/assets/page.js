@@ -39,21 +39,30 @@ function gain() {
   });
 }
 
-function samples() {
-  const found = data.samples;
-  const where = place("samples");
-  const n = data.arms.length;
-  const drawn = frame(where, { height: 26 + 34 * n + 40, x: [0, Math.max(...found.mean.map((v, k) => v + 2 * found.error[k])) * 1.05], y: [0, 1], xlabel: "samples that count", bare: true, left: 4 });
-  const points = found.mean.map((value, k) => {
+/* A bar for each row, with two errors; what has no figure is told as not feasible. */
+function bars(where, { names, found, colour, xlabel }) {
+  const ends = found.mean.map((v, k) => (v === null ? 0 : v + 2 * (found.error[k] || 0)));
+  const drawn = frame(where, { height: 26 + 34 * names.length + 40, x: [0, (Math.max(...ends) || 1) * 1.05], y: [0, 1], xlabel, bare: true, left: 4 });
+  const points = names.map((name, k) => {
+    const value = found.mean[k], error = found.error[k] || 0;
     const middle = drawn.margin.top + 34 * (k + 0.5);
-    make("text", { x: 4, y: middle - 6, class: "row-name" }, drawn.svg, fitting(data.arms[k], drawn.width));
+    make("text", { x: 4, y: middle - 6, class: "row-name" }, drawn.svg, fitting(value === null ? `${name}: not feasible` : name, drawn.width));
+    if (value === null) return { x: drawn.x(0), y: middle, lines: [name, "not feasible"] };
     const bar = make("rect", { x: drawn.x(0), y: middle, width: Math.max(drawn.x(value) - drawn.x(0), 1), height: 9, rx: 2 }, drawn.svg);
-    bar.style.fill = armColour(k);
-    const ends = [value - 2 * found.error[k], value + 2 * found.error[k]].map((v) => drawn.x(Math.max(v, 0)));
-    make("line", { x1: ends[0], x2: ends[1], y1: middle + 4.5, y2: middle + 4.5, class: "whisker" }, drawn.svg);
-    return { x: drawn.x(value), y: middle, lines: [data.arms[k], withError(value, found.error[k])] };
+    bar.style.fill = colour(k);
+    const whisker = [value - 2 * error, value + 2 * error].map((v) => drawn.x(Math.max(v, 0)));
+    make("line", { x1: whisker[0], x2: whisker[1], y1: middle + 4.5, y2: middle + 4.5, class: "whisker" }, drawn.svg);
+    return { x: drawn.x(value), y: middle, lines: [name, withError(value, found.error[k])] };
   });
   hover(where, drawn, points, "rows");
+}
+
+function samples() {
+  bars(place("samples"), { names: data.arms, found: data.samples, colour: armColour, xlabel: "samples that count" });
+}
+
+function knowledge() {
+  bars(place("knowledge"), { names: data.knowledge.names, found: data.knowledge, colour: () => "var(--accent)", xlabel: "rounds of cold start" });
 }
 
 /* --- charts that the slider turns ------------------------------------------------------------------------------- */
@@ -173,7 +182,7 @@ function readout() {
 
 /* --- all together ----------------------------------------------------------------------------------------------- */
 
-const CHARTS = { map, rates, cold, margins, compliance, frontier, regret, gain, samples };
+const CHARTS = { map, rates, cold, margins, compliance, frontier, regret, gain, samples, knowledge };
 const TURNED = ["map", "rates", "cold", "margins", "compliance"];
 
 function draw(names) {

@@ -1,0 +1,62 @@
+"""What users know: the cold start for those who know more or less of the clock."""
+
+from typing import TYPE_CHECKING, Any
+
+from rcb_bayes.mechanism.knowledge import as_knowledge
+from rcb_bayes.reporting.markup import Markup
+from rcb_bayes.reporting.pieces import chart, prose, section
+from rcb_bayes.telling.wording import figure, percent
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from rcb_bayes.reporting.result import Report
+
+_FIGURES = ("expected_cold_start", "expected_regret", "exploration_rate")
+
+
+def known(report: "Report") -> Markup:
+    """The section on what users know."""
+    prices = report.knowledge
+    words = as_knowledge(report.plan.knows).words
+    return section(
+        "known",
+        "What users know",
+        prose(
+            f"The plan is for users who know {words}. Who knows less is easier to satisfy: the slack of one moment "
+            "pays for another that she cannot tell from it. What is published of the clock is the platform's choice."
+        ),
+        prose("Not compared with plans for users who know more or less.") if prices is None else _prices(prices),
+    )
+
+
+def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
+    """Every figure by what users know, as plain values."""
+    return [
+        {"knows": str(name)} | {str(key): prices[key].values[k].item() for key in prices.data_vars}
+        for k, name in enumerate(prices["knows"].values)
+    ]
+
+
+def _prices(prices: "xr.Dataset") -> Markup:
+    rows = [_row(one) for one in known_figures(prices)]
+    lengths = "; ".join(f"{row[0]}: {row[1]}" for row in rows)
+    sizes = f"N = {prices.attrs['n_per_arm']:,}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."
+    return chart(
+        "knowledge",
+        "Rounds of cold start, by what users know",
+        alt=f"Expected rounds of cold start by what users know: {lengths}.",
+        note=(
+            f"{sizes} Fewer worlds than the plan's make for more cautious rates: compare these with one another. "
+            f"A user who knows nothing of the clock may be in any of {prices.attrs['horizon']:,} rounds."
+        ),
+        head=["users know", "cold start", "regret of the cold start", "mean rate", "explored"],
+        rows=rows,
+    )
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    name = f"{as_knowledge(one['knows']).words} ({one['knows']})"
+    if not one["feasible"]:
+        return [name, "not feasible", "\u2013", "\u2013", "\u2013"]
+    return [name, *(figure(one[key], one[f"{key}_mcse"]) for key in _FIGURES), percent(one["share_explored"])]
