@@ -53,6 +53,7 @@ _TRIAL_USERS = 256
 _REPEATS = 2  # of each turn
 _PARTS = 4  # of the worlds of a level, for the error of its rate
 _TRIALS = 2  # turns in which rates and rounds are found
+_OTHER_PANELS = 1.2  # of a level's slack: how often its sets are met varies with the users of an audit's panel, too
 _USUAL_CRITICAL = 3.5  # errors, in these turns
 _USERS_PER_WORLD = 16
 _FEW_WORLDS = 50
@@ -548,7 +549,9 @@ class RatePlanner:
     def _slack_of(self, stage: StageRates, critical: float) -> float:
         """The slack of a level, which may have more worlds than a set, here and in an audit."""
         assert stage.outlook is not None  # it has worlds
-        return self._slack(critical) * np.sqrt(self.settings.n_worlds / stage.outlook.n_worlds)
+        assert stage.sets is not None  # it is a level
+        more = _OTHER_PANELS if len(np.unique(stage.sets.saturated, axis=0)) > 1 else 1.0
+        return more * self._slack(critical) * np.sqrt(self.settings.n_worlds / stage.outlook.n_worlds)
 
     def _slack(self, critical: float) -> float:
         fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds

@@ -24,7 +24,7 @@ from rcb_bayes.planning.parts import Constants
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _USERS_AT_A_TIME = 256
-_COUNTED = 0.9  # of what other levels leave: how long each of them takes varies that much with the users of a panel
+_COUNTED = 0.7  # of what other levels leave: how long each of them takes varies that much with the users of a panel
 _MOST_KNOWN = 100_000  # users whose rates are kept
 
 

@@ -69,7 +69,7 @@ def sides(name: str, *, knows: str = "level", epsilon: float = 0.05, n_plain: in
     case = CASES[name]
     market = case.market()
     plan = rcb.calibrate(
-        market, epsilon=epsilon, knows=knows, n_per_arm=6, horizon=horizon, n_worlds=1000, audit_worlds=1000, seed=1
+        market, epsilon=epsilon, knows=knows, n_per_arm=6, horizon=horizon, n_worlds=1440, audit_worlds=1440, seed=1
     )
     assert plan.feasible
     out = plain.run_worlds(scenario_of(case, plan, horizon=horizon), n_plain, seed=3)

@@ -28,7 +28,7 @@ def market(n_arms: int = 2, **more: Any) -> rcb.Market:
 
 @cache
 def prices() -> xr.Dataset:
-    return rcb.price_of_knowledge(market(), n_per_arm=10, n_worlds=200, audit_worlds=300, horizon=500, seed=1)
+    return rcb.price_of_knowledge(market(), n_per_arm=10, n_worlds=1000, audit_worlds=2000, horizon=500, seed=1)
 
 
 def test_who_knows_less_is_easier_to_satisfy() -> None:
@@ -44,7 +44,7 @@ def test_who_knows_less_is_easier_to_satisfy() -> None:
 
 @pytest.mark.parametrize("knows", ["stage", "mechanism"])
 def test_each_figure_is_that_of_the_plan(knows: str) -> None:
-    sizes: dict[str, Any] = {"n_per_arm": 10, "n_worlds": 200, "audit_worlds": 300, "horizon": 500, "seed": 1}
+    sizes: dict[str, Any] = {"n_per_arm": 10, "n_worlds": 1000, "audit_worlds": 2000, "horizon": 500, "seed": 1}
     plan = rcb.calibrate(market(), knows=knows, **sizes)
     row = prices().sel(knows=knows)
     for name in ("expected_cold_start", "expected_regret", "exploration_rate"):
@@ -56,7 +56,7 @@ def test_each_figure_is_that_of_the_plan(knows: str) -> None:
 
 def test_it_says_what_it_was_asked_and_can_be_saved(tmp_path: Path) -> None:
     found = prices()
-    asked = {"epsilon": 0.05, "notion": "user", "n_per_arm": 10, "n_worlds": 200, "audit_worlds": 300, "horizon": 500}
+    asked = {"epsilon": 0.05, "notion": "user", "n_per_arm": 10, "n_worlds": 1000, "audit_worlds": 2000, "horizon": 500}
     assert found.attrs.items() >= asked.items()
     found.to_netcdf(tmp_path / "prices.nc")
     with xr.open_dataset(tmp_path / "prices.nc") as loaded:
