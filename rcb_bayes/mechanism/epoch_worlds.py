@@ -76,12 +76,14 @@ def begin_exploitation(
 
 
 class EpochWorlds:
-    """W worlds that go through exploitation together.
+    r"""W worlds that go through exploitation together.
 
     With ``comers``, each world draws users of its own from the panel: one for each round of a short epoch, about so
     many for a long one, and then they come equally often. Any user is as likely to come as before; that the same ones
-    come again makes X'X of an epoch vary over worlds as that of as many samples would, a few per cent. Posterior means
-    and spreads feel the square of that.
+    come again makes X'X of an epoch vary over worlds as that of as many samples would, a few per cent. The visits of a
+    user are told by one uniform number u, the first :math:`\lfloor n P_i + u \rfloor` of them going to the arms up to i,
+    of cumulated chance :math:`P_i`: each arm is as frequent as before, to less than a visit. Posterior means and
+    spreads feel the square of all that.
 
     Attributes
     ----------
@@ -281,19 +283,18 @@ class EpochWorlds:
         times = max(length // self._comers, 1)
         users = self._arrivals((worlds.stop - worlds.start, length // times))  # (w, M)
         w, m = users.shape
+        visits = np.full(m, times, dtype=np.float32)
+        visits[: length - times * m] += 1.0  # what is left over goes to the first users
         chances = self._chances_of(self.means[worlds], self.gamma[worlds], users, guard, dtype=np.float32)
         k = len(chances)
-        for arm in range(1, k - 1):
-            chances[arm] += chances[arm - 1]
-        upto = chances[:-1].reshape(k - 1, w, m)
-        counts = np.zeros((k - 1, w, m), dtype=np.uint8 if times < 255 else np.uint32)  # visits below each arm's chance
-        for size in [m] * times + [length - times * m]:  # what is left over goes to the first users
-            uniforms = self._rng.random((w, size), dtype=np.float32)
-            counts[:, :, :size] += (uniforms < upto[:, :, :size]).view(np.uint8)
-        below = np.zeros((k + 1, w, m))
-        below[1:k] = counts
-        below[k] = times
-        below[k, :, : length - times * m] += 1.0
+        upto = chances.reshape(k, w, m)
+        uniform = self._rng.random((w, m), dtype=np.float32)
+        below = np.empty((k + 1, w, m))  # visits with an arm before each
+        below[0], below[k] = 0.0, visits
+        for arm in range(1, k):
+            if arm > 1:
+                upto[arm - 1] += upto[arm - 2]
+            np.minimum(np.floor(upto[arm - 1] * visits + uniform), visits, out=below[arm])
         taken = np.diff(below, axis=0).swapaxes(0, 1)  # (w, K, M)
         rows, columns = np.tril_indices(self.market.n_features)
         sums = taken @ self._outer[users]  # (w, K, d (d + 1) / 2)

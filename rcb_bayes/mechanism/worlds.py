@@ -2,10 +2,10 @@ r"""Simulated worlds: true coefficients drawn from a belief, and the data that s
 
 With Gaussian rewards the samples of an arm are drawn as sufficient statistics: :math:`X'X` from the users, then
 
-.. math:: X'y = (X'X)^{1/2} c, \qquad y'y = |c|^2 + \sigma^2 \chi^2_{n - r}, \qquad
-          c = (X'X)^{1/2} b + \sigma P z
+.. math:: X'y = R c, \qquad y'y = |c|^2 + \sigma^2 \chi^2_{n - r}, \qquad c = R'b + \sigma P z
 
-with z standard normal, P the projection on the range of X'X and r its rank, so that nothing of length n is kept.
+with :math:`RR' = X'X`, z standard normal, P the projection on the range of R' and r its rank, so that nothing of length
+n is kept.
 Worlds come in blocks with seeds of their own, and each arm's samples have a stream of their own: a world's data on one
 arm do not depend on how many worlds are drawn after it, nor on which other arms are sampled.
 """
@@ -19,12 +19,13 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.posterior.data import Rows, Statistics, unchecked_statistics
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users import Covariates, Empirical, Gaussian
 from rcb_bayes.users.moments import spectrum
 
 BLOCK = 500
 _CHUNK_VALUES = 4_000_000
+_LEAST_PIVOT = 1e-6  # of a feature's own square: below that rounding may be most of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -185,19 +186,51 @@ def draw_rewards(
 ) -> tuple[FloatArray, FloatArray]:
     """X'y (M, d) and y'y (M,) of n rewards each, given X'X (M, d, d), of full rank or not, b (M, d), sigma (M,).
 
-    In coordinates of the symmetric root of X'X, which do not depend on the signs LAPACK gives the eigenvectors; y'y is
-    a sum of squares, so that it agrees with X'y however little is left of y.
+    In coordinates of a root of X'X that does not depend on LAPACK's signs: the lower triangular one or, of X'X near a
+    rank below d, the symmetric one, whichever other X'X are there. y'y is a sum of squares, so that it agrees with X'y
+    however little is left of y.
     """
+    root, is_full = triangular_root(grams)  # (d, d, M)
+    noise = rng.standard_normal(beta.shape)
+    c = np.einsum("ijm,mi->jm", root, beta)
+    c += sigma * noise.T
+    xty, squares = np.einsum("ijm,jm->mi", root, c), (c**2).sum(axis=0)
+    rank = np.full(len(grams), beta.shape[1])
+    odd = np.flatnonzero(~is_full)
+    if len(odd):
+        xty[odd], squares[odd], rank[odd] = _drawn_by_spectrum(grams[odd], beta[odd], sigma[odd], noise[odd])
+    left = 2.0 * rng.standard_gamma(0.5 * np.maximum(n - rank, 0))  # chi-square, and 0 where no degree is left
+    return xty, squares + sigma**2 * left
+
+
+def triangular_root(grams: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Lower triangular R with RR' = X'X, (M, d, d) -> (d, d, M), and which X'X are well away from a lower rank, (M,).
+
+    Worlds come last: all of them take each step together.
+    """
+    left = np.array(grams.transpose(1, 2, 0))  # what the columns so far do not account for
+    root, is_full = np.zeros(left.shape), np.ones(len(grams), dtype=bool)
+    for j in range(len(left)):
+        whole = left[j, j].copy()
+        if j:
+            left[j:, j] -= np.einsum("ikm,km->im", root[j:, :j], root[j, :j])
+        pivot = left[j, j]
+        is_full &= pivot > _LEAST_PIVOT * whole
+        root[j:, j] = left[j:, j] / np.sqrt(np.where(is_full, pivot, 1.0))
+    return root, is_full
+
+
+def _drawn_by_spectrum(
+    grams: FloatArray, beta: FloatArray, sigma: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray, np.ndarray]:
+    """X'y, the part of y'y that X accounts for, and the rank, of X'X of any rank."""
     values, vectors = spectrum(grams)
     inside, root = values > 0, np.sqrt(values)
-    noise = rng.standard_normal(values.shape)
     b, z = ((part[:, None] @ vectors)[:, 0] for part in (beta, noise))
     c = root * b + sigma[:, None] * inside * z
-    outside = np.maximum(n - inside.sum(axis=1), 0)
-    left = 2.0 * rng.standard_gamma(0.5 * outside)  # chi-square, and 0 where no degree of freedom is left
     xty = (vectors @ (root * c)[..., None])[..., 0]
     xty[np.diagonal(grams, axis1=1, axis2=2) == 0.0] = 0.0  # a feature that no user has: not rounding, but nothing
-    return xty, (c**2).sum(axis=1) + sigma**2 * left
+    return xty, (c**2).sum(axis=1), inside.sum(axis=1)
 
 
 def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng: np.random.Generator) -> Rows:
