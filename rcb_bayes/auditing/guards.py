@@ -6,6 +6,7 @@ import numpy as np
 
 from rcb_bayes.mechanism.epoch import guard_in_force
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.outlook import row_bytes
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
 
@@ -30,7 +31,7 @@ class RememberedGuards:
         rule = min(epoch, len(self._plan.exploitation.guards) - 1)
         if rule != self._rule:
             self._rule, self._known = rule, {}
-        keys = [row.tobytes() for row in users]
+        keys = row_bytes(users)
         fresh = [place for place, key in enumerate(keys) if key not in self._known]
         if fresh:
             self._known.update(zip((keys[place] for place in fresh), self._of(users[fresh], rule), strict=True))

@@ -5,16 +5,16 @@ from typing import cast
 
 import numpy as np
 
-from rcb_bayes.auditing.cells import centred_moments, products
 from rcb_bayes.auditing.view import Asked, View
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.loops import lowest_forms
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.schema import FloatArray
 
 SEARCH_WORLDS = 300
 _ROUGH_WORLDS = 64  # in which the panel is looked at first
-_CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
+_CHUNK_VALUES = 300_000
 _UNSEEN = 4.0
 
 ViewOf = Callable[[FloatArray, slice], View]
@@ -42,29 +42,13 @@ def _scores(view_of: ViewOf, users: FloatArray, asked: Asked, *, n_worlds: int, 
     step = max(1, _CHUNK_VALUES // (n_worlds * n_arms))
     for start in range(0, len(users), step):
         view = view_of(short[start : start + step], slice(0, n_worlds))
-        mean, error = _moments(view.counted(), asked)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(error > 0, mean / error, np.where(mean < 0, -np.inf, np.inf))
-        found.append(z.min(axis=(1, 2)))
+        found.append(_lowest(view.counted(), asked))
     return np.concatenate(found)
 
 
-def _moments(view: View, asked: Asked) -> tuple[FloatArray, FloatArray]:
-    """Mean and error of every cell, (U, K, K) each; the error allows for worlds not seen in which the arm is best."""
+def _lowest(view: View, asked: Asked) -> FloatArray:
+    """The same of one view; the error allows for worlds not seen in which the arm is best."""
     fixed, extra = asked.notion.by_user.epsilon_parts(asked.epsilon)
-    w = view.n_worlds
-    always = view.chances.min(axis=2)
-    moving = view.chances - always[:, :, None]
-    if view.weights is not None:
-        moving *= view.weights
-    centre = view.rewards.mean(axis=2)
-    apart = view.rewards - centre[:, :, None]
-    moments = centred_moments(moving, apart, centre)
-    prior = view.prior_rewards
-    certain = always.T[:, :, None] * (prior[:, :, None] - prior[:, None, :] + extra) + fixed
-    mean = moments.mean(extra)
-    spread = np.maximum(moments.mean_square(extra) - mean**2, 0.0) / (w - 1)
-    own = products(apart, apart) / w
-    of_arm = np.einsum("uii->ui", own)
-    of_leads = np.maximum(of_arm[:, :, None] + of_arm[:, None, :] - 2.0 * own, 0.0)
-    return certain + mean, np.sqrt(spread + (_UNSEEN / w) ** 2 * of_leads)
+    return lowest_forms(
+        view.chances, view.rewards, view.prior_rewards, view.weights, fixed=fixed, extra=extra, unseen=_UNSEEN
+    )

@@ -8,6 +8,7 @@ import numpy as np
 from rcb_bayes.market import Market
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.engines import fit_arms
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import FloatArray
@@ -38,7 +39,13 @@ class CountingEngine:
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
     ) -> PosteriorBatch:
         """Posterior moments of every data set, counted."""
-        batch = self._engine.fit(data, covariance=covariance, users=users)
+        return self._count(self._engine.fit(data, covariance=covariance, users=users))
+
+    def fit_arms(self, data: Statistics | Rows) -> PosteriorBatch:
+        """Posterior means and covariances arm by arm, counted."""
+        return self._count(fit_arms(self._engine, data))
+
+    def _count(self, batch: PosteriorBatch) -> PosteriorBatch:
         self._counts.n_fitted += batch.n_sets
         self._counts.n_not_vouched += int((~batch.vouched).sum())
         return batch
@@ -76,6 +83,10 @@ class RememberingEngine:
         if self._n_values <= _MOST_REMEMBERED:
             self._known[question] = batch
         return batch
+
+    def fit_arms(self, data: Statistics | Rows) -> PosteriorBatch:
+        """Posterior means and covariances arm by arm; these are not remembered."""
+        return fit_arms(self._engine, data)
 
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""

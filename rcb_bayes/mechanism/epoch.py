@@ -123,6 +123,8 @@ class PredictionError:
     def __init__(self, market: Market) -> None:
         self.users, self._weights = spread_users(market.covariates)
         self._n_arms = market.n_arms
+        outer = self.users[:, :, None] * self.users[:, None, :]
+        self._outer = self._weights[:, None] * outer.reshape(len(outer), -1)  # (U, d d)
 
     def __call__(self, kernel: FloatArray | None, variances: FloatArray) -> FloatArray:
         """E, (W,): the average over users and the last kernel of the variances of their rewards, (K, U, W) each.
@@ -132,6 +134,15 @@ class PredictionError:
         if kernel is None:
             return self._weights @ (variances.sum(axis=0) / self._n_arms)
         return self._weights @ (kernel * variances).sum(axis=0)
+
+    def averaged(self, kernel: FloatArray | None, covariances: FloatArray) -> FloatArray:
+        """The same from the covariance of every arm's coefficients, (W, K, d, d), for many worlds at a time."""
+        w, k, d, _ = covariances.shape
+        tiles = covariances.reshape(w, k, d * d)
+        if kernel is None:
+            return tiles.sum(axis=1) @ self._outer.sum(axis=0) / self._n_arms
+        met = np.tensordot(kernel, self._outer.astype(kernel.dtype, copy=False), axes=(1, 0))  # (K, W, d d)
+        return np.einsum("kwi,wki->w", met, tiles)
 
 
 def guard_in_force(mechanism: Mechanism, options: Exploiting) -> bool:

@@ -5,7 +5,6 @@ nothing as long as an epoch is kept. Users are those of a panel, of whom guards 
 """
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from rcb_bayes.mechanism.engines import Engines
 from rcb_bayes.mechanism.epoch import Epoch, PredictionError, before_the_first, epoch_numbered, loosening, next_epoch
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_probabilities, pick
+from rcb_bayes.mechanism.loops import kernel_table, visit_sums
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.protocol import Mechanism
@@ -22,6 +22,7 @@ from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.worlds import Worlds, draw_rewards, loosened, noise_sd
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.engines import fit_arms
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_ROUNDS = 200_000
@@ -76,14 +77,13 @@ def begin_exploitation(
 
 
 class EpochWorlds:
-    r"""W worlds that go through exploitation together.
+    """W worlds that go through exploitation together.
 
     With ``comers``, each world draws users of its own from the panel: one for each round of a short epoch, about so
     many for a long one, and then they come equally often. Any user is as likely to come as before; that the same ones
     come again makes X'X of an epoch vary over worlds as that of as many samples would, a few per cent. The visits of a
-    user are told by one uniform number u, the first :math:`\lfloor n P_i + u \rfloor` of them going to the arms up to i,
-    of cumulated chance :math:`P_i`: each arm is as frequent as before, to less than a visit. Posterior means and
-    spreads feel the square of all that.
+    user are told by one uniform number (``visit_sums``): each arm is as frequent as before, to less than a visit.
+    Posterior means and spreads feel the square of all that.
 
     Attributes
     ----------
@@ -153,36 +153,41 @@ class EpochWorlds:
         )
 
     def _posteriors(self, data: Statistics, factors: FloatArray, *, of_platform: bool) -> tuple[FloatArray, FloatArray]:
-        """Posterior means (W, K, d) and, of the platform's, covariances, under priors as loose as they are now."""
+        """Posterior means (W, K, d) and, of the platform's, covariances of every arm's own coefficients (W, K, d, d).
+
+        Under priors as loose as they are now.
+        """
         w, k, d = data.xty.shape
-        shape = (w, k * d, k * d) if of_platform else (0, 0, 0)
-        means, covariances = np.empty((w, k, d)), np.empty(shape)
+        means, covariances = np.empty((w, k, d)), np.empty((w if of_platform else 0, k, d, d))
         for factor in np.unique(factors):
             worlds = np.flatnonzero(factors == factor)
             engines = self.engines.loosened(float(factor))
             engine = engines.all[-1] if of_platform else engines.users
-            batch = engine.fit(data if len(worlds) == w else data.take(worlds), covariance=of_platform)
+            some = data if len(worlds) == w else data.take(worlds)
+            batch = fit_arms(engine, some) if of_platform else engine.fit(some)
             if len(worlds) == w:
-                return batch.mean, covariances if batch.covariance is None else batch.covariance
+                return batch.mean, batch.arm_covariances() if of_platform else covariances
             means[worlds] = batch.mean
-            if batch.covariance is not None:
-                covariances[worlds] = batch.covariance
+            if of_platform:
+                covariances[worlds] = batch.arm_covariances()
         return means, covariances
 
     def _errors(self, covariances: FloatArray) -> FloatArray:
-        """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends."""
-        k, d = self.market.n_arms, self.market.n_features
+        """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends.
+
+        Averages over users of p_k(x) x' C_k x are those of p_k(x) xx', times C_k: no user's variance is written down.
+        """
+        w, k = covariances.shape[:2]
         users = self._prediction_error.users
-        short: Any = users if self._comers is None else users.astype(np.float32)  # as all that is simulated for comers
-        outer = (users[:, :, None] * users[:, None, :]).reshape(len(users), d * d)
+        if self.means is None:
+            return self._prediction_error.averaged(None, covariances)
+        short: Any = users if self._comers is None else users.astype(np.float32)  # audits need no more digits
         step = max(1, _BLOCK_VALUES // (k * len(users)))
         errors = []
-        for start in range(0, len(covariances), step):
+        for start in range(0, w, step):
             worlds = slice(start, start + step)
-            tiles = np.einsum("wkdke->kdew", covariances[worlds].reshape(-1, k, d, k, d))
-            variances = outer @ tiles.reshape(k, d * d, -1)  # (K, U, w)
-            kernel = None if self.means is None else self.probabilities(short, worlds=worlds)
-            errors.append(self._prediction_error(kernel, variances))
+            kernel = self.probabilities(short, worlds=worlds)
+            errors.append(self._prediction_error.averaged(kernel, covariances[worlds]))
         return np.concatenate(errors)
 
     def probabilities(
@@ -202,10 +207,7 @@ class EpochWorlds:
         """
         assert self.means is not None  # an epoch has begun
         scores = LinearOutlook(self.means[worlds]).rewards(users) if scores is None else scores
-        k, u, w = scores.shape
-        factors = None if guard is None else np.repeat(guard.T.astype(scores.dtype, copy=False), w, axis=1)
-        gamma = np.tile(self.gamma[worlds], u)
-        return ipgs_probabilities(scores.reshape(k, u * w), gamma, guard=factors).reshape(k, u, w)
+        return kernel_table(scores, self.gamma[worlds], guard)
 
     def regret(self, users: FloatArray, weights: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
         """Expected regret of a round in every world, (W,), averaged over users with weights (U,); ``guard`` (U, K)."""
@@ -283,31 +285,19 @@ class EpochWorlds:
         times = max(length // self._comers, 1)
         users = self._arrivals((worlds.stop - worlds.start, length // times))  # (w, M)
         w, m = users.shape
-        visits = np.full(m, times, dtype=np.float32)
+        visits = np.full(m, float(times))
         visits[: length - times * m] += 1.0  # what is left over goes to the first users
-        chances = self._chances_of(self.means[worlds], self.gamma[worlds], users, guard, dtype=np.float32)
-        k = len(chances)
-        upto = chances.reshape(k, w, m)
-        uniform = self._rng.random((w, m), dtype=np.float32)
-        below = np.empty((k + 1, w, m))  # visits with an arm before each
-        below[0], below[k] = 0.0, visits
-        for arm in range(1, k):
-            if arm > 1:
-                upto[arm - 1] += upto[arm - 2]
-            np.minimum(np.floor(upto[arm - 1] * visits + uniform), visits, out=below[arm])
-        taken = np.diff(below, axis=0).swapaxes(0, 1)  # (w, K, M)
-        rows, columns = np.tril_indices(self.market.n_features)
-        sums = taken @ self._outer[users]  # (w, K, d (d + 1) / 2)
-        xtx[worlds, :, rows, columns] += sums
-        off = rows != columns
-        xtx[worlds, :, columns[off], rows[off]] += sums[:, :, off]
-        n[worlds] += taken.sum(axis=2)
-
-    @cached_property
-    def _outer(self) -> FloatArray:
-        """The lower half of xx' of every user of the panel, (P, d (d + 1) / 2)."""
-        rows, columns = np.tril_indices(self.market.n_features)
-        return self.panel.users[:, rows] * self.panel.users[:, columns]
+        visit_sums(
+            self.panel.users,
+            users,
+            self.means[worlds],
+            self.gamma[worlds],
+            guard,
+            visits=visits,
+            uniforms=self._rng.random((w, m)),
+            xtx=xtx[worlds],
+            n=n[worlds],
+        )
 
     def _world_by_world(self, users: FloatArray, guard: FloatArray | None, worlds: slice) -> FloatArray:
         """Recommendation probabilities of users, worlds before users: (K, w, U)."""
@@ -355,19 +345,13 @@ class EpochWorlds:
         return pick(chances, uniforms.reshape(-1)).reshape(users.shape)
 
     def _chances_of(
-        self,
-        means: FloatArray,
-        gamma: FloatArray,
-        users: np.ndarray,
-        guard: FloatArray | None,
-        *,
-        dtype: type = np.float64,
+        self, means: FloatArray, gamma: FloatArray, users: np.ndarray, guard: FloatArray | None
     ) -> FloatArray:
         """Recommendation probabilities of users of the panel, each world's own (w, size): (K, w size)."""
         w, size = users.shape
-        x = self.panel.users.astype(dtype, copy=False)[users]
-        scores = (means.astype(dtype, copy=False) @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(-1, w * size)
-        factors = None if guard is None else guard.T.astype(dtype, copy=False)[:, users.reshape(-1)]
+        x = self.panel.users[users]
+        scores = (means @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(-1, w * size)
+        factors = None if guard is None else guard.T[:, users.reshape(-1)]
         return ipgs_probabilities(scores, np.repeat(gamma, size), guard=factors)
 
     def _arrivals(self, shape: tuple[int, int]) -> np.ndarray:

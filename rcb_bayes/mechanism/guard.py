@@ -18,12 +18,12 @@ import numpy as np
 
 from rcb_bayes.mechanism.choice import is_best
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
-from rcb_bayes.mechanism.margins import below_best, user_leads, user_means, world_leads
+from rcb_bayes.mechanism.loops import kernel_sums
+from rcb_bayes.mechanism.margins import below_best, user_leads, world_leads
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_FIRST_WORLDS = 32
 _CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
 
 
@@ -36,7 +36,7 @@ def users_guard(
     notion: Notion,
     slack: float,
 ) -> FloatArray:
-    """c_i of each of the users (U, d) by herself, some at a time, (U, K).
+    """c_i of each of the users (U, d) by herself, (U, K).
 
     Parameters
     ----------
@@ -44,11 +44,8 @@ def users_guard(
     slack : standard deviations over worlds that are left for the audit's bands
     """
     fixed, extra = notion.epsilon_parts(epsilon)
-    parts = [
-        _factors(_user_moments(rewards, chances, best, extra=extra), fixed=fixed, slack=slack)
-        for rewards, chances, best in _states(outlook, gamma, users)
-    ]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    sums, never_lost = kernel_sums(users, outlook.means, outlook.platform, gamma, extra=extra)
+    return _factors(_user_moments(sums, never_lost, outlook.n_worlds), fixed=fixed, slack=slack)
 
 
 def crowd_guard(
@@ -126,38 +123,16 @@ class _Moments:
     never_lost: Callable[[tuple[np.ndarray, ...]], np.ndarray]
 
 
-def _user_moments(rewards: FloatArray, chances: FloatArray, best: BoolArray, *, extra: float) -> _Moments:
-    """Of each user by herself, from arrays (K, U, W)."""
-    n = rewards.shape[2]
-    below, at_best = below_best(rewards), chances * best
-    off_best = chances - at_best
-    square = below * below
-    gain, of_gain = user_means(at_best, below, square, extra)
-    minus_loss, of_loss = user_means(off_best, below, square, extra)
-
-    def never_lost(cells: tuple[np.ndarray, ...]) -> np.ndarray:
-        user, arm, rival = cells
-        found = np.zeros(len(user), dtype=bool)
-        # An arm that is recommended off-best only where it is all but the best loses against nobody.
-        short = np.where(off_best > 0.0, below, 0.0).min(axis=2) + extra
-        found[short[arm, user] >= 0.0] = True
-        left = np.flatnonzero(~found)
-        begun = 0
-        for end in (_FIRST_WORLDS, n):  # whatever has lost in some world has lost
-            i, j, u, some = arm[left], rival[left], user[left], slice(begun, end)
-            lead = below[:, :, some][i, u] + extra - below[:, :, some][j, u]
-            left = left[((off_best[:, :, some][i, u] <= 0.0) | (lead >= 0.0)).all(axis=1)]
-            begun = end
-        found[left] = True
-        return found
-
+def _user_moments(sums: FloatArray, never_lost: BoolArray, n: int) -> _Moments:
+    """Of each user by herself, from sums over n worlds, see ``kernel_sums``."""
+    gain, of_gain, minus_loss, of_loss = sums / n
     return _Moments(
         gain=gain,
         loss=-minus_loss,
         of_gain=(of_gain - gain**2) * n / (n - 1),
         of_loss=(of_loss - minus_loss**2) * n / (n - 1),
         of_both=n * gain * minus_loss / (n - 1),  # never both in one world
-        never_lost=never_lost,
+        never_lost=lambda cells: never_lost[cells],
     )
 
 

@@ -147,21 +147,32 @@ def organic_shares(outlook: Outlook, users: FloatArray) -> FloatArray:
 
 def places_of(users: FloatArray) -> dict[bytes, int]:
     """Where each user of a table stands."""
-    return {row.tobytes(): k for k, row in enumerate(np.ascontiguousarray(users) + 0.0)}
+    return {row: k for k, row in enumerate(row_bytes(users))}
 
 
 def distinct_rows(users: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
     """Users without repetitions, and where each of the given ones stands among them: those of a table come again."""
     if len(users) < 2:
         return users, np.zeros(len(users), dtype=np.intp)
-    rows, places = np.unique(users + 0.0, axis=0, return_inverse=True)
-    return (users, np.arange(len(users))) if len(rows) == len(users) else (rows, places.reshape(-1))
+    known: dict[bytes, int] = {}
+    places = [known.setdefault(row, len(known)) for row in row_bytes(users)]
+    if len(known) == len(users):
+        return users, np.arange(len(users))
+    first = np.full(len(known), len(users), dtype=np.intp)
+    np.minimum.at(first, places, np.arange(len(users)))
+    return users[first], np.array(places, dtype=np.intp)
+
+
+def row_bytes(users: FloatArray) -> list[bytes]:
+    """Each user by all her digits."""
+    rows = np.ascontiguousarray(users + 0.0)  # no negative zeros
+    return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1).tolist()
 
 
 def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
     """Where the users stand in a table."""
     try:
-        return [places[row.tobytes()] for row in np.ascontiguousarray(users) + 0.0]  # no negative zeros
+        return [places[row] for row in row_bytes(users)]
     except KeyError:
         raise DataError(
             "With rewards that are not linear in beta a rate is known for the rows of the covariates' table only, and "

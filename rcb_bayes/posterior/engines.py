@@ -23,13 +23,15 @@ from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
-from rcb_bayes.posterior.exact import exact_draws, exact_moments
+from rcb_bayes.posterior.exact import exact_arm_moments, exact_draws, exact_moments
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.marginal import ScaleDensity
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
+
+_CHUNK_VALUES = 20_000_000
 
 
 class Engine(Protocol):
@@ -104,7 +106,7 @@ class ExactEngine:
         """Posterior moments of every data set, in chunks that bound the memory."""
         data = as_statistics(data)
         size = self.prior.n_arms * self.prior.n_features
-        step = max(1, 20_000_000 // (size * size * max(block.n_components for block in self._law.blocks)))
+        step = max(1, _CHUNK_VALUES // (size * size * max(block.n_components for block in self._law.blocks)))
         parts = [
             exact_moments(self._law, data.take(slice(start, start + step)), sigma=self._sigma, covariance=covariance)
             for start in range(0, max(data.n_sets, 1), step)
@@ -120,9 +122,37 @@ class ExactEngine:
             reward=linear_rewards(mean, users),
         )
 
+    def fit_arms(self, data: Statistics | Rows) -> PosteriorBatch:
+        """Posterior means, and the covariance of every arm's own coefficients."""
+        data = as_statistics(data)
+        size = max(len(block.arms) * block.n_components for block in self._law.blocks)
+        step = max(1, _CHUNK_VALUES // (self.prior.n_arms * self.prior.n_features**2 * size))
+        parts = [
+            exact_arm_moments(self._law, data.take(slice(start, start + step)), sigma=self._sigma)
+            for start in range(0, max(data.n_sets, 1), step)
+        ]
+        mean, own = parts[0] if len(parts) == 1 else (np.concatenate(part) for part in zip(*parts, strict=True))
+        return PosteriorBatch(
+            mean=mean,
+            covariance=own,
+            vouched=np.ones(len(mean), dtype=bool),
+            engine=np.full(len(mean), self.name, dtype=object),
+            diagnostics={},
+            reason=self.reason,
+        )
+
     def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Independent draws of the posterior, (M, n, K, d)."""
         return exact_draws(self._law, as_statistics(data), precision=1.0 / self._sigma**2, n=n, rng=rng)
+
+
+def fit_arms(engine: Engine, data: Statistics | Rows) -> PosteriorBatch:
+    """Posterior means, and at least the covariance of every arm's own coefficients: see ``arm_covariances``.
+
+    An engine that need not work out how arms go together has ``fit_arms``.
+    """
+    own = getattr(engine, "fit_arms", None)
+    return engine.fit(data, covariance=True) if own is None else own(data)
 
 
 class ImportanceEngine:

@@ -158,6 +158,19 @@ def exact_moments(
     return mean.reshape(-1, k, d), joint
 
 
+def exact_arm_moments(law: GaussianLaw, data: Statistics, *, sigma: float) -> tuple[FloatArray, FloatArray]:
+    """Posterior means (M, K, d), and the covariance of every arm's own coefficients, (M, K, d, d)."""
+    k, d = law.n_arms, law.n_features
+    mean, own = np.empty((data.n_sets, k, d)), np.empty((data.n_sets, k, d, d))
+    for _, components in _batches(law):
+        found = component_posterior(components, data, precision=1.0 / sigma**2)
+        mixed, spread = found.mixed_mean(), found.mixed_covariance()
+        for place, arms in enumerate(components.arms.T):
+            some = slice(place * d, (place + 1) * d)
+            mean[:, arms], own[:, arms] = mixed[..., some], spread[..., some, some]
+    return mean, own
+
+
 def exact_draws(
     law: GaussianLaw, data: Statistics, *, precision: FloatArray | float, n: int, rng: np.random.Generator
 ) -> FloatArray:

@@ -27,7 +27,8 @@ class PosteriorBatch:
     mean : ndarray
         E[beta | S], (M, K, d).
     covariance : ndarray, optional
-        Joint covariance of the stacked beta, (M, K d, K d), or None where it was not asked for.
+        Joint covariance of the stacked beta, (M, K d, K d), or only that of every arm's own coefficients, (M, K, d, d);
+        None where it was not asked for.
     vouched : ndarray
         Whether the diagnostics of each data set are good, (M,).
     engine : ndarray
@@ -57,6 +58,14 @@ class PosteriorBatch:
     def n_sets(self) -> int:
         """M, the number of data sets."""
         return len(self.mean)
+
+    def arm_covariances(self) -> FloatArray:
+        """Covariance of every arm's own coefficients, (M, K, d, d)."""
+        assert self.covariance is not None  # asked for when fitted
+        m, k, d = self.mean.shape
+        if self.covariance.ndim == 4:
+            return self.covariance
+        return np.einsum("mkdke->mkde", self.covariance.reshape(m, k, d, k, d))
 
     def to_dataset(self, *, arms: tuple[str, ...], features: tuple[str, ...]) -> "xr.Dataset":
         """The batch with labels: dims (world, arm, feature)."""

@@ -87,14 +87,3 @@ def test_users_of_each_world_s_own_come_as_often_as_others(guarded: bool):
     gamma = [state.gamma for state in (few, all_users)]
     error = np.hypot(*(part.std(ddof=1) / np.sqrt(n_worlds) for part in gamma))
     assert abs(gamma[0].mean() / gamma[1].mean() - 1.0) < 0.005 + 4.5 * error / gamma[1].mean()
-
-
-def test_single_precision_changes_nothing_that_an_audit_sees():
-    """Chances of panel users in single precision: off by far less than a hundredth of what worlds leave open."""
-    state = worlds(50, seed=7)
-    assert state.means is not None
-    users = np.random.default_rng(8).integers(50, size=(50, 40))
-    exact = state._chances_of(state.means, state.gamma, users, None)
-    single = state._chances_of(state.means, state.gamma, users, None, dtype=np.float32)
-    assert single.dtype == np.float32
-    assert 0.0 < np.abs(single - exact).max() < 1e-4
