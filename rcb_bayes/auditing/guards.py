@@ -1,5 +1,6 @@
-"""Guards of a plan as an audit asks for them: again and again of the same users."""
+"""Rates and guards of a plan as an audit asks for them: again and again of the same users."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,3 +43,30 @@ class RememberedGuards:
         if found.outlook is not None and users.dtype == np.float32:
             found = replace(found, gamma=found.gamma.astype(np.float32))
         return found.of(users, goal=self._plan.goal)
+
+
+class RememberedRates:
+    """A plan's rates at a stage, worked out once for each user.
+
+    Users in single precision are looked at in a search, and not judged: those who were rounded from users with known
+    rates have these.
+    """
+
+    def __init__(self, plan: Plan, saturated: Sequence[str]) -> None:
+        self._plan, self._saturated = plan, tuple(saturated)
+        self._known: dict[bytes, float] = {}
+
+    def note(self, users: FloatArray, rates: FloatArray | float) -> None:
+        """Rates of users (U, d) that are known already, (U,), or of all."""
+        each = np.broadcast_to(rates, len(users)).tolist()
+        for rows in (users, users.astype(np.float32)):
+            self._known.update(zip(row_bytes(rows), each, strict=True))
+
+    def __call__(self, users: FloatArray) -> FloatArray:
+        """Rates of users (U, d), (U,)."""
+        keys = row_bytes(users)
+        fresh = [place for place, key in enumerate(keys) if key not in self._known]
+        if fresh:
+            found = self._plan.rate(users[fresh], saturated=self._saturated).tolist()
+            self._known.update(zip((keys[place] for place in fresh), found, strict=True))
+        return np.array([self._known[key] for key in keys])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
-from rcb_bayes.auditing.guards import RememberedGuards
+from rcb_bayes.auditing.guards import RememberedGuards, RememberedRates
 from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled, rounds_before
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
 from rcb_bayes.auditing.sharpening import smoothed_stage
@@ -241,6 +241,8 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,), overlap=overlap)
     assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
     still_open = open_arms(code, market.n_arms)
+    rates = RememberedRates(plan, labels)
+    rates.note(run.simulator.panel.users, run.walk.rates[code])
 
     def explored(users: FloatArray) -> FloatArray:
         promoted = promotion_shares(panel_of(market, users).promoted_by, still_open)
@@ -252,7 +254,7 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
         rewards = part.rewards(users)
         organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)  # (K, U, W)
         promoted = promotion_shares(seats.promoted_by, still_open).astype(users.dtype)
-        q = plan.rate(users, saturated=labels).astype(users.dtype)[None, :, None]
+        q = rates(users).astype(users.dtype)[None, :, None]
         return View(
             name=_stage_name(run, code),
             chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
@@ -339,6 +341,8 @@ def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> Vie
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
     view = view_of(users, judged)
+    if asked.alone and asked.notion.is_per_user:
+        return view  # nobody asks for averages over users
     population = run.crowd.population
     known = explored is not None and not asked.notion.is_per_user and not population.is_exact and asked.users is None
 

@@ -167,6 +167,7 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
         _as_asked(market, plan, n_worlds=n_worlds, notion=None, epsilon=None, n_users=100, users=None, level=0.05),
         seed=seed,
         knows=_as_knowledge(market, plan, None),
+        alone=True,
     )
     look = _condensing(asked, asked.notion)
     looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)

@@ -18,7 +18,7 @@ from rcb_bayes.schema import BoolArray, FloatArray
 class Asked:
     """What an audit is asked; ``users`` (U, d) where they are given rather than drawn at random.
 
-    ``knows`` is what users know of the clock.
+    ``knows`` is what users know of the clock; ``alone`` that no notion but the one asked for is judged.
     """
 
     notion: Notion
@@ -29,6 +29,7 @@ class Asked:
     seed: int
     users: FloatArray | None = None
     knows: Knowledge = STAGE
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

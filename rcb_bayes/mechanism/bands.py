@@ -16,11 +16,10 @@ Cells that hold in every world are left out, and so are cells too thin for a boo
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
-from rcb_bayes.mechanism.margins import N_BOOT, Bands
+from rcb_bayes.mechanism.margins import N_BOOT, Bands, boot_factors
 from rcb_bayes.schema import BoolArray, FloatArray
 
 FEW_CELLS = 256  # all of them go into the bootstrap
@@ -123,12 +122,6 @@ def _largest(places: np.ndarray, deviations: Deviations) -> FloatArray:
         moved = deviations(places[start : start + step])
         size = np.sqrt((moved**2).sum(axis=1, keepdims=True))  # 0 where an error is rounding only
         scaled = np.divide(moved, size, out=np.zeros_like(moved), where=size > 0.0).astype(np.float32)
-        part = (scaled @ _factors(scaled.shape[1])).max(axis=0)
+        part = (scaled @ boot_factors(scaled.shape[1], 0)).max(axis=0)
         largest = np.maximum(largest, part) if start else part
     return largest.astype(float)
-
-
-@lru_cache(maxsize=2)
-def _factors(n_worlds: int) -> np.ndarray:
-    """A standard normal factor for every world and replicate, (W, B), always the same ones."""
-    return np.random.default_rng(0).standard_normal((n_worlds, N_BOOT), dtype=np.float32)

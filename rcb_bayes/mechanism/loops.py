@@ -51,19 +51,12 @@ def kernel_sums(
     sums : (4, U, K, K), of t and of t squared where b = i, and of t and of t squared where it is not
     never_lost : cells with no world in which b is not i and t is negative, (U, K, K)
     """
-    kind = users.dtype.type
-
-    def arranged(values: FloatArray) -> FloatArray:
-        return np.ascontiguousarray(values.astype(kind, copy=False).transpose(1, 2, 0))
-
     k = means.shape[1]
     sums, least = np.zeros((4, len(users), k, k)), np.zeros((len(users), k, k))
-    mine = arranged(means)
-    other = mine if acted_on is None else arranged(acted_on)
-    spreads = gamma.astype(kind, copy=False)
-    compiled(_kernel_sums)(
-        np.ascontiguousarray(users), mine, other, acted_on is not None, spreads, kind(extra), kind(TIE), sums, least
-    )
+    own, mine, other, _ = _arranged(users, means, acted_on)
+    kind = own.dtype.type
+    spreads, is_other = gamma.astype(kind, copy=False), acted_on is not None
+    compiled(_kernel_sums)(own, mine, other, is_other, spreads, kind(extra), kind(TIE), sums, least)
     return sums, least >= 0.0
 
 
@@ -135,6 +128,76 @@ def visit_sums(
     """
     factors = np.ones((1, means.shape[1])) if guard is None else np.ascontiguousarray(guard, dtype=np.float64)
     compiled(_visit_sums)(panel, who, means, gamma, factors, guard is not None, visits, uniforms, TIE, xtx, n)
+
+
+def organic_sums(
+    users: FloatArray,
+    means: FloatArray,
+    acted_on: FloatArray | None,
+    weights: FloatArray | None,
+    *,
+    wanted: BoolArray,
+    extra: float,
+) -> tuple[FloatArray, FloatArray]:
+    """Averages over worlds of t = s_i (m_i - m_j + extra), s_i being the share of arm i in being the best one.
+
+    Parameters
+    ----------
+    users, means, acted_on : as in ``kernel_sums``
+    weights : how much each world counts, (W,): s_i is multiplied by that
+    wanted : arms i that are asked for, (U, K)
+
+    Returns
+    -------
+    mean, square : of t and of t squared, (U, K, K); zero for arms that are not asked for
+    """
+    sums = np.zeros((2, len(users), means.shape[1], means.shape[1]))
+    own, mine, other, weighs = _arranged(users, means, acted_on, weights)
+    kind = own.dtype.type
+    is_other = acted_on is not None
+    compiled(_organic_sums)(own, mine, other, is_other, weighs, wanted, kind(extra), kind(TIE), sums)
+    return sums[0] / len(means), sums[1] / len(means)
+
+
+def organic_rows(
+    users: FloatArray,
+    means: FloatArray,
+    acted_on: FloatArray | None,
+    weights: FloatArray | None,
+    *,
+    pairs: tuple[np.ndarray, np.ndarray] | None = None,
+    extra: float = 0.0,
+) -> tuple[FloatArray, FloatArray]:
+    """What the best arm is worth in every world, sum_i s_i m_i, (U, W); or t of a pair of arms of each user.
+
+    Last are the averages of s_i, (U, K), where no pair is given.
+    """
+    n, k = len(users), means.shape[1]
+    out, shares = np.empty((n, len(means))), np.zeros((n, k))
+    own, mine, other, weighs = _arranged(users, means, acted_on, weights)
+    kind = own.dtype.type
+    arms, rivals = (np.full(n, -1), np.full(n, -1)) if pairs is None else (np.asarray(part) for part in pairs)
+    is_other = acted_on is not None
+    compiled(_organic_rows)(own, mine, other, is_other, weighs, arms, rivals, kind(extra), kind(TIE), out, shares)
+    return out, shares / len(means)
+
+
+def _arranged(
+    users: FloatArray, means: FloatArray, acted_on: FloatArray | None, weights: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Users, means of every arm and feature with worlds last, those that are acted on, and weights, as loops take them.
+
+    All in the users' precision.
+    """
+    kind = users.dtype.type
+
+    def turned(values: FloatArray) -> FloatArray:
+        return np.ascontiguousarray(values.astype(kind, copy=False).transpose(1, 2, 0))
+
+    mine = turned(means)
+    other = mine if acted_on is None else turned(acted_on)
+    weighs = np.ones(len(means), dtype=kind) if weights is None else weights.astype(kind)
+    return np.ascontiguousarray(users), mine, other, weighs
 
 
 @cache
@@ -373,3 +436,111 @@ def _visit_sums(panel, who, means, gamma, guard, is_guarded, visits, uniforms, t
                     xtx[w, k, f, g] += total
                     if f != g:
                         xtx[w, k, g, f] += total
+
+
+def _organic_sums(users, means, acted_on, is_other, weights, wanted, extra, tie, sums) -> None:
+    n_arms, n_features, n_worlds = means.shape
+    size = min(n_worlds, _AT_ONCE)
+    kind = means.dtype
+    rewards = np.empty((n_arms, size), dtype=kind)
+    scores = np.empty((n_arms, size), dtype=kind) if is_other else rewards
+    limit = np.empty(size, dtype=kind)
+    n_best = np.empty(size, dtype=kind)
+    share = np.empty(size, dtype=kind)
+    one = kind.type(1.0)
+    zero = one - one
+    for u in range(len(users)):
+        for begun in range(0, n_worlds, size):
+            n = min(size, n_worlds - begun)
+            for k in range(n_arms):
+                for w in range(n):
+                    rewards[k, w] = users[u, 0] * means[k, 0, begun + w]
+                for f in range(1, n_features):
+                    for w in range(n):
+                        rewards[k, w] += users[u, f] * means[k, f, begun + w]
+                if is_other:
+                    for w in range(n):
+                        scores[k, w] = users[u, 0] * acted_on[k, 0, begun + w]
+                    for f in range(1, n_features):
+                        for w in range(n):
+                            scores[k, w] += users[u, f] * acted_on[k, f, begun + w]
+            for w in range(n):
+                limit[w] = scores[0, w]
+                n_best[w] = zero
+            for k in range(1, n_arms):
+                for w in range(n):
+                    limit[w] = max(limit[w], scores[k, w])
+            for w in range(n):
+                limit[w] -= tie * max(abs(limit[w]), one)
+            for k in range(n_arms):
+                for w in range(n):
+                    n_best[w] += one if scores[k, w] >= limit[w] else zero
+            for i in range(n_arms):
+                if not wanted[u, i]:
+                    continue
+                ever = zero
+                for w in range(n):
+                    share[w] = weights[begun + w] / n_best[w] if scores[i, w] >= limit[w] else zero
+                    ever += share[w]
+                if ever == zero:
+                    continue
+                for j in range(n_arms):
+                    first = zero
+                    second = zero
+                    for w in range(n):
+                        term = share[w] * (rewards[i, w] - rewards[j, w] + extra)
+                        first += term
+                        second += term * term
+                    sums[0, u, i, j] += first
+                    sums[1, u, i, j] += second
+
+
+def _organic_rows(users, means, acted_on, is_other, weights, arms, rivals, extra, tie, out, shares) -> None:
+    n_arms, n_features, n_worlds = means.shape
+    kind = means.dtype
+    rewards = np.empty((n_arms, n_worlds), dtype=kind)
+    scores = np.empty((n_arms, n_worlds), dtype=kind) if is_other else rewards
+    limit = np.empty(n_worlds, dtype=kind)
+    n_best = np.empty(n_worlds, dtype=kind)
+    one = kind.type(1.0)
+    zero = one - one
+    for u in range(len(users)):
+        for k in range(n_arms):
+            for w in range(n_worlds):
+                rewards[k, w] = users[u, 0] * means[k, 0, w]
+            for f in range(1, n_features):
+                for w in range(n_worlds):
+                    rewards[k, w] += users[u, f] * means[k, f, w]
+            if is_other:
+                for w in range(n_worlds):
+                    scores[k, w] = users[u, 0] * acted_on[k, 0, w]
+                for f in range(1, n_features):
+                    for w in range(n_worlds):
+                        scores[k, w] += users[u, f] * acted_on[k, f, w]
+        for w in range(n_worlds):
+            limit[w] = scores[0, w]
+            n_best[w] = zero
+            out[u, w] = 0.0
+        for k in range(1, n_arms):
+            for w in range(n_worlds):
+                limit[w] = max(limit[w], scores[k, w])
+        for w in range(n_worlds):
+            limit[w] -= tie * max(abs(limit[w]), one)
+        for k in range(n_arms):
+            for w in range(n_worlds):
+                n_best[w] += one if scores[k, w] >= limit[w] else zero
+        for w in range(n_worlds):
+            n_best[w] = weights[w] / n_best[w]  # s of the best
+        i, j = arms[u], rivals[u]
+        if i >= 0:
+            for w in range(n_worlds):
+                term = (rewards[i, w] - rewards[j, w] + extra) * n_best[w]
+                out[u, w] = term if scores[i, w] >= limit[w] else zero
+            continue
+        for k in range(n_arms):
+            total = 0.0
+            for w in range(n_worlds):
+                share = n_best[w] if scores[k, w] >= limit[w] else zero
+                total += share
+                out[u, w] += share * rewards[k, w]
+            shares[u, k] = total

@@ -9,6 +9,7 @@ products of arrays: no cell's terms are written down (``world_leads``, ``user_le
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -123,14 +124,19 @@ def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) ->
 def largest_errors(values: FloatArray, *, seed: int) -> FloatArray:
     """The largest error of any cell's mean, in errors, in each replicate of the bootstrap, (B,); values (W, C)."""
     centred = values - values.mean(axis=0)
-    scaled = centred / np.sqrt((centred**2).sum(axis=0))
-    rng = np.random.default_rng(seed)
+    scaled = (centred / np.sqrt((centred**2).sum(axis=0))).astype(np.float32)  # a quantile of few replicates
+    factors = boot_factors(len(values), seed).T
     largest = np.full(N_BOOT, -np.inf)
-    factors = rng.standard_normal((N_BOOT, len(values)))
     step = max(1, _CHUNK_VALUES // N_BOOT)
     for start in range(0, scaled.shape[1], step):
         largest = np.maximum(largest, (factors @ scaled[:, start : start + step]).max(axis=1))
     return largest
+
+
+@lru_cache(maxsize=3)
+def boot_factors(n_worlds: int, seed: int) -> np.ndarray:
+    """A standard normal factor for every world and replicate, (W, B), always the same ones, in single precision."""
+    return np.random.default_rng(seed).standard_normal((n_worlds, N_BOOT), dtype=np.float32)
 
 
 def simultaneous_bands(values: FloatArray, *, level: float = 0.05, seed: int = 0) -> Bands:

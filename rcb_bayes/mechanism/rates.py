@@ -18,10 +18,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.mechanism.loops import organic_rows, organic_sums
 from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
-from rcb_bayes.mechanism.outlook import Outlook, organic_shares
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, organic_shares
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 2_000_000
 
@@ -37,7 +38,6 @@ class UserRates:
     is_free : whether she loses at most epsilon by any arm promoted to her, so that nothing needs hiding
     arm, rival : the pair that binds, -1 for free users
     gain : o_ij of that pair, before the slack; ``loss`` its -e_ij; ``spread`` the standard deviation of o over worlds
-    organic : how often each arm is the organic one, (U, K); zero for free users, who are always explored
     """
 
     rate: FloatArray
@@ -48,7 +48,6 @@ class UserRates:
     gain: FloatArray
     loss: FloatArray
     spread: FloatArray
-    organic: FloatArray
 
 
 def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: float, notion: Notion) -> FloatArray:
@@ -111,27 +110,32 @@ def user_rates(
         gain=np.zeros(n),
         loss=np.zeros(n),
         spread=np.zeros(n),
-        organic=np.zeros((n, k)),
     )
     bound = np.flatnonzero(~found.is_free)
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
     for start in range(0, len(bound), step):
         some = bound[start : start + step]
-        rewards = outlook.rewards(users[some])
-        shares = organic_shares(outlook, users[some])
-        found.organic[some] = shares.mean(axis=2).T
-        organic, spread = organic_moments(rewards, shares, epsilon=epsilon, notion=notion)
+        wanted = (explored[some] < 0.0).any(axis=2)
+        organic, spread = organic_moments(outlook, users[some], wanted, epsilon=epsilon, notion=notion)
         _note(found, some, explored[some], organic, spread, slack=slack)
     return found
 
 
 def organic_moments(
-    rewards: FloatArray, shares: FloatArray, *, epsilon: float, notion: Notion
+    outlook: Outlook, users: FloatArray, wanted: BoolArray, *, epsilon: float, notion: Notion
 ) -> tuple[FloatArray, FloatArray]:
-    """o_ij of every user, arm and rival, and its standard deviation over worlds, from (K, U, W) each: (U, K, K)."""
+    """o_ij of users (U, d), every arm and rival, and its standard deviation over worlds, (U, K, K).
+
+    Of arms that are ``wanted``, (U, K): nothing hides in those that are not promoted.
+    """
     fixed, extra = notion.epsilon_parts(epsilon)
-    below, n = below_best(rewards), rewards.shape[2]
-    mean, square = user_means(shares, below, below * below, extra)
+    n = outlook.n_worlds
+    if isinstance(outlook, LinearOutlook):
+        of_worlds = outlook.means, outlook.platform, outlook.weights
+        mean, square = organic_sums(users, *of_worlds, wanted=wanted, extra=extra)
+    else:
+        below = below_best(outlook.rewards(users))
+        mean, square = user_means(organic_shares(outlook, users), below, below * below, extra)
     return fixed + mean, np.sqrt(np.maximum(square - mean**2, 0.0) * n / (n - 1))
 
 
@@ -139,8 +143,12 @@ def binding_terms(
     outlook: Outlook, users: FloatArray, rates: UserRates, *, epsilon: float, notion: Notion
 ) -> FloatArray:
     """The organic terms of the pair that binds for each of users who are not free, world by world, (W, U)."""
+    if isinstance(outlook, LinearOutlook):
+        fixed, extra = notion.epsilon_parts(epsilon)
+        pairs, of_worlds = (rates.arm, rates.rival), (outlook.means, outlook.platform, outlook.weights)
+        return fixed + organic_rows(users, *of_worlds, pairs=pairs, extra=extra)[0].T
     terms = np.empty((outlook.n_worlds, len(users)))
-    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * rates.organic.shape[1]))
+    step = max(1, _CHUNK_VALUES // (outlook.n_worlds * outlook.tables[0].shape[2]))
     for start in range(0, len(users), step):
         some = slice(start, start + step)
         rewards = outlook.rewards(users[some])
@@ -155,6 +163,9 @@ def binding_terms(
 
 def organic_rounds(outlook: Outlook, users: FloatArray) -> tuple[FloatArray, FloatArray]:
     """How often each arm is the organic one for users, (U, K), and what that gives them in every world, (W, U)."""
+    if isinstance(outlook, LinearOutlook):
+        values, shares = organic_rows(users, outlook.means, outlook.platform, outlook.weights)
+        return shares, values.T
     parts, values = [], np.empty((outlook.n_worlds, len(users)))
     step = max(1, _CHUNK_VALUES // outlook.n_worlds)
     for start in range(0, max(len(users), 1), step):
@@ -185,8 +196,8 @@ def broken_constraints(
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
     for start in range(0, len(users), step):
         some = slice(start, start + step)
-        rewards, shares = outlook.rewards(users[some]), organic_shares(outlook, users[some])
-        organic, spread = organic_moments(rewards, shares, epsilon=epsilon, notion=notion)
+        wanted = np.ones((len(users[some]), k), dtype=bool)
+        organic, spread = organic_moments(outlook, users[some], wanted, epsilon=epsilon, notion=notion)
         q = rates[some, None, None]
         margin = q * explored[some] + (1.0 - q) * (organic + 3.0 * spread / np.sqrt(outlook.n_worlds))
         margin[:, range(k), range(k)] = 0.0

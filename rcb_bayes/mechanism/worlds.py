@@ -118,6 +118,11 @@ def data_of_designs(
         there, x = design.worlds, design.x
         grams = x.swapaxes(1, 2) @ x
         xtx[there, arm], n[there, arm] = grams, x.shape[1]
+        if x.shape[1] <= d:  # no more rewards than sums of them
+            noise = sigma[there, None] * streams[arm].standard_normal(x.shape[:2])
+            rewards = (x @ worlds.beta[there, arm, :, None])[..., 0] + noise
+            xty[there, arm], yty[there, arm] = (rewards[:, None] @ x)[:, 0], (rewards**2).sum(axis=1)
+            continue
         xty[there, arm], yty[there, arm] = draw_rewards(
             grams, worlds.beta[there, arm], sigma[there], n=x.shape[1], rng=streams[arm]
         )

@@ -270,7 +270,7 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
 def _choice(simulator: Simulator, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
     walked, programme = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
-    plan = as_plan(walked, programme)
+    plan = as_plan(walked, programme, roughly=True)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
         return SampleChoice(n_per_arm=request.n_per_arm, feasible=False)

@@ -19,11 +19,14 @@ from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage,
 from rcb_bayes.telling.wording import percent
 
 
-def as_plan(forward: PlannedWalk, programme: Programme | None = None) -> Plan:
-    """The plan that a simulated cold start amounts to; guards and the spread are added later."""
+def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly: bool = False) -> Plan:
+    """The plan that a simulated cold start amounts to; guards and the spread are added later.
+
+    ``roughly`` leaves out what nothing is decided by.
+    """
     market = forward.market
     rate, rate_mcse = _overall_rate(forward)
-    course = course_of(forward, rate=rate, rate_mcse=rate_mcse)
+    course = course_of(forward, rate=rate, rate_mcse=rate_mcse, roughly=roughly)
     return Plan(
         goal=forward.settings.goal,
         constants=_constants(forward, rate=rate, rate_mcse=rate_mcse),

@@ -21,9 +21,9 @@ _BEST_DRAWS = 1000
 _COVERAGE_PATHS = 1000
 
 
-def course_of(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Course:
-    """How a simulated cold start goes, at an overall rate with its error."""
-    coverage, coverage_mcse = _coverage(forward)
+def course_of(forward: PlannedWalk, *, rate: float, rate_mcse: float, roughly: bool = False) -> Course:
+    """How a simulated cold start goes, at an overall rate with its error; ``roughly`` leaves out the coverage."""
+    coverage, coverage_mcse = ((), ()) if roughly else _coverage(forward)
     share_explored, share_free = _shares_of_users(forward, rate)
     return replace(
         _rounds_course(forward, rate=rate, rate_mcse=rate_mcse),
@@ -252,8 +252,8 @@ def _best_rewards(forward: PlannedWalk) -> tuple[FloatArray, float]:
     users = np.arange(panel.n_users)
     beyond = np.empty((_BEST_DRAWS, panel.n_users))
     for start in range(0, _BEST_DRAWS, 100):
-        eta = panel.users @ worlds.beta[start : start + 100].swapaxes(1, 2)  # (draws, P, K)
+        eta = worlds.beta[start : start + 100].swapaxes(0, 1) @ panel.users.T  # (K, draws, P)
         mean = market.noise.mean_reward(eta)
-        beyond[start : start + 100] = mean.max(axis=2) - mean[:, users, favourite]
+        beyond[start : start + 100] = mean.max(axis=0) - np.take_along_axis(mean, favourite[None, None], axis=0)[0]
     error = float((beyond @ panel.weights).std(ddof=1) / np.sqrt(_BEST_DRAWS))
     return panel.prior_rewards[users, favourite] + beyond.mean(axis=0), error

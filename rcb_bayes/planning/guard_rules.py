@@ -62,8 +62,10 @@ class GuardSetting:
         fresh = 1.0 / self.audit_worlds
         return float(_CRITICAL * np.sqrt(fresh) + _FLUCTUATION * np.sqrt(fresh + 1.0 / n_worlds))
 
-    def begin(self, options: Exploiting, *, n_worlds: int, epoch: int = 0) -> EpochWorlds | None:
-        """Worlds at the end of their cold start, of the prior as it is by some epoch.
+    def begin(
+        self, options: Exploiting, *, n_worlds: int, epoch: int = 0, comers: int | None = None
+    ) -> EpochWorlds | None:
+        """Worlds at the end of their cold start, of the prior as it is by some epoch, with ``comers`` of their own.
 
         None where no cold start ends, or rewards are not Gaussian.
         """
@@ -80,6 +82,7 @@ class GuardSetting:
             n_worlds=n_worlds,
             purpose=Stream.PLANNED_EPOCHS,
             epoch=epoch,
+            comers=comers,
         )[0]
 
 
@@ -179,7 +182,7 @@ def exploitation_regret(setting: GuardSetting, *, multiple: float, guard: bool, 
 
     Later epochs than those simulated at plan time have the last one's guard, as a run does.
     """
-    epochs = setting.begin(Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS)
+    epochs = setting.begin(Exploiting(spread_multiple=multiple), n_worlds=_TUNING_WORLDS, comers=_TUNING_USERS)
     if epochs is None:
         return ExpectedRegret(regret=0.0, regret_mcse=0.0, needs_guard=False)
     panel = setting.simulator.panel
