@@ -9,12 +9,14 @@ import pytest
 from scipy import stats
 
 from rcb_bayes.belief import Prior
+from rcb_bayes.belief.files import load_prior
 from rcb_bayes.belief.law import Block, GaussianLaw, gaussian_law, joint_covariance
 from rcb_bayes.errors import BeliefError, DataError
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior import Rows, Statistics, make_engine
 from rcb_bayes.posterior import exact as exact_module
-from rcb_bayes.posterior.engines import ExactEngine
+from rcb_bayes.posterior.data import unchecked_statistics
+from rcb_bayes.posterior.engines import ExactEngine, fit_arms
 from rcb_bayes.posterior.exact import Components, component_posterior, exact_draws, exact_moments
 from tests.posterior import twins
 
@@ -372,3 +374,26 @@ def test_only_gaussian_beliefs_with_a_known_sigma_are_taken():
         ExactEngine(Prior.gaussian(np.zeros((K, D)), 1.0), GaussianNoise(1.0)).fit(
             Rows(x=np.zeros((1, 1, D)), arm=np.zeros((1, 1), dtype=int), reward=np.zeros((1, 1)), n_arms=K)
         )
+
+
+@pytest.mark.parametrize("belief", ["independent", "coupled", "mixture"])
+def test_covariances_arm_by_arm_are_those_of_the_joint_one(belief: str) -> None:
+    """``fit_arms`` leaves out how arms go together, and nothing else."""
+    rng = np.random.default_rng(11)
+    if belief == "mixture":
+        prior = load_prior("mixture", n_arms=3, n_features=2)
+    else:
+        root = rng.standard_normal((6, 6)) if belief == "coupled" else np.eye(6)
+        prior = Prior.gaussian(rng.standard_normal((3, 2)), (root @ root.T + np.eye(6)) if belief == "coupled" else 0.4)
+    x = rng.standard_normal((40, 3, 8, 2))
+    y = rng.standard_normal((40, 3, 8))
+    data = unchecked_statistics(
+        x.swapaxes(2, 3) @ x, (x * y[..., None]).sum(axis=2), (y**2).sum(axis=2), np.full((40, 3), 8.0)
+    )
+    engine = ExactEngine(prior, GaussianNoise(0.5))
+    joint, own = engine.fit(data, covariance=True), fit_arms(engine, data)
+    assert own.covariance is not None
+    assert own.covariance.shape == (40, 3, 2, 2)
+    np.testing.assert_allclose(own.mean, joint.mean, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(own.arm_covariances(), joint.arm_covariances(), rtol=1e-10, atol=1e-12)
+    assert not np.allclose(own.arm_covariances()[:, 0], joint.arm_covariances()[:, 1], rtol=1e-10)
