@@ -46,7 +46,7 @@ class Check:
 
     >>> first = rcb.check_assumptions(market, n_per_arm=10, tau=0.05, rho=0.9, seed=1)[0]
     >>> first.name, first.verdict, first.threshold, round(first.estimate, 2)
-    ('1 fighting chance', 'fail', 0.9, 0.28)
+    ('1 fighting chance', 'fail', 0.9, 0.29)
     >>> print(first.remedy)
     Explore only users who lose little by it (a rate for each), allow a larger epsilon, or sample more.
     """

@@ -167,7 +167,7 @@ class Plan(PlanFigures):
         >>> rule.n_leaves, rule.kept > 0.9
         (16, True)
         >>> rule.rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
-        array([1. , 0.2])
+        array([1. , 0.3])
         """
         from rcb_bayes.planning.distilling import distil
 

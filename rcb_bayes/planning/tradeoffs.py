@@ -82,7 +82,7 @@ def tradeoff(
 
     >>> curve = rcb.tradeoff(market, epsilons=[0.05, 0.2], n_grid=[5, 20], n_worlds=200, seed=1)
     >>> curve["expected_cold_start"].sel(n=20).values.round()
-    array([69., 43.])
+    array([70., 43.])
     >>> curve["best_n"].values
     array([5, 5])
     """

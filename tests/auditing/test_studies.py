@@ -198,7 +198,8 @@ def test_an_audit_covers_the_exact_values_over_200_seeds():
         exact = [("arm_0", 1, stage), ("epoch 0", 0, epoch[0]), ("epoch 0", 1, epoch[1])]
         for name, arm, value in exact:
             cell = cells.sel(stage=name, arm=f"arm_{arm}", rival=f"arm_{1 - arm}")
-            if not cell["lower"].item() <= value <= cell["upper"].item():
+            # The stage is known in closed form, and no band is left there: equal up to rounding.
+            if not cell["lower"].item() - 1e-12 <= value <= cell["upper"].item() + 1e-12:
                 missed += 1
                 break
     assert missed <= binom.ppf(0.999, 200, 0.1)
