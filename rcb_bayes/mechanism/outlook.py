@@ -163,7 +163,7 @@ def distinct_rows(users: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
     return users[first], np.array(places, dtype=np.intp)
 
 
-def row_bytes(users: FloatArray) -> list[bytes]:
+def row_bytes(users: np.ndarray) -> list[bytes]:
     """Each user by all her digits."""
     rows = np.ascontiguousarray(users + 0.0)  # no negative zeros
     return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1).tolist()
