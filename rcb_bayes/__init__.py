@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting import Report as Report
     from rcb_bayes.reporting import ReportSizes as ReportSizes
     from rcb_bayes.reporting import report as report
+    from rcb_bayes.running.need import check_need as check_need
     from rcb_bayes.running.oracle import Oracle as Oracle
     from rcb_bayes.running.oracle import PosteriorOracle as PosteriorOracle
     from rcb_bayes.running.oracle import RidgeOracle as RidgeOracle
@@ -98,6 +99,7 @@ _NAMES = {
     "planning.tradeoffs": "tradeoff",
     "posterior": "Engine posterior_model",
     "reporting": "Report ReportSizes report",
+    "running.need": "check_need",
     "running.oracle": "Oracle PosteriorOracle RidgeOracle SklearnOracle",
     "running.policies": "as_policy",
     "running.protocol": "Policy",

@@ -8,6 +8,7 @@ from rcb_bayes.baselines.epsilon_greedy import EpsilonGreedy
 from rcb_bayes.baselines.explore_then_commit import ExploreThenCommit
 from rcb_bayes.baselines.falcon import Falcon
 from rcb_bayes.baselines.greedy import Greedy
+from rcb_bayes.baselines.greedy_first import GreedyFirst
 from rcb_bayes.baselines.hidden_exploration import HiddenExploration, estimate_hidden_rate, hidden_inverse_rate
 from rcb_bayes.baselines.kremer import Kremer, kremer_thresholds
 from rcb_bayes.baselines.lasso import LassoBandit
@@ -28,6 +29,7 @@ __all__ = [
     "ExploreThenCommit",
     "Falcon",
     "Greedy",
+    "GreedyFirst",
     "HiddenExploration",
     "Kremer",
     "LassoBandit",

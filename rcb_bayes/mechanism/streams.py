@@ -44,6 +44,8 @@ class Stream(IntEnum):
     FRESH_AUDIT = 40
     DISTILLED = 50
     KEPT_USERS = 51
+    GREEDY_USERS = 60
+    GREEDY_WORLDS = 61
 
 
 def sequence(seed: int, purpose: Stream, *key: int) -> np.random.SeedSequence:

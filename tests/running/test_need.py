@@ -1,0 +1,73 @@
+"""Does exploration have to be incentivised? Where users are alike yes, where they differ no; bad input."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rcb_bayes as rcb
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+
+
+def alike(gap: float = 0.3) -> Market:
+    prior = rcb.Prior.gaussian([[gap], [0.0]], 0.05, arms=["old", "new"])
+    return Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+
+
+def test_users_who_are_alike_starve_the_arm_that_looks_worse() -> None:
+    need = rcb.check_need(alike(), horizon=500, seed=1)
+    assert need.verdict == "fail"
+    assert need.estimate - 4 * need.mcse > need.threshold
+    assert "has to be incentivised" in need.meaning
+    assert "calibrate" in need.remedy
+
+
+def test_users_who_differ_do_not() -> None:
+    market = Market(
+        prior=rcb.load_prior("setting_4", n_arms=3), covariates=rcb.Sphere(5), noise=rcb.GaussianNoise(0.05)
+    )
+    need = rcb.check_need(market, horizon=2000, seed=1)
+    assert (need.verdict, need.estimate, need.remedy) == ("pass", 0.0, "")
+    assert "Covariate diversity is 0.1" in need.meaning
+
+
+def test_no_event_in_few_worlds_decides_nothing() -> None:
+    market = Market(
+        prior=rcb.load_prior("setting_4", n_arms=3), covariates=rcb.Sphere(5), noise=rcb.GaussianNoise(0.05)
+    )
+    assert rcb.check_need(market, horizon=200, n_worlds=50, seed=1).verdict == "inconclusive"
+
+
+def test_regret_of_a_plan_beside_it() -> None:
+    market = alike(gap=0.1)
+    plan = rcb.calibrate(market, epsilon=0.05, n_per_arm=10, n_worlds=500, seed=1)
+    need = rcb.check_need(market, plan=plan, horizon=300, n_worlds=400, seed=1)
+    assert "The plan's is" in need.meaning
+
+
+def test_rows_turned_round_and_seeds() -> None:
+    rows = np.array([[1.0, 0.2], [-0.5, 1.0], [0.3, -1.0]])
+    prior = rcb.Prior.gaussian([[0.3, 0.0], [0.0, 0.1]], 0.2)
+    found = [
+        rcb.check_need(
+            Market(prior=prior, covariates=rcb.Empirical(part), noise=rcb.GaussianNoise(0.3)), horizon=200, seed=2
+        )
+        for part in (rows, rows[::-1])
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"share": 0.0}, "share is a share above 0 and below 1, got 0.0"),
+        ({"tolerated": 2}, "tolerated is a share above 0 and below 1, got 2"),
+        ({"horizon": 0}, "horizon"),
+        ({"n_worlds": 1}, "n_worlds"),
+        ({"horizon": 10**9, "n_worlds": 10**6}, "fewer worlds, or a shorter horizon"),
+    ],
+)
+def test_bad_input(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(RcbError, match=message):
+        rcb.check_need(alike(), **asked)
