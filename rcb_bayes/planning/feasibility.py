@@ -131,6 +131,7 @@ def _broken_at(forward: PlannedWalk, stage: StageRates, rate: float) -> np.ndarr
             promoted_by=panel.promoted_by,
             slack=raised,
             by_arm=stage.by_arm,
+            forms=True,
             **asked,
         )
         own = found.own.copy()

@@ -327,8 +327,10 @@ def sampled_rates(stage: PlannedStage, users: FloatArray, *, goal: Goal, before:
     )
 
 
-def rates_at_level(rule: LevelRule, users: FloatArray, *, goal: Goal, before: Expectations) -> LevelRates:
-    """Rates of users (U, d) by a level's rule, and what binds them."""
+def rates_at_level(
+    rule: LevelRule, users: FloatArray, *, goal: Goal, before: Expectations, forms: bool = False
+) -> LevelRates:
+    """Rates of users (U, d) by a level's rule, and what binds them; ``forms`` where other levels are to pay for it."""
     prior_rewards, promoted_by = before.of(users)
     return level_rates(
         rule.outlook,
@@ -339,6 +341,7 @@ def rates_at_level(rule: LevelRule, users: FloatArray, *, goal: Goal, before: Ex
         epsilon=goal.epsilon,
         notion=goal.sense,
         slack=rule.slack,
+        forms=forms,
     )
 
 
@@ -351,7 +354,7 @@ def raised_rates(cold_start: PlannedColdStart, users: FloatArray, *, goal: Goal,
     for level in programme.levels:
         rule = rules[level]
         assert isinstance(rule, LevelRule)  # as the programme has it
-        found.append(rates_at_level(rule, users, goal=goal, before=before))
+        found.append(rates_at_level(rule, users, goal=goal, before=before, forms=True))
     later = None if programme.later is None else programme.later.rounds * programme.later.forms(users, goal=goal)
     forms = forms_of(found, *before.of(users), goal=goal, first_rounds=programme.first_rounds, later=later)
     shares = raised_shares(forms, programme.prices)  # (U, L)

@@ -38,6 +38,7 @@ class Level:
             notion=as_notion(notion),
             slack=slack,
             by_arm=by_arm,
+            forms=True,
         )
 
     def terms(self, by_arm: np.ndarray, *, notion: str = "user") -> tuple[np.ndarray, np.ndarray]:
