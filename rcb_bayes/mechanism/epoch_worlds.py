@@ -26,6 +26,7 @@ from rcb_bayes.schema import FloatArray
 
 _CHUNK_ROUNDS = 200_000
 _BLOCK_VALUES = 50_000  # a few arrays of them stay in a core's own cache
+_MOST_COVARIANCES = 50_000_000  # numbers at a time
 _LONG = 2  # rounds for each user of the panel, from which on rounds of one user are drawn together
 GuardAt = Callable[[int], FloatArray | None]
 """Factors of the panel's users in an epoch, (P, K); None where nothing is cut."""
@@ -137,11 +138,10 @@ class EpochWorlds:
     def begin(self) -> None:
         """Fit what was fed, and set the spreads of the next epoch."""
         factors = loosening(self.options, self.state.ends - self.state.began)
-        means, covariances = self._posteriors(self._fed, factors, of_platform=True)
+        means, errors = self._posteriors(self._fed, factors, of_platform=True)
         same = self.engines.platform is None and self._fed is self._all
         self.user_means = means if same else self._posteriors(self._all, factors, of_platform=False)[0]
-        error = self._errors(covariances) if self.options.spread == "posterior" else None
-        self.state = self._next(error)
+        self.state = self._next(errors if self.options.spread == "posterior" else None)
         self.means = means
 
     def _next(self, error: FloatArray | None) -> Epoch:
@@ -151,24 +151,28 @@ class EpochWorlds:
         )
 
     def _posteriors(self, data: Statistics, factors: FloatArray, *, of_platform: bool) -> tuple[FloatArray, FloatArray]:
-        """Posterior means (W, K, d) and, of the platform's, covariances, under priors as loose as they are now."""
+        """Posterior means (W, K, d) and, of the platform's, prediction errors (W,), under priors as loose as now.
+
+        Covariances are as large as the square of all coefficients: of very many, some worlds are fitted at a time.
+        """
         w, k, d = data.xty.shape
-        shape = (w, k * d, k * d) if of_platform else (0, 0, 0)
-        means, covariances = np.empty((w, k, d)), np.empty(shape)
+        means, errors = np.empty((w, k, d)), np.zeros(w)
+        spread = of_platform and self.options.spread == "posterior"
+        step = max(1, _MOST_COVARIANCES // (k * d) ** 2) if spread else w
         for factor in np.unique(factors):
-            worlds = np.flatnonzero(factors == factor)
             engines = self.engines.loosened(float(factor))
             engine = engines.all[-1] if of_platform else engines.users
-            batch = engine.fit(data if len(worlds) == w else data.take(worlds), covariance=of_platform)
-            if len(worlds) == w:
-                return batch.mean, covariances if batch.covariance is None else batch.covariance
-            means[worlds] = batch.mean
-            if batch.covariance is not None:
-                covariances[worlds] = batch.covariance
-        return means, covariances
+            alike = np.flatnonzero(factors == factor)
+            for start in range(0, len(alike), step):
+                worlds = alike[start : start + step]
+                batch = engine.fit(data if len(worlds) == w else data.take(worlds), covariance=spread)
+                means[worlds] = batch.mean
+                if batch.covariance is not None:
+                    errors[worlds] = self._errors(batch.covariance, worlds)
+        return means, errors
 
-    def _errors(self, covariances: FloatArray) -> FloatArray:
-        """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends."""
+    def _errors(self, covariances: FloatArray, some: np.ndarray) -> FloatArray:
+        """The platform's prediction error in some worlds, (w,), by the kernel of the epoch that ends."""
         k, d = self.market.n_arms, self.market.n_features
         users = self._prediction_error.users
         short: Any = users if self._comers is None else users.astype(np.float32)  # as all that is simulated for comers
@@ -176,8 +180,8 @@ class EpochWorlds:
         step = max(1, _BLOCK_VALUES // (k * len(users)))
         errors = []
         for start in range(0, len(covariances), step):
-            worlds = slice(start, start + step)
-            tiles = np.einsum("wkdke->kdew", covariances[worlds].reshape(-1, k, d, k, d))
+            part, worlds = covariances[start : start + step], some[start : start + step]
+            tiles = np.einsum("wkdke->kdew", part.reshape(-1, k, d, k, d))
             variances = outer @ tiles.reshape(k, d * d, -1)  # (K, U, w)
             kernel = None if self.means is None else self.probabilities(short, worlds=worlds)
             errors.append(self._prediction_error(kernel, variances))

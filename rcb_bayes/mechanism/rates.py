@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import Outlook, organic_shares
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 2_000_000
 
@@ -62,6 +62,17 @@ def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: 
     k = prior_rewards.shape[1]
     terms[:, range(k), range(k)] = 0.0
     return terms
+
+
+def is_free(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: float, notion: Notion) -> BoolArray:
+    """Users who lose at most epsilon by any arm that may be promoted to them: no e_ij is negative, (U,).
+
+    The best rival decides, whichever the arm.
+    """
+    gap = prior_rewards - prior_rewards.max(axis=1, keepdims=True)
+    terms = notion.linear_form(promoted, gap, epsilon)
+    scale = np.maximum(np.abs(prior_rewards).max(axis=1, keepdims=True), 1.0)
+    return (terms > -TIE * scale).all(axis=1)
 
 
 def organic_terms(

@@ -177,17 +177,22 @@ class Step:
     def _some(
         self, counts: np.ndarray, is_open: BoolArray, samples: np.ndarray | None, *, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-        upto, ranks = self._who(is_open)
+        ranks = dense_ranks(self.users.promoted_by)
         torn = is_torn(ranks)
+        if torn:
+            first = np.where(is_open[:, None], ranks, ranks.shape[1]).argmin(axis=2).T  # (U, n)
+        else:
+            first = first_open(ranks, is_open)
+        upto = self._who(first)
         taken, full = np.zeros(len(counts), dtype=np.int64), np.full(len(counts), -1)
         chances = upto[:, -1].copy()
         still = np.flatnonzero(chances > 0)
         while len(still):
             who = _drawn(upto, still, rng.random(len(still)) * chances[still])
-            rank = np.where(is_open[still], ranks[who], ranks.shape[1])
+            arm = first[who, still].astype(np.int64)
             if torn:  # arms of one rank are as likely each
-                rank = rank + rng.random(rank.shape)
-            arm = rank.argmin(axis=1)
+                rank = np.where(is_open[still], ranks[who], ranks.shape[1])
+                arm = (rank + rng.random(rank.shape)).argmin(axis=1)
             if samples is not None:
                 samples[still, arm, counts[still, arm]] = who
             counts[still, arm] += 1
@@ -197,18 +202,13 @@ class Step:
             still = still[~is_full]
         return taken, full, chances
 
-    def _who(self, is_open: BoolArray) -> tuple[FloatArray, np.ndarray]:
-        """Sums of the users' chances to be explored in each path, (n, U), and how users rank arms, (U, K)."""
-        users, ranks = self.users, dense_ranks(self.users.promoted_by)
+    def _who(self, first: np.ndarray) -> FloatArray:
+        """Sums of the users' chances to be explored in each path, (n, U), from what is promoted to them, (U, n)."""
+        weights, (u, n) = self.users.weights, first.shape
         if not isinstance(self.by_arm, np.ndarray):
-            return np.broadcast_to(np.cumsum(users.weights * self.by_arm), (len(is_open), users.n_users)), ranks
-        if is_torn(ranks):
-            first = np.where(is_open[:, None], ranks, ranks.shape[1]).argmin(axis=2)  # (n, U)
-            rates = self.by_arm[np.arange(users.n_users), first]
-        else:
-            arms = first_open(ranks, is_open)  # (U, n)
-            rates = np.take_along_axis(self.by_arm, arms.astype(np.int64), axis=1).T
-        return np.cumsum(users.weights * rates, axis=1), ranks
+            return np.broadcast_to(np.cumsum(weights * self.by_arm), (n, u))
+        chances = weights[:, None] * np.take_along_axis(self.by_arm, first.astype(np.int64), axis=1)
+        return np.cumsum(chances.T, axis=1)
 
 
 def _drawn(upto: FloatArray, rows: np.ndarray, points: FloatArray) -> np.ndarray:

@@ -31,6 +31,7 @@ from rcb_bayes.mechanism.rates import (
     binding_terms,
     crowd_rate,
     explored_terms,
+    is_free,
     largest_rate,
     organic_rounds,
     organic_terms,
@@ -366,8 +367,7 @@ class RatePlanner:
     def _is_free(self, promoted: FloatArray) -> np.ndarray:
         """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
         s = self.settings
-        terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
-        return (terms >= 0.0).all(axis=(1, 2))
+        return is_free(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
 
     def _is_wanted(self, level: int) -> bool:
         """Whether the figures of a stage are wanted whoever is free: tau and rho, from the last if from no other."""

@@ -14,7 +14,7 @@ from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows, places_of
 from rcb_bayes.mechanism.programme import LevelledForms, Prices, raised_shares
 from rcb_bayes.mechanism.promotion import Sets
-from rcb_bayes.mechanism.rates import UserRates, explored_terms, user_rates
+from rcb_bayes.mechanism.rates import UserRates, explored_terms, is_free, user_rates
 from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import GuardRule
@@ -391,8 +391,7 @@ def _is_free(users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, befor
     """Who may be explored at a set that nothing was simulated for: those who lose at most epsilon by it."""
     prior_rewards, promoted_by = before.of(users)
     promoted = promotion_shares(promoted_by, before.open_arms(saturated))
-    terms = explored_terms(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
-    return (terms >= 0.0).all(axis=(1, 2))
+    return is_free(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
 
 
 def _worst_gaps(users: FloatArray, *, before: Expectations) -> FloatArray:
