@@ -24,7 +24,7 @@ from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.mechanism.promotion import Sets
+from rcb_bayes.mechanism.promotion import Sets, distinct_sets
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -117,8 +117,8 @@ def level_part(
     saturated, spent : the sets of all paths that get there, (R, K), and the rounds that each spends there, (R,)
     chosen : the places of the worlds' paths among them, (W,)
     """
-    distinct, places = np.unique(saturated, axis=0, return_inverse=True)
-    sets, places = Sets(distinct), places.reshape(-1)
+    distinct, places = distinct_sets(saturated)
+    sets = Sets(distinct)
     often = np.bincount(places, weights=spent, minlength=len(distinct))
     often = often / often.sum()
 

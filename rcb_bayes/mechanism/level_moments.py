@@ -127,7 +127,7 @@ class LevelMoments:
 
     @cached_property
     def turns(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Pairs of the first promoted arm of every user who has one, of the second, ..., and where each user's begin."""
+        """Pairs of the first promoted arm of every user who has one, of the second, ...; where each user's begin."""
         pairs = self.pairs
         is_new = np.diff(pairs.user * self.costs.shape[1] + pairs.first, prepend=-1) != 0
         group = np.cumsum(is_new) - 1
@@ -337,9 +337,7 @@ def _joined(parts: list[LevelMoments]) -> LevelMoments:
             more = {"user": of_users, "row": of_rows}.get(item, np.zeros(len(parts) + 1, dtype=np.int64))
             values = [getattr(getattr(part, name), item) for part in parts]
             shifted = item in ("user", "row")
-            out[item] = np.concatenate(
-                [value + more[k] for k, value in enumerate(values)] if shifted else values
-            )
+            out[item] = np.concatenate([value + more[k] for k, value in enumerate(values)] if shifted else values)
         return out
 
     moves = ("user", "first", "arm", "often", "value")

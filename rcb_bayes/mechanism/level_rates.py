@@ -133,7 +133,7 @@ def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArra
 
 
 def _of_arms(moments: LevelMoments, share: FloatArray, *, organic: bool) -> tuple[FloatArray, FloatArray]:
-    """How often each arm is recommended where shares of the rounds are, by promoted arm, (U, K); and the value, (U,)."""
+    """How often each arm is recommended in shares of the rounds, told by promoted arm, (U, K); the value, (U,)."""
     moves = moments.organic if organic else moments.together
     (u, k), mass = share.shape, moves.often * share[moves.user, moves.first]
     often = np.bincount(moves.user * k + moves.arm, weights=mass, minlength=u * k).reshape(u, k)
@@ -152,7 +152,7 @@ def _spread_out(moments: LevelMoments, of_rows: FloatArray, *, forms: bool) -> F
 
 
 def _binding(moments: LevelMoments, own: FloatArray, mean: FloatArray, spread: FloatArray) -> dict[str, np.ndarray]:
-    """The arm and rival whose form is lowest for each user, and what its organic part is; the first of what is equal."""
+    """The arm and rival whose form is lowest for each user, and its organic part; the first of what is equal."""
     rows, u = moments.rows, moments.n_users
     where = np.where(rows.loses, own, np.inf)
     rival = where.argmin(axis=1)
@@ -161,8 +161,8 @@ def _binding(moments: LevelMoments, own: FloatArray, mean: FloatArray, spread: F
     first = order[np.flatnonzero(np.diff(rows.user[order], prepend=-1))]  # a row of each user who has any
     first = first[np.isfinite(lowest[first])]
     user, at = rows.user[first], (first, rival[first])
-    out = {"arm": np.zeros(u, dtype=np.int64), "rival": np.zeros(u, dtype=np.int64), "is_bound": np.zeros(u, dtype=bool)}
-    out |= {"gain": np.full(u, moments.fixed), "spread": np.zeros(u)}
+    out: dict[str, np.ndarray] = {name: np.zeros(u, dtype=np.int64) for name in ("arm", "rival")}
+    out |= {"is_bound": np.zeros(u, dtype=bool), "gain": np.full(u, moments.fixed), "spread": np.zeros(u)}
     values = {"arm": rows.arm[first], "rival": rival[first], "is_bound": True}
     values |= {"gain": moments.fixed + mean[at], "spread": spread[at]}
     for name, found in values.items():

@@ -30,8 +30,7 @@ class Sets:
     @cached_property
     def _distinct(self) -> tuple[BoolArray, np.ndarray]:
         """The sets that occur, (S, K), and the place of each world's among them, (W,)."""
-        sets, places = np.unique(self.saturated, axis=0, return_inverse=True)
-        return sets, places.reshape(-1)
+        return distinct_sets(self.saturated)
 
     def promotion(self, promoted_by: FloatArray) -> "Promotion":
         """What is promoted to users in every world, from the platform's prior means (U, K)."""
@@ -63,6 +62,14 @@ class Sets:
         return np.concatenate(parts)
 
 
+def distinct_sets(saturated: BoolArray) -> tuple[BoolArray, np.ndarray]:
+    """The sets that occur among (R, K), in the order of their arms, and the place of each among them, (R,)."""
+    packed = np.packbits(saturated, axis=1)  # as bytes they are sorted ten times as fast, into the same order
+    keys = np.ascontiguousarray(packed).view(f"S{packed.shape[1]}")[:, 0]
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    return saturated[first], places.reshape(-1)
+
+
 def usual_sets(saturated: BoolArray, spent: FloatArray, *, rare: float) -> np.ndarray:
     """Paths whose set is not among the rarest, which together have less than a share of all rounds spent."""
     _, places = np.unique(saturated, axis=0, return_inverse=True)
@@ -85,8 +92,8 @@ def rare_sets_too(
     ----------
     saturated, spent : the set of each of R paths, (R, K), and the rounds that it spends there, (R,)
     """
-    _, places = np.unique(saturated, axis=0, return_inverse=True)
-    of_set = np.bincount(places.reshape(-1), weights=spent)[places.reshape(-1)]  # (R,)
+    _, places = distinct_sets(saturated)
+    of_set = np.bincount(places, weights=spent)[places]  # (R,)
     scale = np.sqrt(np.where(of_set > 0, of_set, 1.0))
     chosen = by_weight(spent / scale, n_worlds, rng=rng)
     weights = scale[chosen]
@@ -119,7 +126,7 @@ class Promotion:
 
         Of what occurs, the user, k, i and how often it is, in their order, (n,) each.
         """
-        (u, w), k = self.first.shape, self.n_arms
+        w, k = self.first.shape[1], self.n_arms
         if self.shares is None:
             user, arm = np.nonzero(self.of_first(None))
             return user, arm, arm, self.of_first(weights)[user, arm] / w
@@ -157,7 +164,7 @@ def is_torn(ranks: np.ndarray) -> bool:
 
 
 def first_open(ranks: np.ndarray, is_open: BoolArray) -> np.ndarray:
-    """The best open arm of each user at each set, from ranks (U, K) without ties and sets (S, K): (U, S); -1 if none."""
+    """The best open arm of each user at each set, from ranks (U, K) without ties and sets (S, K): (U, S), or -1."""
     order = np.argsort(ranks, axis=1).astype(np.int16)
     found = np.empty((len(ranks), len(is_open)), dtype=np.int16)
     compiled(_first_open)(order, np.ascontiguousarray(is_open), found)

@@ -123,15 +123,18 @@ def walk_by_samples(
         samples=np.full((n_paths, n_arms, n_per_arm), -1, dtype=np.int32),
         filled=np.full((n_paths, n_arms), n_arms + 1, dtype=np.int32),
     )
+    counts = np.zeros((n_paths, n_arms), dtype=np.int64)
     for level in track(range(n_arms), description="levels of the cold start"):
         by_arm = rates_at(walked, level) if level else 1.0
         there = walked.at(level)
-        counts, own = (walked.samples[there] >= 0).sum(axis=2), walked.samples[there]
+        all_there = len(there) == n_paths
+        here, own = (counts, walked.samples) if all_there else (counts[there], walked.samples[there])
         step = Step(users=panel, by_arm=by_arm, n_per_arm=n_per_arm)
-        of_paths = step.until_full(counts, ~walked.saturated(level, there), rng=rng_of(level), samples=own)
+        of_paths = step.until_full(here, ~walked.saturated(level, there), rng=rng_of(level), samples=own)
         taken, full, chances = np.zeros(n_paths, dtype=np.int64), np.full(n_paths, -1), np.zeros(n_paths)
         taken[there], full[there], chances[there] = of_paths
-        walked.samples[there] = own
+        if not all_there:
+            counts[there], walked.samples[there] = here, own
         ended = np.flatnonzero(full >= 0)
         walked.filled[ended, full[ended]] = level + 1
         walked.taken.append(taken)
