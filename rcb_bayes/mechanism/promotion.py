@@ -70,16 +70,6 @@ def distinct_sets(saturated: BoolArray) -> tuple[BoolArray, np.ndarray]:
     return saturated[first], places.reshape(-1)
 
 
-def usual_sets(saturated: BoolArray, spent: FloatArray, *, rare: float) -> np.ndarray:
-    """Paths whose set is not among the rarest, which together have less than a share of all rounds spent."""
-    _, places = np.unique(saturated, axis=0, return_inverse=True)
-    of_set = np.bincount(places.reshape(-1), weights=spent)
-    order = np.argsort(of_set)
-    is_rare = np.zeros(len(of_set), dtype=bool)
-    is_rare[order] = np.cumsum(of_set[order]) < rare * of_set.sum()
-    return np.flatnonzero(~is_rare[places.reshape(-1)])
-
-
 def rare_sets_too(
     saturated: BoolArray, spent: FloatArray, *, n_worlds: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, FloatArray]:

@@ -210,7 +210,7 @@ def test_worlds_that_count_alike_are_found_out() -> None:
 
 
 def any_level(seed: int) -> tuple[LinearOutlook, Sets, np.ndarray, dict]:
-    """Worlds of a level with any number of arms: prior means that tie or not, platforms that believe otherwise or not."""
+    """Worlds of a level with any arms: prior means that tie or not, platforms that believe otherwise or not."""
     rng = np.random.default_rng(seed)
     k, u, w, d = int(rng.integers(2, 9)), int(rng.integers(1, 25)), int(rng.integers(40, 300)), 3
     prior, users = 0.2 * rng.standard_normal((k, d)), rng.standard_normal((u, d))
