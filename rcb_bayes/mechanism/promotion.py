@@ -130,7 +130,7 @@ class Promotion:
         """The chance that each arm is promoted to users, over sets with shares (W,), (U, K)."""
         return self.of_first(shares) if self.shares is None else (self.shares @ shares).T
 
-    def of_first(self, weights: FloatArray | None) -> FloatArray:
+    def of_first(self, weights: FloatArray | None) -> np.ndarray:
         """In how many worlds each arm is the first to be promoted, or their weights (W,) in all, (U, K)."""
         u = len(self.first)
         group = (np.arange(u)[:, None] * self.n_arms + self.first).reshape(-1)
