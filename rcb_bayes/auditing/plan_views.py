@@ -26,7 +26,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import panel_of
-from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too, usual_sets
+from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
@@ -172,8 +172,10 @@ def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
 
 
 def _level(run: _Run, looks: LevelLooks, level: int, there: np.ndarray, spent: FloatArray, n_worlds: int) -> Part:
-    """A level of the cold start, in worlds whose paths are met there as often as users meet them."""
-    there = there[usual_sets(run.walk.saturated(level, there), spent[there], rare=_LEAST_SHARE)]
+    """A level of the cold start, in worlds whose paths are met there as often as users meet them.
+
+    No set is left out, however rare: an arm that is promoted to somebody in a rare set only has all of its mass there.
+    """
     key, saturated = (0, level), run.walk.saturated(level, there)
     rng = run.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
     judged = run.simulator.worlds_of_level(saturated, n_worlds - SEARCH_WORLDS)

@@ -19,12 +19,13 @@ from rcb_bayes.auditing.search import ViewOf
 from rcb_bayes.auditing.view import View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, is_best
+from rcb_bayes.mechanism.epoch_looks import EpochLook, looks_at_random_rounds
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.mechanism.promotion import Sets
+from rcb_bayes.mechanism.promotion import Sets, distinct_sets
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -117,8 +118,8 @@ def level_part(
     saturated, spent : the sets of all paths that get there, (R, K), and the rounds that each spends there, (R,)
     chosen : the places of the worlds' paths among them, (W,)
     """
-    distinct, places = np.unique(saturated, axis=0, return_inverse=True)
-    sets, places = Sets(distinct), places.reshape(-1)
+    distinct, places = distinct_sets(saturated)
+    sets = Sets(distinct)
     often = np.bincount(places, weights=spent, minlength=len(distinct))
     often = often / often.sum()
 
@@ -149,16 +150,6 @@ def level_part(
     return Part(rounds=rounds, fixed=fixed, moving=moving)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _EpochLook:
-    """Worlds that are looked at in one epoch: their places among all, what is expected, and the spread."""
-
-    worlds: np.ndarray
-    outlook: LinearOutlook
-    gamma: FloatArray
-    epoch: int
-
-
 def exploitation_part(
     epochs: EpochWorlds,
     guards: RememberedGuards,
@@ -169,23 +160,9 @@ def exploitation_part(
     rng: np.random.Generator,
 ) -> Part:
     """All of exploitation: every world in the epoch that a round of it, drawn at random, falls into."""
-    began = epochs.state.began
-    n = len(began)
-    # One round of each nth of exploitation: fewer ties with chance than rounds drawn one by one.
-    moment = began + (horizon - began) * rng.permutation((np.arange(n) + rng.random(n)) / n)
+    n = len(epochs.state.began)
     everybody: FloatArray = epochs.panel.users.astype(np.float32)  # pyright: ignore[reportAssignmentType]
-    looks: list[_EpochLook] = []
-    while True:
-        here = np.flatnonzero((moment >= epochs.state.begins) & (moment < epochs.state.ends))
-        if len(here):
-            looks.append(
-                _EpochLook(
-                    worlds=here, outlook=epochs.outlook.in_worlds(here), gamma=epochs.gamma[here], epoch=epochs.epoch
-                )
-            )
-        if (moment < epochs.state.ends).all():
-            break
-        epochs.advance_to(epochs.epoch + 1, lambda number: guards(everybody, number))
+    looks = looks_at_random_rounds(epochs, horizon=horizon, guard_at=lambda number: guards(everybody, number), rng=rng)
 
     def moving(users: FloatArray, worlds: slice) -> View:
         wanted = np.arange(n)[worlds]
@@ -197,7 +174,7 @@ def exploitation_part(
             best=np.concatenate([part.best > 0 for part in parts], axis=2),
         )
 
-    def _seen(look: _EpochLook, users: FloatArray, wanted: np.ndarray) -> View | None:
+    def _seen(look: EpochLook, users: FloatArray, wanted: np.ndarray) -> View | None:
         some = np.flatnonzero(np.isin(look.worlds, wanted, assume_unique=True))
         if not len(some):
             return None

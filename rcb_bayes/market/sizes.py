@@ -21,9 +21,12 @@ _FLOAT = 8
 MOST_HOURS = 48
 _PANEL, _LEAST_PANEL, _USUAL_ARMS = 2048, 512, 64
 _BY_ARM = 5  # arrays over the panel and arms, of a level
-_MOMENTS = 4  # arrays over pairs of arms and rivals, of a user
 _TRIED_USERS = 1792  # at a level, beside the panel twice
-_SECONDS_PER_TERM = 6e-9  # fitted at 30 arms; half of what 10 arms take, and not tried beyond 30
+_SECONDS_PER_TERM = 3e-9  # of a user, a world and an arm at a level; 10 to 200 arms agree to a half
+_SECONDS_PER_GUARD = 1.7e-9  # of a user, a world, an arm and a rival in an epoch; likewise
+_GUARD_WORLDS, _GUARD_EPOCHS = 500, 4
+_COVARIANCES = 50_000_000  # numbers that epochs keep at once, as in ``mechanism.epoch_worlds``
+_AUDITED_WORLDS, _SECONDS_PER_CELL = 200, 1.1e-6  # of a user, an arm and a rival in a view; measured at 200 arms
 _FEW_ARMS = 10
 _MOST_RIVALS = 60  # as in ``auditing.judging``
 _KEPT_CELLS, _PASSING_CELLS = 28, 32  # numbers for each, two notions: counted; measured at 200 arms
@@ -68,18 +71,17 @@ def check_plan_size(
 
 
 def _check_levels(market: Market, *, n_worlds: int, pooled: bool) -> None:
-    """Kept of a level: its worlds, and rates and shares of the panel by arm. Passing: a user's moments, K^3 of each."""
+    """Kept of a level: its worlds, and rates and shares of the panel by arm. Passing: covariances of an epoch."""
     k, d, panel = market.n_arms, market.n_features, panel_size(market)
     kept = (k - 1) * (n_worlds * k * d + _BY_ARM * panel * k + (2 * panel * k**2 if pooled else 0))
-    passing = _MOMENTS * k**3 + 2 * n_worlds * k * _OWN_USERS + 2 * panel * k**2
+    passing = 2 * min(n_worlds * (k * d) ** 2, max(_COVARIANCES, (k * d) ** 2)) + 2 * n_worlds * k * _OWN_USERS
+    terms = (k - 1) * (2 * panel + _TRIED_USERS) * n_worlds * k
+    cells = _GUARD_EPOCHS * panel * min(n_worlds, _GUARD_WORLDS) * k**2
     what = f"{k} levels of {n_worlds:,} worlds"
-    _check_memory(_FLOAT * (kept + passing), what=what, ask="worlds, or plan for fewer arms at a time")
-    hours = _SECONDS_PER_TERM * (k - 1) * (2 * panel + _TRIED_USERS) * (n_worlds * k + k**3) / 3600.0
-    if hours > MOST_HOURS:
-        raise RcbError(
-            f"{what} take some {hours:,.0f} hours of one core, and {MOST_HOURS} are the most. Plan for fewer arms at a "
-            "time, or with fewer worlds."
-        )
+    ask = "worlds, or plan for fewer arms at a time"
+    hours = (_SECONDS_PER_TERM * terms + _SECONDS_PER_GUARD * cells) / 3600.0
+    _check_memory(_FLOAT * (kept + passing), what=what, ask=ask, hours=hours)
+    _check_hours(hours, n_bytes=_FLOAT * (kept + passing), what=what, ask=ask)
 
 
 def panel_size(market: Market, most: int = _PANEL) -> int:
@@ -100,7 +102,10 @@ def check_audit_size(market: Market, *, n_worlds: int, n_users: int) -> None:
     many = k > _MOST_RIVALS
     cells = n_users * k**2 * (_PASSING_CELLS if many else _KEPT_CELLS * (k + _USUAL_VIEWS))
     what = f"{n_worlds:,} worlds and {n_users:,} users"
-    _check_memory(_FLOAT * (entries + cells), what=what, ask="worlds or users")
+    seconds = _SECONDS_PER_CELL * (k + _USUAL_VIEWS) * k**2 * n_users * (1.0 + n_worlds / _AUDITED_WORLDS) / 2.0
+    hours = seconds / 3600.0 if k > _FEW_ARMS and n_users > 1 else 0.0
+    _check_memory(_FLOAT * (entries + cells), what=what, ask="worlds or users", hours=hours)
+    _check_hours(hours, n_bytes=_FLOAT * (entries + cells), what=what, ask="worlds, users or arms")
 
 
 def check_run_size(*, horizon: int, n_worlds: int, every: int) -> None:
@@ -138,12 +143,26 @@ def _check_draws(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
         )
 
 
-def _check_memory(n_bytes: int, *, what: str, ask: str) -> None:
+def _check_memory(n_bytes: int, *, what: str, ask: str, hours: float = 0.0) -> None:
     here = memory()
     if n_bytes > here:
+        also = f" (and would take some {_duration(hours)} of one core)" if hours > 0.0 else ""
         raise RcbError(
-            f"{what} need some {n_bytes / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f}. Ask for fewer {ask}."
+            f"{what} need some {n_bytes / 1e9:,.0f} GB, and this machine has {here / 1e9:,.0f}{also}. "
+            f"Ask for fewer {ask}."
         )
+
+
+def _check_hours(hours: float, *, n_bytes: int, what: str, ask: str) -> None:
+    if hours > MOST_HOURS:
+        raise RcbError(
+            f"{what} take some {_duration(hours)} of one core (and {n_bytes / 1e9:,.1f} GB), and {MOST_HOURS} hours "
+            f"are the most. Ask for fewer {ask}."
+        )
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:,.0f} hours" if hours >= 2.0 else f"{60.0 * hours:,.0f} minutes"
 
 
 def memory() -> int:

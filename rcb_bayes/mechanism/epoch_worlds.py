@@ -27,6 +27,7 @@ from rcb_bayes.schema import FloatArray
 
 _CHUNK_ROUNDS = 200_000
 _BLOCK_VALUES = 50_000  # a few arrays of them stay in a core's own cache
+_MOST_COVARIANCES = 50_000_000  # numbers at a time
 _LONG = 2  # rounds for each user of the panel, from which on rounds of one user are drawn together
 GuardAt = Callable[[int], FloatArray | None]
 """Factors of the panel's users in an epoch, (P, K); None where nothing is cut."""
@@ -139,11 +140,10 @@ class EpochWorlds:
     def begin(self) -> None:
         """Fit what was fed, and set the spreads of the next epoch."""
         factors = loosening(self.options, self.state.ends - self.state.began)
-        means, covariances = self._posteriors(self._fed, factors, of_platform=True)
+        means, errors = self._posteriors(self._fed, factors, of_platform=True)
         same = self.engines.platform is None and self._fed is self._all
         self.user_means = means if same else self._posteriors(self._all, factors, of_platform=False)[0]
-        error = self._errors(covariances) if self.options.spread == "posterior" else None
-        self.state = self._next(error)
+        self.state = self._next(errors if self.options.spread == "posterior" else None)
         self.means = means
 
     def _next(self, error: FloatArray | None) -> Epoch:
@@ -153,27 +153,29 @@ class EpochWorlds:
         )
 
     def _posteriors(self, data: Statistics, factors: FloatArray, *, of_platform: bool) -> tuple[FloatArray, FloatArray]:
-        """Posterior means (W, K, d) and, of the platform's, covariances of every arm's own coefficients (W, K, d, d).
+        """Posterior means (W, K, d) and, of the platform's, prediction errors (W,), under priors as loose as now.
 
-        Under priors as loose as they are now.
+        Covariances of all coefficients may be as large as their square: of very many, some worlds are fitted at a time.
         """
         w, k, d = data.xty.shape
-        means, covariances = np.empty((w, k, d)), np.empty((w if of_platform else 0, k, d, d))
+        means, errors = np.empty((w, k, d)), np.zeros(w)
+        spread = of_platform and self.options.spread == "posterior"
+        step = max(1, _MOST_COVARIANCES // (k * d) ** 2) if spread else w
         for factor in np.unique(factors):
-            worlds = np.flatnonzero(factors == factor)
             engines = self.engines.loosened(float(factor))
             engine = engines.all[-1] if of_platform else engines.users
-            some = data if len(worlds) == w else data.take(worlds)
-            batch = fit_arms(engine, some) if of_platform else engine.fit(some)
-            if len(worlds) == w:
-                return batch.mean, batch.arm_covariances() if of_platform else covariances
-            means[worlds] = batch.mean
-            if of_platform:
-                covariances[worlds] = batch.arm_covariances()
-        return means, covariances
+            alike = np.flatnonzero(factors == factor)
+            for start in range(0, len(alike), step):
+                worlds = alike[start : start + step]
+                some = data if len(worlds) == w else data.take(worlds)
+                batch = fit_arms(engine, some) if spread else engine.fit(some)
+                means[worlds] = batch.mean
+                if spread:
+                    errors[worlds] = self._errors(batch.arm_covariances(), worlds)
+        return means, errors
 
-    def _errors(self, covariances: FloatArray) -> FloatArray:
-        """The platform's prediction error in every world, (W,), by the kernel of the epoch that ends.
+    def _errors(self, covariances: FloatArray, some: np.ndarray) -> FloatArray:
+        """The platform's prediction error in some worlds, (w,), by the kernel of the epoch that ends.
 
         Averages over users of p_k(x) x' C_k x are those of p_k(x) xx', times C_k: no user's variance is written down.
         """
@@ -185,9 +187,8 @@ class EpochWorlds:
         step = max(1, _BLOCK_VALUES // (k * len(users)))
         errors = []
         for start in range(0, w, step):
-            worlds = slice(start, start + step)
-            kernel = self.probabilities(short, worlds=worlds)
-            errors.append(self._prediction_error.averaged(kernel, covariances[worlds]))
+            kernel = self.probabilities(short, worlds=some[start : start + step])
+            errors.append(self._prediction_error.averaged(kernel, covariances[start : start + step]))
         return np.concatenate(errors)
 
     def probabilities(

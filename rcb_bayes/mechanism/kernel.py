@@ -107,7 +107,7 @@ def best_arm(values: FloatArray) -> np.ndarray:
 
 def _positions(n_arms: int) -> type[np.signedinteger]:
     """The smallest integers that number the arms: what moves less memory is faster."""
-    return np.int8 if n_arms < 128 else np.int64
+    return np.int8 if n_arms < 128 else np.int16 if n_arms < 2**15 else np.int64
 
 
 def ipgs_one(

@@ -16,71 +16,19 @@ as much as the stages by themselves: what differs between sets averages out. The
 of a user's rates by one share, and then one after the other, always with every constraint in force.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.mechanism.choice import TIE, best_shares
+from rcb_bayes.mechanism.level_moments import LevelMoments, level_moments
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import Outlook
-from rcb_bayes.mechanism.promotion import Promotion, Sets
+from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import largest_rate
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_CHUNK_VALUES = 500_000  # a few arrays of them stay in a core's own cache
-_CHUNK_CELLS = 4_000_000
-_FEW_WORLDS = 50  # in which an arm is promoted: nothing is known of its rate with fewer
 _USUAL = 0.02  # of the rounds of a level in which an arm is promoted to a user, for other levels to pay for it
 _CUTS = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LevelMoments:
-    """What rates are computed from, of U users.
-
-    Attributes
-    ----------
-    gap : U_ij + epsilon, as far as it is allowed for every unit of mass, (U, K, K)
-    fixed : what is allowed of epsilon whatever the mass
-    explored : e_ki, (U, K, K)
-    organic : O^k_ij, (U, K, K, K), and ``squares``, the means of its squared terms
-    shares : how often k is promoted and i organic, (U, K, K), and ``values``, what that gives
-    n_promoted : in how many worlds each arm is promoted, (U, K)
-    n_worlds : W
-    """
-
-    gap: FloatArray
-    fixed: float
-    explored: FloatArray
-    organic: FloatArray
-    squares: FloatArray
-    shares: FloatArray
-    values: FloatArray
-    n_promoted: np.ndarray
-    n_worlds: int
-
-    @property
-    def costs(self) -> BoolArray:
-        """Where recommending i in the place of j to a user who is explored costs her more than epsilon, (U, K, K)."""
-        scale = np.maximum(np.abs(self.gap).max(axis=(1, 2), keepdims=True), 1.0)
-        return self.gap < -TIE * scale
-
-    @property
-    def loses(self) -> BoolArray:
-        """The same of arms that are promoted to her in some world."""
-        return self.costs & (self.explored.sum(axis=1) > 0.0)[:, :, None]
-
-    def paid(self, rates: FloatArray) -> FloatArray:
-        """The explored part of the form at rates (U, K), (U, K, K)."""
-        return np.einsum("uk,uki->ui", rates, self.explored)[:, :, None] * self.gap
-
-    def earned(self, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The organic part, and its standard deviation over worlds, (U, K, K) each."""
-        left = 1.0 - rates
-        mean = np.einsum("uk,ukij->uij", left, self.organic)
-        square = np.einsum("uk,ukij->uij", left**2, self.squares) - mean**2
-        return mean, np.sqrt(np.maximum(square, 0.0) * self.n_worlds / (self.n_worlds - 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,7 +75,7 @@ def level_rates(
     notion: Notion,
     slack: float,
     by_arm: FloatArray | None = None,
-    forms: bool = True,
+    forms: bool = False,
 ) -> LevelRates:
     """The rates of every user by herself, some users at a time.
 
@@ -137,200 +85,153 @@ def level_rates(
     users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
     slack : standard deviations over worlds by which organic parts are lowered
     by_arm : rates that are given, (U, K): then only what they lead to is told
-    forms : whether ``always`` and ``own`` are kept, by far the largest parts; else they are empty
+    forms : whether ``always`` and ``own`` are told, by far the largest parts; else they are empty
     """
-    asked = {"prior_rewards": prior_rewards, "promoted_by": promoted_by, "epsilon": epsilon, "notion": notion}
     parts: list[LevelRates] = []
     start = 0
-    for moments in level_moments(outlook, sets, users, **asked):
-        end = start + len(moments.gap)
-        part = _rates(moments, slack=slack, given=None if by_arm is None else by_arm[start:end])
-        parts.append(part if forms else replace(part, always=part.always[:, :0], own=part.own[:, :0]))
+    for moments in level_moments(
+        outlook,
+        sets,
+        users,
+        prior_rewards=prior_rewards,
+        promoted_by=promoted_by,
+        epsilon=epsilon,
+        notion=notion,
+        all_rows=forms or by_arm is not None,
+    ):
+        end = start + moments.n_users
+        parts.append(_rates(moments, slack=slack, forms=forms, given=None if by_arm is None else by_arm[start:end]))
         start = end
     return LevelRates(
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in LevelRates.__slots__}
     )
 
 
-def level_moments(
-    outlook: Outlook,
-    sets: Sets,
-    users: FloatArray,
-    *,
-    prior_rewards: FloatArray,
-    promoted_by: FloatArray,
-    epsilon: float,
-    notion: Notion,
-) -> Iterator[LevelMoments]:
-    """What rates are computed from, of some users at a time."""
-    n, k = prior_rewards.shape
-    step = max(1, min(_CHUNK_VALUES // (outlook.n_worlds * k), _CHUNK_CELLS // k**3))
-    for start in range(0, max(n, 1), step):
-        some = slice(start, start + step)
-        yield _moments(
-            outlook, users[some], prior_rewards[some], sets.promotion(promoted_by[some]), epsilon=epsilon, notion=notion
-        )
-
-
-def _moments(
-    outlook: Outlook,
-    users: FloatArray,
-    prior_rewards: FloatArray,
-    promotion: Promotion,
-    *,
-    epsilon: float,
-    notion: Notion,
-) -> LevelMoments:
-    """Of a few users, to whom arms are promoted as worlds have it.
-
-    A world has one arm that is promoted and one that is organic, so that sums go by the pair of them: W K terms for a
-    user, not W K^2.
-    """
-    from scipy.sparse import csc_array
-
-    u, w = promotion.first.shape
-    k = prior_rewards.shape[1]
-    fixed, extra = notion.epsilon_parts(epsilon)
-    rewards, weights = outlook.rewards(users), outlook.weights
-    weights = np.ones(w) if weights is None else weights
-    scores = rewards if len(outlook.tables) == 1 else outlook.acted_on(users)
-    arm, place, share = _organic(scores, torn=promotion.shares is not None)
-    of_arms = np.ascontiguousarray(rewards.reshape(k, u * w).T)  # (U W, K)
-    of_arms = of_arms if len(place) == u * w else of_arms[place]
-    given = np.take_along_axis(of_arms, arm[:, None], axis=1)
-    lead = given - of_arms + extra  # (entries, K)
-    user, counts = place // w, share * weights[place % w]
-    group = (user * k + promotion.first.reshape(-1)[place]) * k + arm
-
-    def summed(data: FloatArray, terms: FloatArray) -> FloatArray:
-        each = csc_array((data, group, np.arange(len(arm) + 1)), shape=(u * k * k, len(arm)))
-        return ((each @ terms) / w).reshape(u, k, k, -1)
-
-    return LevelMoments(
-        gap=prior_rewards[:, :, None] - prior_rewards[:, None, :] + extra,
-        fixed=fixed,
-        explored=promotion.together(weights),
-        organic=summed(counts, lead),
-        squares=summed(counts**2, lead**2),
-        shares=np.bincount(group, weights=counts, minlength=u * k * k).reshape(u, k, k) / w,
-        values=np.bincount(group, weights=counts * given[:, 0], minlength=u * k * k).reshape(u, k, k) / w,
-        n_promoted=promotion.n_worlds_of_arms(),
-        n_worlds=w,
-    )
-
-
-def _organic(scores: FloatArray, *, torn: bool) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-    """The organic arm of every user and world, from (K, U, W): the arm, the place u W + w, and its share of it.
-
-    Posterior means do not tie, prior means may; then each of the tied arms has a share.
-    """
-    k, u, w = scores.shape
-    if not torn:
-        flat = scores.reshape(k, u * w)
-        best, arm = flat.max(axis=0), np.zeros(u * w, dtype=np.int16)
-        for place in range(1, k):  # arm by arm: along the first axis NumPy's own argmax takes seven times as long
-            np.maximum(arm, (flat[place] == best) * np.int16(place), out=arm)
-        return arm.astype(np.int64), np.arange(u * w), np.ones(u * w)
-    shares = best_shares(scores.reshape(k, u * w), axis=0)
-    place, arm = np.nonzero(shares.T)  # in the order of places
-    return arm, place, shares[arm, place]
-
-
-# --- rates -----------------------------------------------------------------------------------------------------------
-
-
-def _rates(moments: LevelMoments, *, slack: float, given: FloatArray | None = None) -> LevelRates:
+def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArray | None = None) -> LevelRates:
     """Rates of users; those that are given, or the largest."""
-    loses = moments.loses
-    ideal = _raised(moments, _own(moments, loses), loses, slack=0.0)
-    if given is None:
-        given = _raised(moments, _cut(moments, _own(moments, loses), loses, slack=slack), loses, slack=slack)
-    rates = given
+    ideal = _raised(moments, _own(moments), slack=0.0)
+    rates = _raised(moments, _cut(moments, _own(moments), slack=slack), slack=slack) if given is None else given
     mean, spread = moments.earned(rates)
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
-    u, k = rates.shape
-    arm, rival = np.divmod(np.where(loses, own, np.inf).reshape(u, -1).argmin(axis=1), k)
-    place = (np.arange(u), arm, rival)
-    often = moments.explored.sum(axis=2)
     # How rare a rare arm is, is hardly known; other levels are not to pay for it.
-    is_usual = _is_seen(moments) & (often >= _USUAL)
-    most = np.where(is_usual | ~moments.costs.any(axis=2), 1.0, rates)
-    left = (1.0 - rates)[:, :, None]
+    is_usual = moments.is_seen & (moments.often >= _USUAL)
+    most = np.where(is_usual | ~moments.costs, 1.0, rates)
+    organic, value = _of_arms(moments, 1.0 - rates, organic=True)
     return LevelRates(
         by_arm=rates,
-        rate=(often * rates).sum(axis=1),
-        ideal=(often * ideal).sum(axis=1),
-        explored=np.einsum("uk,uki->ui", rates, moments.explored),
-        organic=(left * moments.shares).sum(axis=1),
-        organic_value=(left * moments.values).sum(axis=(1, 2)),
+        rate=(moments.often * rates).sum(axis=1),
+        ideal=(moments.often * ideal).sum(axis=1),
+        explored=_of_arms(moments, rates, organic=False)[0],
+        organic=organic,
+        organic_value=value,
         most=most,
-        most_rate=(often * most).sum(axis=1),
-        always=moments.paid(most) + moments.fixed + moments.earned(most)[0],
-        own=own,
-        is_bound=loses.any(axis=(1, 2)),
-        arm=arm,
-        rival=rival,
-        gain=moments.fixed + mean[place],
-        spread=spread[place],
+        most_rate=(moments.often * most).sum(axis=1),
+        always=_spread_out(moments, moments.paid(most) + moments.fixed + moments.earned(most)[0], forms=forms),
+        own=_spread_out(moments, own, forms=forms),
+        **_binding(moments, own, mean, spread),
     )
 
 
-def _own(moments: LevelMoments, loses: BoolArray) -> FloatArray:
+def _of_arms(moments: LevelMoments, share: FloatArray, *, organic: bool) -> tuple[FloatArray, FloatArray]:
+    """How often each arm is recommended in shares of the rounds, told by promoted arm, (U, K); the value, (U,)."""
+    moves = moments.organic if organic else moments.together
+    (u, k), mass = share.shape, moves.often * share[moves.user, moves.first]
+    often = np.bincount(moves.user * k + moves.arm, weights=mass, minlength=u * k).reshape(u, k)
+    value = np.bincount(moves.user, weights=mass * moves.value, minlength=u) if organic else np.zeros(0)
+    return often, value
+
+
+def _spread_out(moments: LevelMoments, of_rows: FloatArray, *, forms: bool) -> FloatArray:
+    """Forms of all arms and rivals, (U, K, K), from those of rows, (R, K); empty unless asked for."""
+    u, k = moments.costs.shape
+    if not forms:
+        return np.zeros((u, 0, k))
+    out = np.full((u, k, k), moments.fixed)
+    out[moments.rows.user, moments.rows.arm] = of_rows
+    return out
+
+
+def _binding(moments: LevelMoments, own: FloatArray, mean: FloatArray, spread: FloatArray) -> dict[str, np.ndarray]:
+    """The arm and rival whose form is lowest for each user, and its organic part; the first of what is equal."""
+    rows, u = moments.rows, moments.n_users
+    where = np.where(rows.loses, own, np.inf)
+    rival = where.argmin(axis=1)
+    lowest = np.take_along_axis(where, rival[:, None], axis=1)[:, 0]
+    order = np.lexsort((lowest, rows.user))
+    first = order[np.flatnonzero(np.diff(rows.user[order], prepend=-1))]  # a row of each user who has any
+    first = first[np.isfinite(lowest[first])]
+    user, at = rows.user[first], (first, rival[first])
+    out: dict[str, np.ndarray] = {name: np.zeros(u, dtype=np.int64) for name in ("arm", "rival")}
+    out |= {"is_bound": np.zeros(u, dtype=bool), "gain": np.full(u, moments.fixed), "spread": np.zeros(u)}
+    values = {"arm": rows.arm[first], "rival": rival[first], "is_bound": True}
+    values |= {"gain": moments.fixed + mean[at], "spread": spread[at]}
+    for name, found in values.items():
+        out[name][user] = found
+    return out
+
+
+# --- the largest rates -----------------------------------------------------------------------------------------------
+
+
+def _own(moments: LevelMoments) -> FloatArray:
     """What each arm's own worlds pay for by the point estimates, (U, K): 1 where nothing is lost by it.
 
     An arm that is promoted in hardly any world has none, unless nothing is lost by it.
     """
-    k = loses.shape[1]
-    arms = np.arange(k)
-    of_arm = moments.explored[:, arms, arms]
-    organic = moments.organic[:, arms, arms] + moments.fixed
-    explored = np.minimum(of_arm[:, :, None] * moments.gap + moments.fixed, 0.0)
-    rates = np.where(loses, largest_rate(explored, organic), 1.0).min(axis=2)
-    return np.where(_is_seen(moments) | ~moments.costs.any(axis=2), rates, 0.0)
+    pairs, rows = moments.pairs, moments.rows
+    own = np.flatnonzero(rows.arm[pairs.row] == pairs.first)
+    row = pairs.row[own]
+    explored = np.minimum(pairs.explored[own, None] * rows.gap[row] + moments.fixed, 0.0)
+    allowed = np.where(rows.loses[row], largest_rate(explored, pairs.organic[own] + moments.fixed), 1.0)
+    rates = np.ones(moments.costs.shape)
+    rates[pairs.user[own], pairs.first[own]] = allowed.min(axis=1, initial=1.0)
+    return np.where(moments.is_seen | ~moments.costs, rates, 0.0)
 
 
-def _is_seen(moments: LevelMoments) -> BoolArray:
-    """Arms that are promoted in worlds enough for something to be known of their rates, (U, K)."""
-    return moments.n_promoted >= min(_FEW_WORLDS, moments.n_worlds)
-
-
-def _cut(moments: LevelMoments, rates: FloatArray, loses: BoolArray, *, slack: float) -> FloatArray:
+def _cut(moments: LevelMoments, rates: FloatArray, *, slack: float) -> FloatArray:
     """Rates lowered arm by arm to where the lowered organic part pays for them; what is lowered pays for others."""
+    pairs, rows = moments.pairs, moments.rows
+    some = np.flatnonzero(pairs.explored > 0.0)
     for _ in range(_CUTS):
         paid = moments.paid(rates)
         mean, spread = moments.earned(rates)
         usable = moments.fixed + mean - slack * spread
-        short = loses & (paid + usable < 0.0) & (paid < 0.0)
-        kept = np.divide(usable, -paid, out=np.ones(paid.shape), where=short).clip(0.0, 1.0).min(axis=2)  # (U, K)
+        short = rows.loses & (paid + usable < 0.0) & (paid < 0.0)
+        kept = np.divide(usable, -paid, out=np.ones(paid.shape), where=short).clip(0.0, 1.0).min(axis=1, initial=1.0)
         # An arm that stands for others is lowered as far as any of them.
-        together = np.where(moments.explored > 0.0, kept[:, None], 1.0).min(axis=2)
+        together = np.ones(rates.shape)
+        np.minimum.at(together, (pairs.user[some], pairs.first[some]), kept[pairs.row[some]])
         rates = rates * together
     return rates
 
 
-def _raised(moments: LevelMoments, rates: FloatArray, loses: BoolArray, *, slack: float) -> FloatArray:
+def _raised(moments: LevelMoments, rates: FloatArray, *, slack: float) -> FloatArray:
     """Rates raised as far as every constraint allows: all above 0 by one share towards 1, then one after the other."""
+    pairs, loses = moments.pairs, moments.rows.loses
     mean, spread = moments.earned(rates)
     form = moments.paid(rates) + moments.fixed + mean - slack * spread
     towards = np.where(rates > 0.0, 1.0 - rates, 0.0)
-    cost = np.einsum("uk,ukij->uij", towards, moments.organic)
-    cost = cost - np.einsum("uk,uki->ui", towards, moments.explored)[:, :, None] * moments.gap
-    share = _room(form, cost, loses).min(axis=(1, 2)).clip(0.0, 1.0)
+    cost = moments.over_rows(towards[pairs.user, pairs.first], moments.cost)
+    share = moments.least(_room(form, cost, loses)).clip(0.0, 1.0)
     rates = rates + share[:, None] * towards
-    form = form - share[:, None, None] * cost
-    for arm in range(rates.shape[1]):
-        left = 1.0 - rates[:, arm]
-        if not left.any():
-            continue
-        cost = moments.organic[:, arm] - moments.explored[:, arm, :, None] * moments.gap
-        more = np.minimum(_room(form, cost, loses).min(axis=(1, 2)).clip(0.0), left)
-        more = np.where(_is_seen(moments)[:, arm], more, 0.0)
-        rates[:, arm] += more
-        form = form - more[:, None, None] * cost
+    form = form - share[moments.rows.user, None] * cost
+    is_bare = moments.is_seen.copy()  # no constraint speaks of it
+    is_bare[pairs.user, pairs.first] = False
+    rates[is_bare] = 1.0
+    # Users go side by side, the first arm of each, then the second.
+    for some, begins in moments.turns:
+        place = some[begins]
+        user, first = pairs.user[place], pairs.first[place]
+        row, cost = pairs.row[some], moments.cost[some]
+        room = np.minimum.reduceat(_room(form[row], cost, loses[row]), begins)
+        more = np.minimum(room.clip(0.0), 1.0 - rates[user, first])
+        more = np.where(moments.is_seen[user, first], more, 0.0)
+        rates[user, first] += more
+        form[row] -= np.repeat(more, np.diff(begins, append=len(some)))[:, None] * cost
     return rates
 
 
 def _room(form: FloatArray, cost: FloatArray, loses: BoolArray) -> FloatArray:
-    """How many times each cell can bear a cost, (U, K, K); infinite where it costs nothing."""
+    """How many times each row can bear a cost, (R,), from (R, K); infinite where it costs nothing."""
     bears = np.divide(np.maximum(form, 0.0), cost, out=np.full(form.shape, np.inf), where=loses & (cost > 0.0))
-    return bears
+    return bears.min(axis=1, initial=np.inf)

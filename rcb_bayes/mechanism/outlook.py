@@ -79,6 +79,15 @@ class LinearOutlook:
         """The outlook in worlds that count so many times, (W,)."""
         return replace(self, weights=weights)
 
+    def arms_first(self) -> "LinearOutlook":
+        """The same with arms first in memory, so that ``rewards`` need not turn it round for every few users."""
+        turned = [
+            None if part is None else np.ascontiguousarray(part.transpose(1, 2, 0)).transpose(2, 0, 1)
+            for part in (self.means, self.platform)
+        ]
+        assert turned[0] is not None  # it has means
+        return replace(self, means=turned[0], platform=turned[1])
+
     @property
     def tables(self) -> tuple[FloatArray, ...]:
         """Posterior means (W, K, d)."""

@@ -63,6 +63,17 @@ def explored_terms(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: 
     return terms
 
 
+def is_free(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: float, notion: Notion) -> BoolArray:
+    """Users who lose at most epsilon by any arm that may be promoted to them: no e_ij is negative, (U,).
+
+    The best rival decides, whichever the arm.
+    """
+    gap = prior_rewards - prior_rewards.max(axis=1, keepdims=True)
+    terms = notion.linear_form(promoted, gap, epsilon)
+    scale = np.maximum(np.abs(prior_rewards).max(axis=1, keepdims=True), 1.0)
+    return (terms > -TIE * scale).all(axis=1)
+
+
 def organic_terms(
     rewards: FloatArray, shares: FloatArray, *, arm: int, rival: int, epsilon: float, notion: Notion
 ) -> FloatArray:

@@ -20,6 +20,7 @@ from rcb_bayes.mechanism.engines import make_engines
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, make_panel
+from rcb_bayes.mechanism.promotion import distinct_sets
 from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samples
 from rcb_bayes.mechanism.streams import Stream, generator
@@ -179,7 +180,7 @@ class Simulator:
         """Worlds of a level, for so many of a set: more where it has several sets, as long as these are few."""
         if self._n_sets > MOST_SETS:
             return n_worlds
-        return n_worlds * min(len(np.unique(saturated, axis=0)), _MOST_TIMES)
+        return n_worlds * min(len(distinct_sets(saturated)[0]), _MOST_TIMES)
 
     def outlook(
         self,

@@ -123,15 +123,18 @@ def walk_by_samples(
         samples=np.full((n_paths, n_arms, n_per_arm), -1, dtype=np.int32),
         filled=np.full((n_paths, n_arms), n_arms + 1, dtype=np.int32),
     )
+    counts = np.zeros((n_paths, n_arms), dtype=np.int64)
     for level in track(range(n_arms), description="levels of the cold start"):
         by_arm = rates_at(walked, level) if level else 1.0
         there = walked.at(level)
-        counts, own = (walked.samples[there] >= 0).sum(axis=2), walked.samples[there]
+        all_there = len(there) == n_paths
+        here, own = (counts, walked.samples) if all_there else (counts[there], walked.samples[there])
         step = Step(users=panel, by_arm=by_arm, n_per_arm=n_per_arm)
-        of_paths = step.until_full(counts, ~walked.saturated(level, there), rng=rng_of(level), samples=own)
+        of_paths = step.until_full(here, ~walked.saturated(level, there), rng=rng_of(level), samples=own)
         taken, full, chances = np.zeros(n_paths, dtype=np.int64), np.full(n_paths, -1), np.zeros(n_paths)
         taken[there], full[there], chances[there] = of_paths
-        walked.samples[there] = own
+        if not all_there:
+            counts[there], walked.samples[there] = here, own
         ended = np.flatnonzero(full >= 0)
         walked.filled[ended, full[ended]] = level + 1
         walked.taken.append(taken)
@@ -177,17 +180,22 @@ class Step:
     def _some(
         self, counts: np.ndarray, is_open: BoolArray, samples: np.ndarray | None, *, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, FloatArray]:
-        upto, ranks = self._who(is_open)
+        ranks = dense_ranks(self.users.promoted_by)
         torn = is_torn(ranks)
+        if torn:
+            first = np.where(is_open[:, None], ranks, ranks.shape[1]).argmin(axis=2).T  # (U, n)
+        else:
+            first = first_open(ranks, is_open)
+        upto = self._who(first)
         taken, full = np.zeros(len(counts), dtype=np.int64), np.full(len(counts), -1)
         chances = upto[:, -1].copy()
         still = np.flatnonzero(chances > 0)
         while len(still):
             who = _drawn(upto, still, rng.random(len(still)) * chances[still])
-            rank = np.where(is_open[still], ranks[who], ranks.shape[1])
+            arm = first[who, still].astype(np.int64)
             if torn:  # arms of one rank are as likely each
-                rank = rank + rng.random(rank.shape)
-            arm = rank.argmin(axis=1)
+                rank = np.where(is_open[still], ranks[who], ranks.shape[1])
+                arm = (rank + rng.random(rank.shape)).argmin(axis=1)
             if samples is not None:
                 samples[still, arm, counts[still, arm]] = who
             counts[still, arm] += 1
@@ -197,18 +205,13 @@ class Step:
             still = still[~is_full]
         return taken, full, chances
 
-    def _who(self, is_open: BoolArray) -> tuple[FloatArray, np.ndarray]:
-        """Sums of the users' chances to be explored in each path, (n, U), and how users rank arms, (U, K)."""
-        users, ranks = self.users, dense_ranks(self.users.promoted_by)
+    def _who(self, first: np.ndarray) -> FloatArray:
+        """Sums of the users' chances to be explored in each path, (n, U), from what is promoted to them, (U, n)."""
+        weights, (u, n) = self.users.weights, first.shape
         if not isinstance(self.by_arm, np.ndarray):
-            return np.broadcast_to(np.cumsum(users.weights * self.by_arm), (len(is_open), users.n_users)), ranks
-        if is_torn(ranks):
-            first = np.where(is_open[:, None], ranks, ranks.shape[1]).argmin(axis=2)  # (n, U)
-            rates = self.by_arm[np.arange(users.n_users), first]
-        else:
-            arms = first_open(ranks, is_open)  # (U, n)
-            rates = np.take_along_axis(self.by_arm, arms.astype(np.int64), axis=1).T
-        return np.cumsum(users.weights * rates, axis=1), ranks
+            return np.broadcast_to(np.cumsum(weights * self.by_arm), (n, u))
+        chances = weights[:, None] * np.take_along_axis(self.by_arm, first.astype(np.int64), axis=1)
+        return np.cumsum(chances.T, axis=1)
 
 
 def _drawn(upto: FloatArray, rows: np.ndarray, points: FloatArray) -> np.ndarray:

@@ -38,8 +38,8 @@ from rcb_bayes.planning.guard_rules import (
 )
 from rcb_bayes.planning.parts import SampleChoice
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.planned_walk import PlannedWalk, plan_walk
 from rcb_bayes.planning.pooled_rates import pooled_walk
-from rcb_bayes.planning.stage_rates import PlannedWalk, plan_walk
 from rcb_bayes.planning.stages import LaterWorlds, Programme
 from rcb_bayes.schema import as_count
 from rcb_bayes.telling.progress import track

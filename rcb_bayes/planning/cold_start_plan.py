@@ -14,7 +14,8 @@ from rcb_bayes.planning.expectations import expectations_of
 from rcb_bayes.planning.feasibility import feasibility_of, share_stuck
 from rcb_bayes.planning.parts import Constants, Provenance
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
+from rcb_bayes.planning.planned_walk import PlannedWalk
+from rcb_bayes.planning.stage_rates import StageRates
 from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage, Programme, SampledRule, TableRule
 from rcb_bayes.telling.wording import percent
 

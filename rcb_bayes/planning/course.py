@@ -12,7 +12,8 @@ from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import Walk, open_arms
 from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.planning.parts import Course
-from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
+from rcb_bayes.planning.planned_walk import PlannedWalk
+from rcb_bayes.planning.stage_rates import StageRates
 from rcb_bayes.schema import FloatArray
 
 MOST_STUCK = 0.01  # of cold starts

@@ -7,8 +7,10 @@ from rcb_bayes.mechanism.level_rates import level_rates
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
 from rcb_bayes.planning.course import MOST_STUCK
+from rcb_bayes.planning.level_planner import LevelPlanner
 from rcb_bayes.planning.parts import Course, Feasibility
-from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates
+from rcb_bayes.planning.planned_walk import PlannedWalk
+from rcb_bayes.planning.stage_rates import StageRates
 from rcb_bayes.telling.wording import figure, percent
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
@@ -74,6 +76,7 @@ def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
             return planner.rate_of_all(stage, epsilon=epsilon)[0] >= LEAST_RATE
         assert stage.outlook is not None  # the stage was simulated
         if stage.found is not None:
+            assert isinstance(planner, LevelPlanner)  # it is a level
             found = planner.level_rates_of(stage, panel, slack=stage.slack, epsilon=epsilon)
             return bool((found.rate > 0).any())
         asked = {"slack": stage.slack, "epsilon": epsilon}
@@ -131,6 +134,7 @@ def _broken_at(forward: PlannedWalk, stage: StageRates, rate: float) -> np.ndarr
             promoted_by=panel.promoted_by,
             slack=raised,
             by_arm=stage.by_arm,
+            forms=True,
             **asked,
         )
         own = found.own.copy()

@@ -6,6 +6,7 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.compact import compact_gamma, compact_outlook
+from rcb_bayes.mechanism.epoch_looks import looks_at_random_rounds
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
@@ -129,22 +130,18 @@ def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWo
     if rounds <= 0:
         return None
     guards = compute_guards(setting, options=options) if guard else ()
+    panel = setting.simulator.panel.users
+
+    def guard_at(epoch: int) -> FloatArray | None:
+        return guards[min(epoch, len(guards) - 1)].of(panel, goal=setting.goal) if guards else None
+
     rng = setting.simulator.rng(Stream.MOMENTS)
-    moment = rounds * rng.permutation((np.arange(n_worlds) + rng.random(n_worlds)) / n_worlds)
     means, gamma, number = np.empty(epochs.outlook.means.shape), np.empty(n_worlds), np.empty(n_worlds)
     platform = None if epochs.outlook.platform is None else np.empty(means.shape)
-    panel = setting.simulator.panel.users
-    while True:
-        here = (moment >= epochs.state.begins) & (moment < epochs.state.ends)
-        means[here], gamma[here], number[here] = epochs.outlook.means[here], epochs.gamma[here], epochs.epoch
-        if platform is not None and epochs.outlook.platform is not None:
-            platform[here] = epochs.outlook.platform[here]
-        if (moment < epochs.state.ends).all():
-            break
-        rule = guards[min(epochs.epoch, len(guards) - 1)] if guards else None
-        epochs.advance_to(
-            epochs.epoch + 1, lambda _, rule=rule: None if rule is None else rule.of(panel, goal=setting.goal)
-        )
+    for look in looks_at_random_rounds(epochs, horizon=rounds, guard_at=guard_at, rng=rng):
+        means[look.worlds], gamma[look.worlds], number[look.worlds] = look.outlook.means, look.gamma, look.epoch
+        if platform is not None and look.outlook.platform is not None:
+            platform[look.worlds] = look.outlook.platform
     means_of = setting.market.prior.mean.values, setting.market.platform_prior.mean.values
     return LaterWorlds(
         outlook=compact_outlook(LinearOutlook(means, platform), *means_of),

@@ -17,7 +17,9 @@ from rcb_bayes.mechanism.programme import NoAnswer, priced, settled
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.planning.goal import PlanRequest
-from rcb_bayes.planning.stage_rates import PlannedWalk, RatePlanner, StageRates
+from rcb_bayes.planning.level_planner import LevelPlanner
+from rcb_bayes.planning.planned_walk import PlannedWalk
+from rcb_bayes.planning.stage_rates import StageRates
 from rcb_bayes.planning.stages import LaterWorlds, Programme, forms_of
 from rcb_bayes.schema import FloatArray
 
@@ -52,7 +54,7 @@ def pooled_walk(
             f"A plan for users who know '{settings.knows}' of the clock has a rate for each user and Gaussian rewards. "
             "Use personalised=True, or knows='level'."
         )
-    planner = RatePlanner(market, settings, simulator=simulator)
+    planner = LevelPlanner(market, settings, simulator=simulator)
     first = forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
     unraised = PooledWalk(walked=first, programme=None)
     shares: dict[int, FloatArray] = {}
@@ -90,7 +92,7 @@ def _as_raised(forward: PlannedWalk, shares: Mapping[int, FloatArray]) -> Planne
 def _walked_again(
     market: Market, settings: PlanRequest, shares: dict[int, FloatArray], simulator: Simulator | None
 ) -> PlannedWalk:
-    planner = RatePlanner(market, settings, raised=shares, simulator=simulator)
+    planner = LevelPlanner(market, settings, raised=shares, simulator=simulator)
     return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
 
 
@@ -140,6 +142,7 @@ def _raise(forward: PlannedWalk, stage: StageRates, share: FloatArray | None) ->
     if stage.found is None or share is None:
         return
     by_arm = stage.found.by_arm + share[:, None] * (stage.found.most - stage.found.by_arm)
+    assert isinstance(forward.planner, LevelPlanner)  # stages are levels
     found = forward.planner.level_rates_of(stage, forward.panel, slack=stage.slack, by_arm=by_arm)
     stage.found, stage.rates = found, found.rate
     stage.organic_value = found.organic_value

@@ -2,16 +2,14 @@ r"""Rates at each stage of a cold start: the largest that users follow, by the l
 
 Stages are taken in the order in which arms fill up. At each of them, the posterior means in simulated worlds give every
 user's rate; the rates then say how the walk goes on. A stage is what users can tell apart: a saturated set, or the
-number of saturated arms. Of the latter every world has a set of its own and counts by the rounds that its cold start
-spends there. These depend, a little, on the rates sought, so that both are found in turns.
+number of saturated arms (``level_planner``).
 
 A rate is the largest whose *predicted simultaneous audit bound* clears -epsilon. An audit of W_a worlds subtracts
 c standard errors (c its critical value), and its estimate differs from the one here, of W worlds, by another c errors
 at most, so that the slack is :math:`c (W_a^{-1/2} + (W_a^{-1} + W^{-1})^{1/2})` standard deviations over worlds.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,18 +17,18 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
-from rcb_bayes.mechanism.knowledge import LEVEL as KNOWS_LEVEL
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE
-from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
+from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.margins import critical_value
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, organic_shares, own_linear_rewards
 from rcb_bayes.mechanism.panel import Panel, panel_of
-from rcb_bayes.mechanism.promotion import Sets, rare_sets_too
+from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import (
     UserRates,
     binding_terms,
     crowd_rate,
     explored_terms,
+    is_free,
     largest_rate,
     organic_rounds,
     organic_terms,
@@ -48,13 +46,7 @@ LEVEL = 0.01  # of the bands at each stage
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
 _MOST_ARMS = 62
-_CRITICAL_USERS = 256
-_TRIAL_USERS = 256
-_REPEATS = 2  # of each turn
-_PARTS = 4  # of the worlds of a level, for the error of its rate
-_TRIALS = 2  # turns in which rates and rounds are found
-_OTHER_PANELS = 1.2  # of a level's slack: how often its sets are met varies with the users of an audit's panel, too
-_USUAL_CRITICAL = 3.5  # errors, in these turns
+CRITICAL_USERS = 256
 _USERS_PER_WORLD = 16
 _FEW_WORLDS = 50
 _FOUND = 0.9999  # of the least rate that a search finds, for what it leaves to find
@@ -129,48 +121,12 @@ class OwnUsers:
     acted_on: FloatArray
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class PlannedWalk:
-    """A cold start walked to its end with the rates that its stages allow."""
-
-    settings: PlanRequest
-    walk: ColdStarts
-    planner: "RatePlanner"
-
-    @property
-    def stages(self) -> "dict[int, StageRates]":
-        """What each planned stage allows: by the code of its set, or by the level."""
-        return self.planner.stages
-
-    @property
-    def simulator(self) -> Simulator:
-        """Users, engines and random numbers."""
-        return self.planner.simulator
-
-    @property
-    def market(self) -> Market:
-        """The market."""
-        return self.planner.market
-
-    @property
-    def panel(self) -> Panel:
-        """The users."""
-        return self.planner.panel
-
-
-def plan_walk(market: Market, settings: PlanRequest, *, simulator: Simulator | None = None) -> PlannedWalk:
-    """Walk through the cold start, computing the rates of each stage on the way; in a simulation that is shared."""
-    planner = RatePlanner(market, settings, simulator=simulator)
-    return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
-
-
 class RatePlanner:
-    """The rates of stage after stage.
+    """The rates of set after set, and what levels have in common with sets.
 
     Attributes
     ----------
     stages : what each planned stage allows, by the code of its set, or by the level
-    raised : by level, shares by which the rates of the panel's users are raised towards 1 as the walk goes on, (P,)
     """
 
     def __init__(
@@ -178,7 +134,6 @@ class RatePlanner:
         market: Market,
         settings: PlanRequest,
         *,
-        raised: Mapping[int, FloatArray] | None = None,
         simulator: Simulator | None = None,
     ) -> None:
         if settings.knows == STAGE.name and market.n_arms > _MOST_ARMS:
@@ -191,7 +146,6 @@ class RatePlanner:
         self.simulator = simulator or Simulator(market, engine=settings.engine, seed=settings.seed)
         self.panel = self.simulator.panel
         self.stages: dict[int, StageRates] = {}
-        self.raised = raised or {}
         if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
             raise RcbError(
                 "With Bernoulli rewards a rate of each user's own is known for the rows of a table only. "
@@ -200,10 +154,7 @@ class RatePlanner:
 
     def walked(self) -> ColdStarts:
         """The cold start to its end."""
-        n = self.settings.n_per_arm
-        if self.settings.knows == STAGE.name:
-            return self.simulator.walk(self.rates_at, n_per_arm=n)
-        return self.simulator.walk_by_level(self.rates_of_level, n_per_arm=n)
+        return self.simulator.walk(self.rates_at, n_per_arm=self.settings.n_per_arm)
 
     def rates_at(self, so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
         """The rates of the panel's users at a set: planned, or, at a rare set, 1 for those who need no subsidy."""
@@ -225,128 +176,6 @@ class RatePlanner:
             self._forget_own(stage)
         return stage.rates if self.settings.personalised else 1.0
 
-    def rates_of_level(self, so_far: ColdStarts, level: int) -> FloatArray | float:
-        """The rates of the panel's users by promoted arm, (P, K), once so many arms are saturated."""
-        members = so_far.at(level)
-        if not len(members):
-            return 0.0
-        key = (0, level)
-        saturated = so_far.saturated(level, members)
-        rng = self.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
-        n_worlds = self.simulator.worlds_of_level(saturated, self.settings.n_worlds)
-        places, counts = rare_sets_too(saturated, np.ones(len(members)), n_worlds=n_worlds, rng=rng)
-        sets = Sets(saturated[places])
-        promoted = sets.usually_promoted(self.panel.promoted_by, counts)
-        stage = self._new(promoted, level=level, share=len(members) / so_far.n_paths, key=key)
-        stage.sets = sets
-        self.stages[level] = stage
-        if self._needs_worlds(stage):
-            stage.outlook = self.simulator.outlook(so_far, members[places], level=level, key=key)
-            stage.outlook = stage.outlook.weighted(counts)
-            self._weigh(stage, so_far, members[places], counts)
-            self._enter_figures(stage, sets.saturated)
-            if not stage.is_free.all():
-                self._enter_level(stage)
-            self._forget_own(stage)
-        return self._raised(stage.found, level) if self.settings.personalised else 1.0
-
-    def _raised(self, found: LevelRates | None, level: int, some: np.ndarray | None = None) -> FloatArray | float:
-        """Rates by promoted arm of the panel's users, or some of them, as they are in force."""
-        share = self.raised.get(level)
-        if found is None or share is None:
-            return 1.0 if found is None else found.by_arm
-        share = share if some is None else share[some]
-        return found.by_arm + share[:, None] * (found.most - found.by_arm)
-
-    def _weigh(self, stage: StageRates, so_far: ColdStarts, chosen: np.ndarray, counts: FloatArray) -> None:
-        """Count every world by the rounds that its path spends at the level: so much more often users meet it there.
-
-        ``counts`` (W,) is how many times it counts as a path.
-        """
-        assert stage.outlook is not None  # asked for where it is
-        rng = self.simulator.rng(Stream.TRIALS, *stage.key)
-        some, shares = self.panel.some(_TRIAL_USERS, rng=rng)
-        users = self.panel.take(some, weights=shares)
-        of_each = self.settings.personalised
-        for _ in range(_TRIALS if of_each else 1):
-            by_arm = np.ones(users.promoted_by.shape)
-            if of_each:
-                own = self.level_rates_of(stage, users, slack=self._slack_of(stage, _USUAL_CRITICAL))
-                by_arm = np.asarray(self._raised(own, stage.level, some))
-            parts = [so_far.trial(stage.level, chosen, users=users, by_arm=by_arm, rng=rng) for _ in range(_REPEATS)]
-            rounds = counts * np.mean(parts, axis=0)
-            if not rounds.any():
-                return
-            stage.outlook = stage.outlook.weighted(rounds / rounds.mean())
-        stage.promoted = stage.promoted_to(self.panel, n_arms=self.market.n_arms)
-
-    def _enter_level(self, stage: StageRates) -> None:
-        """Enter the rates of a level; of each user's own by promoted arm."""
-        if not self.settings.personalised:
-            (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
-            return
-        panel, s = self.panel, self.settings
-        bound = np.flatnonzero(~stage.is_free)
-        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:_CRITICAL_USERS]
-        level = LEVEL / (self.market.n_arms - 1)  # all levels together have as much as a set
-        critical = critical_value(self._level_terms(stage, panel.take(some)), level=level, seed=s.seed)
-        stage.slack = self._slack_of(stage, critical)
-        found = stage.found = self.level_rates_of(stage, panel, slack=stage.slack)
-        stage.rates, stage.organic_value = found.rate, found.organic_value
-        stage.rate, of_users = panel.mean(found.rate)
-        stage.ideal = panel.mean(found.ideal)[0]
-        needed = np.where(found.is_bound, certifying(found.gain, found.spread, critical), 0.0)
-        stage.worlds_needed = float(needed[bound].min())
-        stage.rate_mcse = float(np.hypot(of_users, self._error_of_worlds(stage)))
-
-    def _error_of_worlds(self, stage: StageRates) -> float:
-        """Error that the worlds leave in the average rate of a level: from some users' rates in parts of them."""
-        assert stage.outlook is not None  # not all users are free
-        assert stage.sets is not None  # it is a level
-        some, shares = self.panel.some(_TRIAL_USERS, rng=self.simulator.rng(Stream.TRIALS, *stage.key))
-        users = self.panel.take(some, weights=shares)
-        means = []
-        for part in range(_PARTS):
-            worlds = slice(part, None, _PARTS)
-            own = replace(stage, outlook=stage.outlook.in_worlds(worlds), sets=Sets(stage.sets.saturated[worlds]))
-            means.append(users.weights @ self.level_rates_of(own, users, slack=0.5 * stage.slack).rate)
-        return float(np.std(means, ddof=1) / np.sqrt(_PARTS))
-
-    def level_rates_of(
-        self,
-        stage: StageRates,
-        users: Panel,
-        *,
-        slack: float,
-        epsilon: float | None = None,
-        by_arm: FloatArray | None = None,
-    ) -> LevelRates:
-        """Rates at a level by promoted arm, of users of the panel or not; or what given ones lead to."""
-        assert stage.outlook is not None  # it has worlds
-        assert stage.sets is not None  # it is a level
-        return level_rates(
-            stage.outlook,
-            stage.sets,
-            users.users,
-            prior_rewards=users.prior_rewards,
-            promoted_by=users.promoted_by,
-            epsilon=self.settings.epsilon if epsilon is None else epsilon,
-            notion=self.settings.sense,
-            slack=slack,
-            by_arm=by_arm,
-            forms=self.settings.knows != KNOWS_LEVEL.name,  # levels by themselves pay for no others
-        )
-
-    def _level_terms(self, stage: StageRates, users: Panel) -> FloatArray:
-        """The organic terms of the pair that binds for each of some users, world by world, (W, U)."""
-        assert stage.outlook is not None  # not all users are free
-        s = self.settings
-        found = self.level_rates_of(stage, users, slack=0.0)
-        rewards, shares = stage.outlook.rewards(users.users), organic_shares(stage.outlook, users.users)
-        at = np.arange(users.n_users)
-        lead = rewards[found.arm, at] - rewards[found.rival, at]
-        return s.sense.linear_form(shares[found.arm, at], lead, s.epsilon).T
-
     def _new(
         self, promoted: FloatArray, *, level: int, share: float, key: Key, saturated: tuple[int, ...] = ()
     ) -> StageRates:
@@ -366,8 +195,7 @@ class RatePlanner:
     def _is_free(self, promoted: FloatArray) -> np.ndarray:
         """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
         s = self.settings
-        terms = explored_terms(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
-        return (terms >= 0.0).all(axis=(1, 2))
+        return is_free(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
 
     def _is_wanted(self, level: int) -> bool:
         """Whether the figures of a stage are wanted whoever is free: tau and rho, from the last if from no other."""
@@ -409,7 +237,7 @@ class RatePlanner:
         panel, s = self.panel, self.settings
         assert stage.outlook is not None  # not all users are free
         bound = np.flatnonzero(~stage.is_free)
-        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:_CRITICAL_USERS]
+        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:CRITICAL_USERS]
         first = self.rates_of(stage.outlook, panel.take(some), promoted=stage.promoted[some], slack=0.0)
         terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.sense)
         critical = critical_value(terms, level=LEVEL, seed=s.seed)
@@ -513,7 +341,7 @@ class RatePlanner:
             return np.zeros(len(pairs))
         assert stage.outlook is not None  # not all users are free
         users = self.panel.users[
-            self.panel.some(_CRITICAL_USERS, rng=self.simulator.rng(Stream.USER_ERROR, *stage.key))[0]
+            self.panel.some(CRITICAL_USERS, rng=self.simulator.rng(Stream.USER_ERROR, *stage.key))[0]
         ]
         rewards, shares = stage.outlook.rewards(users), organic_shares(stage.outlook, users)
         means = [
@@ -545,13 +373,6 @@ class RatePlanner:
             notion=self.settings.sense,
             slack=slack,
         )
-
-    def _slack_of(self, stage: StageRates, critical: float) -> float:
-        """The slack of a level, which may have more worlds than a set, here and in an audit."""
-        assert stage.outlook is not None  # it has worlds
-        assert stage.sets is not None  # it is a level
-        more = _OTHER_PANELS if len(np.unique(stage.sets.saturated, axis=0)) > 1 else 1.0
-        return more * self._slack(critical) * np.sqrt(self.settings.n_worlds / stage.outlook.n_worlds)
 
     def _slack(self, critical: float) -> float:
         fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds

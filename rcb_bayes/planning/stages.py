@@ -14,7 +14,7 @@ from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows, places_of
 from rcb_bayes.mechanism.programme import LevelledForms, Prices, raised_shares
 from rcb_bayes.mechanism.promotion import Sets
-from rcb_bayes.mechanism.rates import UserRates, explored_terms, user_rates
+from rcb_bayes.mechanism.rates import UserRates, explored_terms, is_free, user_rates
 from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import GuardRule
@@ -327,8 +327,10 @@ def sampled_rates(stage: PlannedStage, users: FloatArray, *, goal: Goal, before:
     )
 
 
-def rates_at_level(rule: LevelRule, users: FloatArray, *, goal: Goal, before: Expectations) -> LevelRates:
-    """Rates of users (U, d) by a level's rule, and what binds them."""
+def rates_at_level(
+    rule: LevelRule, users: FloatArray, *, goal: Goal, before: Expectations, forms: bool = False
+) -> LevelRates:
+    """Rates of users (U, d) by a level's rule, and what binds them; ``forms`` where other levels are to pay for it."""
     prior_rewards, promoted_by = before.of(users)
     return level_rates(
         rule.outlook,
@@ -339,6 +341,7 @@ def rates_at_level(rule: LevelRule, users: FloatArray, *, goal: Goal, before: Ex
         epsilon=goal.epsilon,
         notion=goal.sense,
         slack=rule.slack,
+        forms=forms,
     )
 
 
@@ -351,7 +354,7 @@ def raised_rates(cold_start: PlannedColdStart, users: FloatArray, *, goal: Goal,
     for level in programme.levels:
         rule = rules[level]
         assert isinstance(rule, LevelRule)  # as the programme has it
-        found.append(rates_at_level(rule, users, goal=goal, before=before))
+        found.append(rates_at_level(rule, users, goal=goal, before=before, forms=True))
     later = None if programme.later is None else programme.later.rounds * programme.later.forms(users, goal=goal)
     forms = forms_of(found, *before.of(users), goal=goal, first_rounds=programme.first_rounds, later=later)
     shares = raised_shares(forms, programme.prices)  # (U, L)
@@ -388,8 +391,7 @@ def _is_free(users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, befor
     """Who may be explored at a set that nothing was simulated for: those who lose at most epsilon by it."""
     prior_rewards, promoted_by = before.of(users)
     promoted = promotion_shares(promoted_by, before.open_arms(saturated))
-    terms = explored_terms(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
-    return (terms >= 0.0).all(axis=(1, 2))
+    return is_free(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
 
 
 def _worst_gaps(users: FloatArray, *, before: Expectations) -> FloatArray:

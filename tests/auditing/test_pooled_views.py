@@ -159,3 +159,20 @@ def test_so_they_are_where_cold_starts_are_followed_sample_by_sample(
     both = sides(case)
     monkeypatch.setattr(simulator, "MOST_SETS", 0)
     assert both.apart(both.audit(knows, n_worlds=3000), knows) < MANY
+
+
+def test_what_is_promoted_in_rare_sets_only_is_judged() -> None:
+    """A user of the second type gets the third arm, which she has no use for, only where the second is full first.
+
+    Such cold starts take half a per cent of the rounds of their level, and it is there that all of the arm's mass is.
+    """
+    rows = np.eye(2)
+    prior = rcb.Prior.gaussian([[0.10, 0.10], [0.02, 0.08], [0.06, -3.0]], 0.1)
+    users = rcb.Empirical(rows, weights=[0.995, 0.005])
+    market = rcb.Market(prior=prior, covariates=users, noise=rcb.GaussianNoise(0.3))
+    plan = rcb.fixed_plan(market, n_per_arm=1, exploration_rate=1.0, epsilon=0.1, knows="level")
+    found = rcb.audit(market, plan, horizon=4, n_worlds=400, users=rows, seed=3)
+    cell = found.margins.sel(stage="2 of 3 arms", user=1, arm="arm_2", rival="arm_0")
+    assert cell["estimate"] == pytest.approx(-3.1)
+    assert 0.001 < cell["mass"] < 0.01
+    assert cell["verdict"] == 2  # it fails

@@ -3,15 +3,18 @@
 CPU seconds of ``check_assumptions`` (20 samples of each arm), ``calibrate`` (N = 20, 500 worlds) and ``audit`` (200
 worlds, 5,000 rounds) with a Gaussian belief in which all arms differ: over the number of arms at five features, and
 over the number of features at three arms. Below each table stand exponents, the slopes of log seconds over log size.
-Then, in the same run, a plan for different arms against one for arms that are alike, both by level; N chosen against N
-given; and the report's plans over epsilon against as many plans made one by one.
+Then, in the same run, a plan for different arms by level against one for arms that are alike, by level and by stage;
+50 different arms against 10; N chosen against N given; and the report's plans over epsilon against as many plans made
+one by one. The largest memory that the process has had by then stands beside each line.
 
-``make bench`` runs it; ``--fast`` stops at 20 arms and 50 features; ``--long`` goes on to 200 arms. ``--arms 50`` and
-``--features 20`` measure these sizes alone. What is refused, or takes longer than a machine has, is told as such.
+``make bench`` runs it, up to 200 arms, of which 100 and 200 are checked and planned but not audited; ``--fast`` stops
+at 20 arms and 50 features; ``--long`` audits all. ``--arms 50`` and ``--features 20`` measure these sizes alone. What
+is refused is told as such.
 """
 
 import argparse
 import os
+import resource
 import sys
 import time
 import warnings
@@ -27,6 +30,8 @@ from rcb_bayes.reporting.result import ReportSizes
 
 STEPS = ("check", "calibrate", "audit")
 N_FEATURES, N_ARMS, N_PER_ARM = 5, 3, 20
+MOST_AUDITED = 50
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 Row = dict[str, float | str]
 
 
@@ -51,16 +56,18 @@ def spent(work: Callable[[], object]) -> tuple[float, object]:
     return time.process_time() - start, found
 
 
-def costs(n_arms: int, n_features: int) -> Row:
-    """CPU seconds of each step; why not, of a step that is refused."""
+def costs(n_arms: int, n_features: int, *, most_audited: int = MOST_AUDITED) -> Row:
+    """CPU seconds of each step; why not, of a step that is refused. Of more arms than ``most_audited`` no audit."""
     market = market_of(n_arms, n_features)
     row: Row = {}
     row["check"], _ = _told(lambda: rcb.check_assumptions(market, n_per_arm=N_PER_ARM, seed=1))
     row["calibrate"], plan = _told(lambda: plan_for(market))
     if isinstance(plan, rcb.Plan) and plan.feasible:
         row["knows"] = plan.knows
-        row["audit"], found = _told(lambda: rcb.audit(market, plan, horizon=5000, n_worlds=200, seed=2))
-        row["verdict"] = found.verdict if isinstance(found, rcb.Audit) else "-"
+        if n_arms <= most_audited:
+            row["audit"], found = _told(lambda: rcb.audit(market, plan, horizon=5000, n_worlds=200, seed=2))
+            row["verdict"] = found.verdict if isinstance(found, rcb.Audit) else "-"
+    row["memory"] = f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / 1e9:.2f}"
     return row
 
 
@@ -81,16 +88,18 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float | str]) -> float:
 def print_table(name: str, sizes: Sequence[int], cost: Callable[[int], Row]) -> None:
     """A line for each size, and the exponents."""
     print(
-        f"| {name} | users know | {' | '.join(f'{step}, s' for step in STEPS)} | verdict |\n|---|---|---|---|---|---|"
+        f"| {name} | users know | {' | '.join(f'{step}, s' for step in STEPS)} | verdict | GB |\n"
+        "|---|---|---|---|---|---|---|"
     )
     rows = []
     for size in sizes:
         row = cost(size)
         rows.append(row)
         cells = [_shown(row.get(step, "-")) for step in STEPS]
-        print(f"| {size} | {row.get('knows', '-')} | {' | '.join(cells)} | {row.get('verdict', '-')} |", flush=True)
+        told = [str(row.get(name, "-")) for name in ("verdict", "memory")]
+        print(f"| {size} | {row.get('knows', '-')} | {' | '.join(cells + told)} |", flush=True)
     slopes = [f"{exponent(sizes, [row.get(step, '-') for row in rows]):.2f}" for step in STEPS]
-    print(f"| exponent | | {' | '.join(slopes)} | |\n", flush=True)
+    print(f"| exponent | | {' | '.join(slopes)} | | |\n", flush=True)
 
 
 def _shown(value: float | str) -> str:
@@ -100,10 +109,13 @@ def _shown(value: float | str) -> str:
 def print_ratios() -> None:
     """What must stay in proportion."""
     print("| CPU seconds | first | second | ratio |\n|---|---|---|---|")
-    ten = [
-        spent(lambda alike=alike: plan_for(market_of(10, 5, alike=alike), knows="level"))[0] for alike in (False, True)
-    ]
-    _print_ratio("plan of 10 arms by level: different, alike", *ten)
+    different, alike, by_stage, fifty = (
+        spent(lambda n=n, alike=alike, knows=knows: plan_for(market_of(n, 5, alike=alike), knows=knows))[0]
+        for n, alike, knows in ((10, False, "level"), (10, True, "level"), (10, True, "stage"), (50, False, "level"))
+    )
+    _print_ratio("plan of 10 arms by level: different, alike", different, alike)
+    _print_ratio("plan of 10 arms: different by level, alike by stage", different, by_stage)
+    _print_ratio("plan of different arms by level: 50, 10", fifty, different)
     market = market_of(5, 5)
     given, _ = spent(lambda: rcb.calibrate(market, epsilon=0.05, n_per_arm=N_PER_ARM, seed=1))
     chosen, plan = spent(lambda: rcb.calibrate(market, epsilon=0.05, seed=1))
@@ -130,17 +142,18 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})
     parser = argparse.ArgumentParser(description="Cost of checks, plans and audits over arms and features.")
     parser.add_argument("--fast", action="store_true", help="up to 20 arms and 50 features")
-    parser.add_argument("--long", action="store_true", help="up to 200 arms, which takes hours")
+    parser.add_argument("--long", action="store_true", help="audits of 100 and 200 arms, too: half an hour")
     parser.add_argument("--arms", type=int, nargs="+", help="numbers of arms, and nothing else")
     parser.add_argument("--features", type=int, nargs="+", help="numbers of features, and nothing else")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     only = options.arms or options.features
-    arms = options.arms or [2, 5, 10, 20, *([] if options.fast else [50]), *([100, 200] if options.long else [])]
+    arms = options.arms or [2, 5, 10, 20, *([] if options.fast else [50, 100, 200])]
+    audited = 1000 if options.long or options.arms else MOST_AUDITED
     features = options.features or [2, 5, 20, 50, *([] if options.fast else [100])]
     costs(2, 2)  # imports
     if options.arms or not only:
-        print_table("arms, 5 features", arms, lambda n: costs(n, N_FEATURES))
+        print_table("arms, 5 features", arms, lambda n: costs(n, N_FEATURES, most_audited=audited))
     if options.features or not only:
         print_table("features, 3 arms", features, lambda n: costs(N_ARMS, n))
     if not only:

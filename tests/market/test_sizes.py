@@ -92,11 +92,28 @@ def test_a_thousand_arms_are_refused_with_what_they_would_take(monkeypatch: pyte
     wide = many_arms(2)
     monkeypatch.setattr(Market, "n_arms", 1000)
     monkeypatch.setattr(sizes, "memory", lambda: 24 * 10**9)
-    with pytest.raises(RcbError, match=r"1000 levels of 500 worlds need some \d+ GB"):
+    with pytest.raises(
+        RcbError, match=r"1000 levels of 500 worlds need some \d+ GB.*take some \d+ minutes of one core"
+    ):
         sizes.check_plan_size(wide, n_per_arm=5, n_worlds=500, by_set=False)
     monkeypatch.setattr(sizes, "memory", lambda: 10**15)
-    with pytest.raises(RcbError, match="hours of one core, and 48 are the most"):
-        sizes.check_plan_size(wide, n_per_arm=5, n_worlds=500, by_set=False)
+    with pytest.raises(RcbError, match=r"hours of one core \(and .* GB\), and 48 hours are the most"):
+        sizes.check_plan_size(wide, n_per_arm=5, n_worlds=50_000, by_set=False)
+    with pytest.raises(RcbError, match=r"hours of one core \(and .* GB\), and 48 hours are the most"):
+        sizes.check_audit_size(wide, n_worlds=1000, n_users=120)
+
+
+@pytest.mark.parametrize(("n_arms", "seconds", "gigabytes"), [(50, 45.0, 1.0), (200, 225.0, 2.8)])
+def test_estimates_of_plans_are_what_was_measured(
+    n_arms: int, seconds: float, gigabytes: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPU seconds and the peak of memory, 500 worlds, the sphere of five features; to a factor of two."""
+    found = {}
+    monkeypatch.setattr(sizes, "_check_memory", lambda n_bytes, **_: found.update(gigabytes=n_bytes / 1e9))
+    monkeypatch.setattr(sizes, "_check_hours", lambda hours, **_: found.update(seconds=3600.0 * hours))
+    sizes.check_plan_size(many_arms(n_arms), n_per_arm=20, n_worlds=500, by_set=False)
+    assert 0.5 < found["seconds"] / seconds < 2.0
+    assert 0.5 < found["gigabytes"] / gigabytes < 2.0
 
 
 @pytest.mark.usefixtures("no_work")

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from rcb_bayes.mechanism import level_moments
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.level_rates import LevelRates, level_rates
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import user_rates
+from tests.twins.dense_level_rates import dense_level_rates
 
 K, W, EPSILON = 4, 600, 0.05
 PLAIN = np.array([[0.40, 0.30, 0.20, 0.10], [0.10, 0.40, 0.25, 0.30], [0.30, 0.15, 0.32, 0.0]])
@@ -38,6 +40,7 @@ class Level:
             notion=as_notion(notion),
             slack=slack,
             by_arm=by_arm,
+            forms=True,
         )
 
     def terms(self, by_arm: np.ndarray, *, notion: str = "user") -> tuple[np.ndarray, np.ndarray]:
@@ -201,3 +204,64 @@ def test_worlds_that_count_alike_are_found_out() -> None:
     by_arm = np.full((3, K), 0.3)
     unweighted = Level(means=level.means, prior=PLAIN, saturated=level.saturated, weights=np.ones(W))
     assert np.abs(unweighted.rates(by_arm=by_arm).own - level.form(by_arm)).max() > 1e-3
+
+
+# --- against every array written out ---------------------------------------------------------------------------------
+
+
+def any_level(seed: int) -> tuple[LinearOutlook, Sets, np.ndarray, dict]:
+    """Worlds of a level with any arms: prior means that tie or not, platforms that believe otherwise or not."""
+    rng = np.random.default_rng(seed)
+    k, u, w, d = int(rng.integers(2, 9)), int(rng.integers(1, 25)), int(rng.integers(40, 300)), 3
+    prior, users = 0.2 * rng.standard_normal((k, d)), rng.standard_normal((u, d))
+    if seed % 3 == 0:
+        prior, users = np.round(prior * 5) / 5, np.sign(users)
+    if seed % 5 == 0:
+        prior[1:] = prior[1]
+    saturated = np.argsort(rng.random((w, k)) + 0.1 * np.arange(k), axis=1) < rng.integers(1, k)
+    means = prior + 0.3 * rng.standard_normal((w, k, d)) * saturated[:, :, None]
+    weights = rng.uniform(0.2, 2.0, size=w)
+    platform = means + 0.05 * rng.standard_normal(means.shape) * saturated[:, :, None] if seed % 7 == 0 else None
+    asked = {
+        "prior_rewards": users @ prior.T,
+        "promoted_by": users @ prior.T,
+        "epsilon": EPSILON,
+        "notion": as_notion("user" if seed % 2 else "proof"),
+        "slack": (0.0, 0.1, 0.05)[seed % 3],
+        "by_arm": rng.random((u, k)) if seed % 4 == 0 else None,
+    }
+    return LinearOutlook(means, platform, weights=weights / weights.mean()), Sets(saturated), users, asked
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_pairs_that_occur_give_what_all_pairs_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    outlook, sets, users, asked = any_level(seed)
+    dense = dense_level_rates(outlook, sets, users, **asked)
+    monkeypatch.setattr(level_moments, "_CHUNK_VALUES", 3000)  # some users at a time
+    for forms in (False, True):
+        found = level_rates(outlook, sets, users, forms=forms, **asked)
+        for name in set(LevelRates.__slots__) - {"arm", "rival", "gain", "spread"}:
+            if forms or name not in ("always", "own"):
+                np.testing.assert_allclose(getattr(found, name), getattr(dense, name), atol=1e-9, err_msg=name)
+        bound = np.flatnonzero(dense.is_bound)
+        lowest = dense.own[bound, dense.arm[bound], dense.rival[bound]]
+        np.testing.assert_allclose(dense.own[bound, found.arm[bound], found.rival[bound]], lowest, atol=1e-9)
+        same = bound[(found.arm[bound] == dense.arm[bound]) & (found.rival[bound] == dense.rival[bound])]
+        for name in ("gain", "spread"):
+            np.testing.assert_allclose(getattr(found, name)[same], getattr(dense, name)[same], atol=1e-9)
+
+
+def test_a_pair_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Organic rounds in which another arm is promoted pay, too."""
+    outlook, sets, users, asked = any_level(2)
+    dense = dense_level_rates(outlook, sets, users, **asked)
+    whole = level_moments._Chunk._pairs
+
+    def without(chunk, is_row, together, organic, rewards):
+        found = whole(chunk, is_row, together, organic, rewards)
+        found.organic[found.explored == 0.0] = 0.0
+        return found
+
+    monkeypatch.setattr(level_moments._Chunk, "_pairs", without)
+    found = level_rates(outlook, sets, users, **asked)
+    assert np.abs(found.rate - dense.rate).max() > 1e-3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rcb_bayes.mechanism.choice import promotion_shares
-from rcb_bayes.mechanism.promotion import Sets, by_weight, rare_sets_too, usual_sets
+from rcb_bayes.mechanism.promotion import Sets, by_weight, distinct_sets, rare_sets_too
 
 PLAIN = np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.4, 0.2, 0.3]])
 TIED = np.array([[0.4, 0.3, 0.3, 0.3], [0.2, 0.2, 0.2, 0.2], [0.1 + 0.2, 0.3, 0.0, 0.0], [0.4, 0.3, 0.2, 0.1]])
@@ -46,16 +46,13 @@ def test_averages_over_worlds_go_by_their_weights(means: np.ndarray) -> None:
         for world in range(len(saturated)):
             first = expected[:, user, world].argmax()
             together[user, first] += weights[world] * expected[:, user, world] / len(saturated)
-    np.testing.assert_allclose(found.together(weights), together, atol=1e-12)
+    user, first, arm, often = found.together(weights)
+    dense = np.zeros(together.shape)
+    dense[user, first, arm] = often
+    np.testing.assert_allclose(dense, together, atol=1e-12)
+    assert (np.diff((user * 4 + first) * 4 + arm) > 0).all()
     counts = [np.bincount(row, minlength=4) for row in expected.argmax(axis=0)]
-    np.testing.assert_array_equal(found.n_worlds_of_arms(), counts)
-
-
-def test_sets_that_together_have_less_than_a_share_of_rounds_are_rare() -> None:
-    saturated = np.eye(4, dtype=bool)[[0, 0, 1, 2, 3, 3]]
-    spent = np.array([500.0, 480.0, 3.0, 5.0, 6.0, 6.0])  # of 1000: 3 and 5 are below 1 %, with 12 more they are not
-    np.testing.assert_array_equal(usual_sets(saturated, spent, rare=0.01), [0, 1, 4, 5])
-    np.testing.assert_array_equal(usual_sets(saturated, spent, rare=0.0), np.arange(6))
+    np.testing.assert_array_equal(found.of_first(None), counts)
 
 
 def test_paths_come_as_often_as_they_weigh() -> None:
@@ -102,3 +99,12 @@ def test_rare_sets_have_worlds_enough() -> None:
     of_set = saturated[chosen].sum(axis=0)
     rounds = saturated.T @ spent
     np.testing.assert_allclose(of_set / 1000, np.sqrt(rounds) / np.sqrt(rounds).sum(), atol=0.06)
+
+
+@pytest.mark.parametrize("n_arms", [1, 3, 8, 9, 70])
+def test_sets_are_told_apart_and_sorted_by_their_arms(n_arms: int) -> None:
+    saturated = np.random.default_rng(n_arms).random((300, n_arms)) < 0.5
+    sets, places = np.unique(saturated, axis=0, return_inverse=True)
+    found, at = distinct_sets(saturated)
+    np.testing.assert_array_equal(found, sets)
+    np.testing.assert_array_equal(at, places.reshape(-1))

@@ -20,7 +20,8 @@ from rcb_bayes.mechanism.rates import largest_rate, user_rates
 from rcb_bayes.mechanism.walk import as_code
 from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.planning.stage_rates import PlannedWalk, StageRates, plan_walk
+from rcb_bayes.planning.planned_walk import PlannedWalk, plan_walk
+from rcb_bayes.planning.stage_rates import StageRates
 from rcb_bayes.users import Empirical, Sphere
 from tests.twins import gap_twins as twins
 from tests.twins import plain_cold_start

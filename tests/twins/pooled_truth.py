@@ -12,8 +12,6 @@ import rcb_bayes as rcb
 from tests.twins import plain_mechanism as plain
 from tests.twins.truth import FIRST, Row
 
-_RARE = 0.01  # of the rounds of a level, in sets that an audit leaves out
-
 
 def pools(out: plain.Outcome, knows: str, *, n_arms: int) -> dict[str, list]:
     """The plain stages behind each view of an audit at some knowledge."""
@@ -24,20 +22,9 @@ def pools(out: plain.Outcome, knows: str, *, n_arms: int) -> dict[str, list]:
         "mechanism": lambda key: "any round",
     }[knows]
     found: dict[str, list] = {}
-    for key in _usual(out):
+    for key in out.stages:
         found.setdefault(FIRST if label(key) == "mpasc" else label(key), []).append(key)
     return found
-
-
-def _usual(out: plain.Outcome) -> list:
-    """Stages without the rarest sets of each level, which together take less than 1 % of its rounds."""
-    spent = {key: float((stage.left - stage.entered).sum()) for key, stage in out.stages.items()}
-    rare = set()
-    for level in {len(key) for key in spent if isinstance(key, tuple)}:
-        here = sorted((key for key in spent if isinstance(key, tuple) and len(key) == level), key=spent.__getitem__)
-        upto = np.cumsum([spent[key] for key in here])
-        rare |= {key for key, total in zip(here, upto, strict=True) if total < _RARE * upto[-1]}
-    return [key for key in out.stages if key not in rare]
 
 
 def pooled_margin(out: plain.Outcome, keys: Iterable, *, by_rounds: bool = True) -> plain.Expected:
