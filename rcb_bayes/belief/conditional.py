@@ -54,19 +54,21 @@ class Conditioners:
         return bool(self.drawn or self.mixed)
 
 
-def find_conditioners(beta: Variable, *, sigma: Variable | None = None, graph: Graph) -> Conditioners | None:
+def find_conditioners(
+    beta: Variable, *, sigma: Variable | None = None, graph: Graph, most_mixed: float = _MOST_MIXED
+) -> Conditioners | None:
     """The variables to condition on, so that beta is Gaussian given them; None where that does not do it.
 
     First every variable that is not normal; then also the normal ones that stand behind a scale. Student-t and Laplace
     variables are given their scales rather than themselves where that does it: an effect drawn from the belief hardly
     ever agrees with the data. What beta shares with an unknown ``sigma`` comes on top, for only given that is the noise
-    independent of beta.
+    independent of beta. More than ``most_mixed`` elements are given themselves.
     """
     behind = drawn_behind([beta])
     scales = [part for v in behind if _is_normal(v) for part in v.owner.op.dist_params(v.owner)[1:]]  # type: ignore[union-attr]
     shared = [v for v in drawn_behind([sigma]) if v in behind] if sigma is not None else []
     mixtures = tuple(v for v in behind if _is_scale_mixture(v) and v not in shared)
-    if _n_elements(mixtures, graph) > _MOST_MIXED:
+    if _n_elements(mixtures, graph) > most_mixed:
         mixtures = ()
     for mixed in (mixtures, ()) if mixtures else ((),):
         others = [v for v in behind if not _is_normal(v) and v not in mixed]
@@ -144,7 +146,7 @@ def conditional_grid(
         return None
     values, log_density = line
     known = [{conditioners.drawn[0]: np.asarray(value)} for value in values]
-    given = [_given(beta, one, ())[:2] for one in known]
+    given = [given_values(beta, one, ())[:2] for one in known]
     n_arms, d = graph.shape(beta)
     means, roots = np.array([mean.reshape(-1) for mean, _ in given]), np.array([root for _, root in given])
     weights = np.exp(log_density - log_density.max())
@@ -212,7 +214,7 @@ def _given_draws(
     means, roots = [], []
     for j in range(n_given):
         values = {v: part[j] for v, part in zip(conditioners.drawn, drawn, strict=False)}
-        mean, root, columns = _given(beta, values, conditioners.mixed)
+        mean, root, columns = given_values(beta, values, conditioners.mixed)
         if conditioners.mixed:
             factors = np.ones((per_given, root.shape[1]))
             for variable, places in columns.items():
@@ -224,7 +226,7 @@ def _given_draws(
     return np.array(means), np.concatenate(roots)
 
 
-def _given(
+def given_values(
     beta: Variable, values: dict[Variable, np.ndarray], mixed: tuple[Variable, ...]
 ) -> tuple[np.ndarray, np.ndarray, dict[Variable, slice]]:
     """Mean and covariance root (K d, n) of beta given the conditioners' values, and each leaf's columns of the root.
@@ -253,7 +255,7 @@ def _is_gaussian_given(beta: Variable, conditioners: Conditioners, *, graph: Gra
     try:
         drawn = compile_draws(known, graph=graph)(2, np.random.default_rng(0)) if known else []
         values = [{v: part[j] for v, part in zip(known, drawn, strict=True)} for j in range(2)]
-        given = [_given(beta, one, conditioners.mixed)[:2] for one in values]
+        given = [given_values(beta, one, conditioners.mixed)[:2] for one in values]
     except (NotAffineError, UnknownShapeError):
         return False
     fixed = np.all([(root == 0).all(axis=1) for _, root in given], axis=0)
@@ -277,6 +279,11 @@ def _n_elements(variables: tuple[Variable, ...], graph: Graph) -> float:
         return sum(_size(variable, graph) for variable in variables)
     except UnknownShapeError:
         return np.inf
+
+
+def mixing_shape(variable: Any) -> Variable:
+    """The degrees of freedom of a Student-t variable."""
+    return _shape_and_scale(variable)[0]
 
 
 def _shape_and_scale(variable: Any) -> list[Variable]:
