@@ -148,7 +148,9 @@ class _Reading:
 
     def _values(self, which: int) -> FloatArray:
         """Log scales (those that may be negative as they are) of one of the draws, (S,)."""
-        parts = [np.log(part[which]) if log else part[which] for part, log in zip(self._draws, self._is_log, strict=True)]
+        parts = [
+            np.log(part[which]) if log else part[which] for part, log in zip(self._draws, self._is_log, strict=True)
+        ]
         return np.concatenate([*parts, np.zeros(0)])
 
     def _given(self, x: FloatArray) -> tuple[FloatArray, FloatArray, dict[Variable, slice]]:

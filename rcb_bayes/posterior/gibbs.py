@@ -14,7 +14,6 @@ for when, in every coefficient and in posterior standard deviations (within chai
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray
 from rcb_bayes.telling.progress import track
 
 N_CHAINS, N_BATCHES = 8, 4
-ROUNDS = (32, 64, 128, 256, 512, 1024, 2048)  # sweeps; the first is never looked at
+ROUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # sweeps; the first is never looked at
 MOST_SHARED = 64  # effects that arms share: their precision is one dense block
 LARGEST_MEAN_ERROR = 0.1  # of p coefficients, in posterior sd
 LARGEST_DRIFT = 0.15  # between the halves of a round, in posterior sd
@@ -44,7 +43,7 @@ class Layout:
     ``place`` (E,) says where the belief's effects stand; ``loads`` (K, d, m) and ``shared_loads`` (K, d, r) what
     effects do to coefficients; ``belief`` is the rest of the mixture in that order, with ``kind`` and ``nu``; ``member``
     and ``start`` list the effects of each scale, ``spans`` (S, 3) the arms from, the arms up to, and whether any of
-    them is shared; ``simple`` and ``rate``, (S,), whether their variances are in proportion to a power of it, and which.
+    them is shared; ``rate``, (S,), its power in their variances.
     """
 
     loads: FloatArray
@@ -55,7 +54,6 @@ class Layout:
     member: np.ndarray
     start: np.ndarray
     spans: np.ndarray
-    simple: np.ndarray
     rate: FloatArray
 
     @property
@@ -64,14 +62,16 @@ class Layout:
         return len(self.kind)
 
     @classmethod
-    def of(cls, mixture: ScaleMixture, *, n_arms: int, n_features: int) -> "Layout":
-        """The layout of a belief's effects."""
+    def of(cls, mixture: ScaleMixture, *, n_arms: int, n_features: int) -> "Layout | None":
+        """The layout of a belief's effects; None where one scale has different powers, or arms share too much."""
         root = mixture.root.reshape(n_arms, n_features, -1)
         touched = (root != 0).any(axis=1)  # (K, E)
         is_own = touched.sum(axis=0) == 1
         arm_of = touched.argmax(axis=0)
         m = max((int((is_own & (arm_of == i)).sum()) for i in range(n_arms)), default=0)
         shared = np.flatnonzero(~is_own)
+        if len(shared) > MOST_SHARED:
+            return None
         n_effects = n_arms * m + len(shared)
         place = np.empty(mixture.n_effects, dtype=np.int64)
         for i in range(n_arms):
@@ -92,27 +92,33 @@ class Layout:
             put(mixture.slab, -1), put(mixture.slab_base, 0.0), put(mixture.slab_power, 0.0),
             mixture.low, mixture.step, mixture.line, mixture.line_of,
         )  # fmt: skip
-        return cls(
-            loads=loads,
-            shared_loads=np.ascontiguousarray(root[:, :, shared]),
-            belief=belief,
-            kind=put(mixture.kind, 0),
-            nu=put(mixture.nu, 1.0),
-            **_members(belief, mixture.n_scales, n_arms=n_arms, m=m),
+        members = _members(belief, mixture.n_scales, n_arms=n_arms, m=m)
+        return (
+            None
+            if members is None
+            else cls(
+                loads=loads,
+                shared_loads=np.ascontiguousarray(root[:, :, shared]),
+                belief=belief,
+                kind=put(mixture.kind, 0),
+                nu=put(mixture.nu, 1.0),
+                **members,
+            )
         )
 
 
-def _members(belief: tuple[np.ndarray, ...], n_scales: int, *, n_arms: int, m: int) -> dict[str, np.ndarray]:
-    """The effects of each scale, and what is the same in all of them: see ``Layout``."""
-    _, term, power, slab = belief[:4]
+def _members(belief: tuple[np.ndarray, ...], n_scales: int, *, n_arms: int, m: int) -> dict[str, np.ndarray] | None:
+    """The effects of each scale, and what is the same in all of them: see ``Layout``; None where powers differ."""
+    _, term, power, slab, _, slab_power = belief[:6]
     member: list[np.ndarray] = []
     spans = np.zeros((n_scales, 3), dtype=np.int64)
-    simple, rate = np.zeros(n_scales, dtype=bool), np.ones(n_scales)
+    rate = np.ones(n_scales)
     for s in range(n_scales):
-        of_term = (term == s).any(axis=1)
-        own = np.flatnonzero(of_term | (slab == s))
-        powers = power[of_term][term[of_term] == s]
-        simple[s] = len(powers) == len(own) and not (slab[own] >= 0).any() and len(np.unique(powers)) == 1
+        in_term, in_slab = (term == s).any(axis=1), slab == s
+        own = np.flatnonzero(in_term | in_slab)
+        powers = np.concatenate([power[in_term][term[in_term] == s], slab_power[in_slab]])
+        if len(np.unique(powers)) > 1 or len(powers) > len(own):
+            return None
         rate[s] = powers[0] if len(powers) else 1.0
         is_shared = bool((own >= n_arms * m).any())
         arms = own[own < n_arms * m] // max(m, 1)
@@ -120,7 +126,7 @@ def _members(belief: tuple[np.ndarray, ...], n_scales: int, *, n_arms: int, m: i
         member.append(own)
     start = np.cumsum([0, *(len(own) for own in member)]).astype(np.int64)
     flat = np.concatenate([*member, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    return {"member": flat, "start": start, "spans": spans, "simple": simple, "rate": rate}
+    return {"member": flat, "start": start, "spans": spans, "rate": rate}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,24 +183,17 @@ class GibbsEngine:
     name = "gibbs"
 
     def __init__(self, prior: Prior, noise: GaussianNoise, *, seed: int = DEFAULT_SEED) -> None:
-        if not self.suits(prior, noise):
+        mixture = None if noise.sigma is None else prior.scale_mixture
+        layout = layout_of(prior)
+        if mixture is None or layout is None or noise.sigma is None:
             raise BeliefError(
                 f"The gibbs engine needs normal effects with unknown scales and a known sigma, '{prior.name}' is not "
                 "that. Use engine='auto' or engine='nuts'."
             )
         self.prior = prior
         self.reason = "gibbs: the belief is normal effects with unknown scales"
-        self._sigma = noise.sigma
-        self._seed = seed
-
-    @staticmethod
-    def suits(prior: Prior, noise: GaussianNoise) -> bool:
-        """Whether a belief and a noise are for this engine."""
-        mixture = None if noise.sigma is None else prior.scale_mixture
-        if mixture is None:
-            return False
-        root = mixture.root.reshape(prior.n_arms, prior.n_features, -1)
-        return int(((root != 0).any(axis=1).sum(axis=0) > 1).sum()) <= MOST_SHARED
+        self._sigma, self._seed = noise.sigma, seed
+        self._mixture, self._layout = mixture, layout
 
     def fit(
         self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
@@ -273,7 +272,7 @@ class GibbsEngine:
         """One round; the chains are moved."""
         from rcb_bayes.posterior.sweeps import run_chains  # brings Numba
 
-        layout, precision = self._layout, 1.0 / self._sigma**2  # type: ignore[operator]
+        layout, precision = self._layout, 1.0 / self._sigma**2
         n_sets, p = data.n_sets, self.prior.n_arms * self.prior.n_features
         turned = layout.loads.swapaxes(1, 2)  # (K, m, d)
         shared = layout.shared_loads.swapaxes(1, 2)  # (K, r, d)
@@ -285,8 +284,8 @@ class GibbsEngine:
         kept = np.zeros((n_sets, N_CHAINS, n_kept, p))
         run: Any = run_chains
         run(
-            layout.belief, layout.kind, layout.nu, layout.member, layout.start, layout.spans, layout.simple,
-            layout.rate, layout.loads, layout.shared_loads,
+            layout.belief, layout.kind, layout.nu, layout.member, layout.start, layout.spans, layout.rate,
+            layout.loads, layout.shared_loads,
             precision * (turned @ data.xtx @ layout.loads), precision * (turned @ data.xtx @ layout.shared_loads),
             precision * (shared @ data.xtx @ layout.shared_loads).sum(axis=1),
             (turned @ residual)[..., 0], (shared @ residual)[..., 0].sum(axis=1),
@@ -312,15 +311,11 @@ class GibbsEngine:
         step = max(1, _CHUNK_VALUES // size)
         return [np.arange(start, min(start + step, n_sets)) for start in range(0, n_sets, step)]
 
-    @property
-    def _mixture(self) -> ScaleMixture:
-        mixture = self.prior.scale_mixture
-        assert mixture is not None  # checked when made
-        return mixture
 
-    @cached_property
-    def _layout(self) -> Layout:
-        return Layout.of(self._mixture, n_arms=self.prior.n_arms, n_features=self.prior.n_features)
+def layout_of(prior: Prior) -> Layout | None:
+    """How ``sweeps`` sees a belief; None where it is not for this engine."""
+    mixture = prior.scale_mixture
+    return None if mixture is None else Layout.of(mixture, n_arms=prior.n_arms, n_features=prior.n_features)
 
 
 _TURNS = 64

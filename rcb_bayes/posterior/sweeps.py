@@ -144,83 +144,99 @@ def _log_likelihood(own, head, tip, pull, tip_pull, u, first_arm, end_arm, share
 
 
 @njit(**_OPTIONS)
-def _target(
-    value, s, together, x, mixing, u, v, moved, belief, members, spans, data
-) -> float:
-    """The log density of a log scale at a value, given the effects or (``together``) given these over their sd."""
-    base, term, power, slab, slab_base, slab_power, low, step, line, line_of = belief
+def _given_effects(factor, members, u, part, rest, square) -> float:
+    """The log density of effects whose precisions are ``part * factor + rest``; ``square`` < 0 unless there is no rest."""
+    if square >= 0.0:
+        return 0.5 * (len(members) * log(factor) - square * factor)
+    total = 0.0
+    for k in range(len(members)):
+        precision = part[k] * factor + rest[k]
+        total += log(precision) - u[members[k]] ** 2 * precision
+    return 0.5 * total
+
+
+@njit(**_OPTIONS)
+def _with_effects(factor, members, u, moved, part, rest, slope, bend, span, data) -> float:
+    """The log likelihood when effects move along with their scale; ``bend`` >= 0 where it is a parabola."""
+    if bend >= 0.0:
+        stretch = 1.0 / sqrt(factor)
+        return stretch * (slope - 0.5 * bend * stretch)
     own, head, tip, pull, tip_pull = data
-    height = _height(value, low[s], step[s], line[line_of[s]])
-    if height == -np.inf:
-        return height
-    before = x[s]
-    x[s] = value
-    if together:
-        for e in members:
-            moved[e] = u[e] * sqrt(_variance(e, x, mixing, base, term, power, slab, slab_base, slab_power) / v[e])
-        height += _log_likelihood(own, head, tip, pull, tip_pull, moved, spans[0], spans[1], spans[2] == 1)
-    else:
-        for e in members:
-            new = _variance(e, x, mixing, base, term, power, slab, slab_base, slab_power)
-            height -= 0.5 * (log(new) + u[e] * u[e] / new)
-    x[s] = before
-    return height
+    for k in range(len(members)):
+        stretch = (part[k] + rest[k]) / (part[k] * factor + rest[k])
+        moved[members[k]] = u[members[k]] * sqrt(stretch)
+    return _log_likelihood(own, head, tip, pull, tip_pull, moved, span[0], span[1], span[2] == 1)
 
 
 @njit(**_OPTIONS)
-def _simple_target(value, s, x, low, step, line, n, square, rate) -> float:
-    """As ``_target`` given the effects, where n variances are in proportion to a power ``rate`` of the scale."""
-    away = rate * (value - x[s])
-    return _height(value, low, step, line) - 0.5 * (n * away + square * exp(-away))
+def _slice(together, here, rate, width, low, step, line, members, u, moved, part, rest, span, data) -> float:
+    """A new value of a log scale by a slice: stepped out, then shrunk.
 
-
-@njit(**_OPTIONS)
-def _slice(s, together, simple, rate, width, x, mixing, u, v, moved, belief, members, spans, data) -> float:
-    """A new value of a log scale by a slice: stepped out, then shrunk."""
-    base, term, power, slab, slab_base, slab_power, low, step, line, line_of = belief
-    square, n = 0.0, float(len(members))
-    if simple:
-        for e in members:
-            square += u[e] * u[e] / v[e]
-    own_line = line[line_of[s]]
-    here = x[s]
-    if simple:
-        level = _simple_target(here, s, x, low[s], step[s], own_line, n, square, rate)
-    else:
-        level = _target(here, s, together, x, mixing, u, v, moved, belief, members, spans, data)
-    level += log(max(np.random.random(), 1e-300))
+    The effects' precisions are ``part`` times exp(-rate * change) plus ``rest``.
+    """
+    one, two, three = _summed(together, members, u, moved, part, rest, span, data)
     left = here - width * np.random.random()
     right = left + width
-    for side in range(2):
-        for _ in range(_MOST_STEPS):
-            end = left if side == 0 else right
-            if simple:
-                height = _simple_target(end, s, x, low[s], step[s], own_line, n, square, rate)
+    level, value, stage, steps = 0.0, here, 0, 0
+    for _ in range(200):  # at the value itself; outwards to the left, to the right; inwards
+        height = _height(value, low, step, line)
+        if height > -np.inf:
+            factor = exp(-rate * (value - here))
+            if together:
+                height += _with_effects(factor, members, u, moved, part, rest, one, two, span, data)
             else:
-                height = _target(end, s, together, x, mixing, u, v, moved, belief, members, spans, data)
-            if not height > level:
-                break
-            if side == 0:
+                height += _given_effects(factor, members, u, part, rest, three)
+        if stage == 0:
+            level = height + log(max(np.random.random(), 1e-300))
+            stage, value = 1, left
+            continue
+        if stage == 1:
+            if height > level and steps < _MOST_STEPS:
                 left -= width
+                value, steps = left, steps + 1
             else:
+                stage, value, steps = 2, right, 0
+            continue
+        if stage == 2:
+            if height > level and steps < _MOST_STEPS:
                 right += width
-    for _ in range(100):
-        value = left + (right - left) * np.random.random()
-        if simple:
-            height = _simple_target(value, s, x, low[s], step[s], own_line, n, square, rate)
-        else:
-            height = _target(value, s, together, x, mixing, u, v, moved, belief, members, spans, data)
-        if height > level:
+                value, steps = right, steps + 1
+                continue
+            stage = 3
+        elif height > level:
             return value
-        if value < here:
+        elif value < here:
             left = value
         else:
             right = value
+        value = left + (right - left) * np.random.random()
     return here
 
 
 @njit(**_OPTIONS)
-def _draw_scales(x, mixing, u, v, moved, belief, member, start, spans, simple, rate, data) -> None:
+def _summed(together, members, u, moved, part, rest, span, data):
+    """Where precisions have no rest: slope and bend of the likelihood's parabola, or the effects' squares; else -1."""
+    for k in range(len(members)):
+        if rest[k] != 0.0:
+            return -1.0, -1.0, -1.0
+    if not together:
+        square = 0.0
+        for k in range(len(members)):
+            square += u[members[k]] ** 2 * part[k]
+        return -1.0, -1.0, square
+    own, head, tip, pull, tip_pull = data
+    heights = np.empty(3)
+    for sign in range(3):
+        for e in members:
+            moved[e] = u[e] * (sign - 1.0)
+        heights[sign] = _log_likelihood(own, head, tip, pull, tip_pull, moved, span[0], span[1], span[2] == 1)
+    for e in members:
+        moved[e] = u[e]
+    return 0.5 * (heights[2] - heights[0]), max(2.0 * heights[1] - heights[2] - heights[0], 0.0), -1.0
+
+
+@njit(**_OPTIONS)
+def _draw_scales(x, mixing, u, v, moved, part, rest, belief, member, start, spans, rate, data) -> None:
     """Draw every scale in turn; effects and variances are kept up."""
     base, term, power, slab, slab_base, slab_power, low, step, line, line_of = belief
     for s in range(len(x)):
@@ -228,36 +244,62 @@ def _draw_scales(x, mixing, u, v, moved, belief, member, start, spans, simple, r
         n = len(members)
         if n == 0:
             continue
-        width = 4.0 / sqrt(float(n)) / max(abs(rate[s]), 0.5)
-        x[s] = _slice(s, False, simple[s], rate[s], width, x, mixing, u, v, moved, belief, members, spans[s], data)
-        for e in members:
-            v[e] = _variance(e, x, mixing, base, term, power, slab, slab_base, slab_power)
-        if n == 1:
-            continue
-        moved[:] = u
-        width = 1.0 / max(abs(rate[s]), 0.5)
-        x[s] = _slice(s, True, False, rate[s], width, x, mixing, u, v, moved, belief, members, spans[s], data)
-        for e in members:
-            new = _variance(e, x, mixing, base, term, power, slab, slab_base, slab_power)
-            u[e] *= sqrt(new / v[e])
-            v[e] = new
+        for together in (False, True):
+            if together:
+                if n == 1:
+                    break
+                moved[:] = u
+            for k in range(n):
+                e = members[k]
+                other = 0.0 if slab[e] < 0 else exp(-slab_base[e] - slab_power[e] * x[slab[e]])
+                if slab[e] == s:
+                    part[k], rest[k] = other, 1.0 / v[e] - other
+                else:
+                    part[k], rest[k] = 1.0 / v[e] - other, other
+            width = (1.0 if together else 4.0 / sqrt(float(n))) / max(abs(rate[s]), 0.5)
+            new = _slice(
+                together, x[s], rate[s], width, low[s], step[s], line[line_of[s]],
+                members, u, moved, part[:n], rest[:n], spans[s], data,
+            )  # fmt: skip
+            factor = exp(-rate[s] * (new - x[s]))
+            x[s] = new
+            for k in range(n):
+                e = members[k]
+                variance = 1.0 / (part[k] * factor + rest[k])
+                if together:
+                    u[e] *= sqrt(variance / v[e])
+                v[e] = variance
+
+
+@njit(**_OPTIONS)
+def _load(effects, loads, shared_loads, out) -> None:
+    """What effects do to the coefficients."""
+    n_arms, d, m = loads.shape
+    r = shared_loads.shape[2]
+    for i in range(n_arms):
+        for k in range(d):
+            value = 0.0
+            for a in range(m):
+                value += loads[i, k, a] * effects[i * m + a]
+            for a in range(r):
+                value += shared_loads[i, k, a] * effects[n_arms * m + a]
+            out[i * d + k] = value
 
 
 @njit(**_OPTIONS)
 def run_chains(
-    belief, kind, nu, member, start, spans, simple, rate, loads, shared_loads,
+    belief, kind, nu, member, start, spans, rate, loads, shared_loads,
     own, head, tip, pull, tip_pull, seeds, n_sweeps, n_batches, x, mixing, means, squares, joint, kept,
 ) -> None:  # fmt: skip
     """Sweeps of C chains for each of M data sets.
 
     Read are the ``belief`` and its ``kind`` and ``nu``, the effects ``member[start[s] : start[s + 1]]`` of each scale
-    with the arms that they touch, ``spans`` (S, 3), whether all their variances are in proportion to a power ``rate``
-    of the scale (``simple``), what effects do to coefficients, ``loads`` (K, d, m) and ``shared_loads`` (K, d, r), and
-    the data: D (M, K, m, m), H (M, K, m, r), T (M, r, r), their pulls, and seeds (M, C). Read and written is the state:
+    with the arms that they touch, ``spans`` (S, 3), and the power ``rate`` of the scale in their variances, what
+    effects do to coefficients, ``loads`` (K, d, m) and ``shared_loads`` (K, d, r), and the data: D (M, K, m, m), H (M, K, m, r), T (M, r, r), their pulls, and seeds (M, C). Read and written is the state:
     log scales ``x`` (M, C, S) and log mixing variances (M, C, E). Written are, over the sweeps of a batch, the means of
     the effects given their variances, ``means`` (M, C, batches, E), and over all sweeps the second moments of the
-    coefficients (less their centre): ``squares`` (M, C, K d), and the whole ``joint`` (M, K d, K d) unless it is
-    empty. ``kept`` (M, C, draws, K d) takes draws of the coefficients, evenly spread over the sweeps.
+    coefficients (less their centre), as those of the means plus those around them: ``squares`` (M, C, K d), and the
+    whole ``joint`` (M, K d, K d) unless it is empty. ``kept`` (M, C, draws, K d) takes draws of the coefficients, evenly spread over the sweeps.
     """
     n_sets, n_chains, n_effects = mixing.shape
     n_arms, m, r = head.shape[1:]
@@ -266,7 +308,8 @@ def run_chains(
     u, v, centre, moved = np.empty(n_effects), np.empty(n_effects), np.empty(n_effects), np.empty(n_effects)
     roots, tails, right = np.zeros((n_arms, m, m)), np.zeros((n_arms, m, r)), np.zeros((n_arms, m, 1))
     tip_root, tip_right = np.zeros((r, r)), np.zeros((r, 1))
-    beta = np.empty(n_arms * d)
+    part, rest = np.empty(n_effects), np.empty(n_effects)
+    beta, away = np.empty(n_arms * d), np.empty(n_arms * d)
     n_kept = kept.shape[2]
     for q in range(n_sets):
         data = (own[q], head[q], tip[q], pull[q], tip_pull[q])
@@ -283,24 +326,19 @@ def run_chains(
                 batch = sweep * n_batches // n_sweeps
                 for e in range(n_effects):
                     means[q, c, batch, e] += centre[e]
-                for i in range(n_arms):
-                    for k in range(d):
-                        value = 0.0
-                        for a in range(m):
-                            value += loads[i, k, a] * u[i * m + a]
-                        for a in range(r):
-                            value += shared_loads[i, k, a] * u[n_arms * m + a]
-                        beta[i * d + k] = value
-                        squares[q, c, i * d + k] += value * value
+                _load(centre, loads, shared_loads, beta)
+                for e in range(n_effects):
+                    moved[e] = u[e] - centre[e]
+                _load(moved, loads, shared_loads, away)
+                for i in range(len(beta)):
+                    squares[q, c, i] += beta[i] * beta[i] + away[i] * away[i]
                 if len(joint):
                     for i in range(len(beta)):
                         for k in range(i + 1):
-                            joint[q, i, k] += beta[i] * beta[k]
+                            joint[q, i, k] += beta[i] * beta[k] + away[i] * away[k]
                 if n_kept:
                     place = sweep * n_kept // n_sweeps
                     for i in range(len(beta)):
-                        kept[q, c, place, i] = beta[i]
+                        kept[q, c, place, i] = beta[i] + away[i]
                 _draw_mixing(kind, nu, u, v, log_mixing)
-                _draw_scales(
-                    log_scale, log_mixing, u, v, moved, belief, member, start, spans, simple, rate, data
-                )  # fmt: skip
+                _draw_scales(log_scale, log_mixing, u, v, moved, part, rest, belief, member, start, spans, rate, data)

@@ -53,7 +53,7 @@ def gallery(name: str, **parameters: Any) -> Prior:
         ("skewed", KNOWN, "importance", "has a density"),
         ("per_arm", KNOWN, "importance", "has a density"),
         ("hierarchical", KNOWN, "conditional", "Gaussian given its scales"),
-        ("horseshoe", KNOWN, "conditional", "Gaussian given its scales"),
+        ("horseshoe", KNOWN, "gibbs", "normal effects with unknown scales"),
         ("unknown_noise", UNKNOWN, "conditional", "Gaussian given its scales"),
         ("gaussian", BINARY, "laplace", "Bernoulli rewards and a belief with a density"),
         ("mixture", BINARY, "laplace", "Bernoulli rewards and a belief with a density"),
@@ -67,11 +67,11 @@ def test_auto_picks_what_the_table_says(name: str, noise: Noise, engine: str, wh
     assert chosen.name == engine
     assert chosen.reason.startswith(f"{engine}: ")
     assert why in chosen.reason
-    assert ("goes to nuts" in chosen.reason) == (engine in ("importance", "conditional", "laplace"))
+    assert ("goes to nuts" in chosen.reason) == (engine in ("importance", "conditional", "gibbs", "laplace"))
     assert make_engine(gallery(name), noise, engine=engine).reason == chosen.reason
 
 
-@pytest.mark.parametrize(("n_features", "engine"), [(2, "conditional"), (30, "nuts")])
+@pytest.mark.parametrize(("n_features", "engine"), [(2, "conditional"), (30, "gibbs")])
 def test_an_unknown_noise_with_few_and_with_many_heavy_tails(n_features: int, engine: str):
     import pymc
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_done_is_said_before_sampling(name: str, noise: Noise, en
 
 
 def test_every_name_is_known():
-    assert set(ENGINES) == {"exact", "importance", "conditional", "laplace", "nuts"}
+    assert set(ENGINES) == {"exact", "importance", "conditional", "gibbs", "laplace", "nuts"}
 
 
 # --- data that do not fit --------------------------------------------------------------------------------------------
