@@ -10,8 +10,8 @@
 | `nuts`        | any                                                     | any               |
 
 Student-t and Laplace effects are Gaussian given scales, so that a few of them around a shared level, or with an unknown
-noise, are for `conditional`; many of them, and horseshoes, are for `gibbs`, which also comes before NUTS wherever it can
-answer.
+noise, are for `conditional`; many of them, and horseshoes, are for `gibbs`, which also comes before NUTS wherever it
+can answer.
 """
 
 from collections.abc import Callable

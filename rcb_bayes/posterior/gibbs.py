@@ -29,7 +29,7 @@ from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray
 from rcb_bayes.telling.progress import track
 
 N_CHAINS, N_BATCHES = 8, 4
-ROUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # sweeps; the first is never looked at
+ROUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sweeps; the first is never looked at
 MOST_SHARED = 64  # effects that arms share: their precision is one dense block
 LARGEST_MEAN_ERROR = 0.1  # of p coefficients, in posterior sd
 LARGEST_DRIFT = 0.15  # between the halves of a round, in posterior sd
@@ -40,10 +40,10 @@ _CHUNK_VALUES = 4_000_000
 class Layout:
     """Effects in the order of ``sweeps``: m of each arm, padded, then r that arms share.
 
-    ``place`` (E,) says where the belief's effects stand; ``loads`` (K, d, m) and ``shared_loads`` (K, d, r) what
-    effects do to coefficients; ``belief`` is the rest of the mixture in that order, with ``kind`` and ``nu``; ``member``
-    and ``start`` list the effects of each scale, ``spans`` (S, 3) the arms from, the arms up to, and whether any of
-    them is shared; ``rate``, (S,), its power in their variances.
+    ``loads`` (K, d, m) and ``shared_loads`` (K, d, r) say what effects do to coefficients; ``belief`` is the rest of
+    the mixture in that order, with ``kind`` and ``nu``; ``member`` and ``start`` list the effects of each scale, ``spans``
+    (S, 3) the arms from, the arms up to, and whether any of them is shared; ``rate`` (S,) is its power in their
+    variances.
     """
 
     loads: FloatArray
