@@ -41,9 +41,9 @@ class Layout:
     """Effects in the order of ``sweeps``: m of each arm, padded, then r that arms share.
 
     ``loads`` (K, d, m) and ``shared_loads`` (K, d, r) say what effects do to coefficients; ``belief`` is the rest of
-    the mixture in that order, with ``kind`` and ``nu``; ``member`` and ``start`` list the effects of each scale, ``spans``
-    (S, 3) the arms from, the arms up to, and whether any of them is shared; ``rate`` (S,) is its power in their
-    variances.
+    the mixture in that order, with ``kind`` and ``nu``; ``member`` and ``start`` list the effects of each scale,
+    ``spans`` (S, 3) the arms from, the arms up to, and whether any of them is shared; ``rate`` (S,) is its power in
+    their variances.
     """
 
     loads: FloatArray
