@@ -30,6 +30,9 @@ from rcb_bayes.schema import FloatArray
 
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
+_LARGEST_STEP = 0.05  # between the distribution of draws and of a rule
+_LARGEST_BEND = 0.1  # of log variances, and of means in standard deviations, between two values of a rule
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionalLaw:
@@ -137,7 +140,8 @@ def conditional_grid(
     """The belief given each of some values of its only conditioner, weighted by their density; None if it has others.
 
     The values are equally spaced, in logarithms where the variable is positive, and reach a little further than
-    thousands of draws: sums over them are integrals by the trapezoid rule.
+    thousands of draws: sums over them are integrals by the trapezoid rule. None, too, where the belief does something
+    between two values that neither tells of: no data set could notice.
     """
     if len(conditioners.drawn) != 1 or conditioners.mixed:
         return None
@@ -149,6 +153,8 @@ def conditional_grid(
     given = [given_values(beta, one, ())[:2] for one in known]
     n_arms, d = graph.shape(beta)
     means, roots = np.array([mean.reshape(-1) for mean, _ in given]), np.array([root for _, root in given])
+    if not _is_smooth(beta, conditioners.drawn[0], values, means, roots):
+        return None
     weights = np.exp(log_density - log_density.max())
     groups = (tuple(range(n_arms)),) if sigma is not None else groups
     blocks = tuple(
@@ -199,7 +205,40 @@ def _line_of(variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0) 
     if log_density.shape != values.shape or not np.isfinite(log_density).any():
         return None
     log_density = log_density + (line if is_positive else 0.0)
+    if not _follows(scaled, line, log_density):
+        return None
     return values, np.where(np.isfinite(log_density), log_density, -np.inf)
+
+
+def _follows(draws: FloatArray, line: FloatArray, log_density: FloatArray) -> bool:
+    """Whether draws are distributed as the rule over the line says: a lump between two of its values would show."""
+    weight = np.exp(log_density - log_density[np.isfinite(log_density)].max())
+    middle = np.cumsum(weight) - 0.5 * weight
+    expected = np.interp(np.sort(draws), line, middle / weight.sum())
+    return bool(np.abs(expected - (np.arange(len(draws)) + 0.5) / len(draws)).max() < _LARGEST_STEP)
+
+
+def _is_smooth(beta: Variable, variable: Variable, values: FloatArray, means: FloatArray, roots: FloatArray) -> bool:
+    """Whether mean and variances (logarithms) of beta between any two values are about those interpolated.
+
+    Each pair is looked at in a place of its own: what repeats itself from value to value is seen as well.
+    """
+    share = (0.5 + np.arange(len(values) - 1) * 0.6180339887) % 1.0
+    variances = (roots**2).sum(axis=2)  # (J, K d)
+    with np.errstate(divide="ignore"):
+        heights = np.log(np.maximum(variances, np.finfo(float).tiny))
+    for j, t in enumerate(share):
+        low, high = values[j], values[j + 1]
+        between = low ** (1.0 - t) * high**t if low > 0 else (1.0 - t) * low + t * high
+        mean, root, _ = given_values(beta, {variable: np.asarray(between)}, ())
+        height = np.log(np.maximum((root**2).sum(axis=1), np.finfo(float).tiny))
+        away = np.abs(height - (1.0 - t) * heights[j] - t * heights[j + 1])
+        allowed = _LARGEST_BEND + 0.25 * np.abs(heights[j + 1] - heights[j])
+        spread = np.sqrt(np.maximum(variances[j], variances[j + 1]))
+        moved = np.abs(mean.reshape(-1) - (1.0 - t) * means[j] - t * means[j + 1])
+        if (away > allowed).any() or (moved > _LARGEST_BEND * spread + 1e-9).any():
+            return False
+    return True
 
 
 def _given_draws(
