@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -40,22 +41,23 @@ def market_of(name: str) -> rcb.Market:
 def counted() -> Iterator[Counter[str]]:
     """How many posteriors each engine answers."""
     found: Counter[str] = Counter()
-    kept = {cls: cls.fit for cls in (engines.ExactEngine, engines.CheckedEngine)}
+    classes: tuple[Any, ...] = (engines.ExactEngine, engines.CheckedEngine)
+    kept = [cls.fit for cls in classes]
 
-    def watch(cls, fit):
-        def watched(self, *given, **options):
+    def watched(fit: Any) -> Any:
+        def watching(self: Any, *given: Any, **options: Any) -> Any:
             batch = fit(self, *given, **options)
             found.update(batch.engine.tolist())
             return batch
 
-        cls.fit = watched
+        return watching
 
-    for cls, fit in kept.items():
-        watch(cls, fit)
+    for cls, fit in zip(classes, kept, strict=True):
+        cls.fit = watched(fit)
     try:
         yield found
     finally:
-        for cls, fit in kept.items():
+        for cls, fit in zip(classes, kept, strict=True):
             cls.fit = fit
 
 

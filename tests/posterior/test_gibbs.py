@@ -15,6 +15,7 @@ from rcb_bayes.errors import BeliefError
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior import PosteriorBatch, Statistics, make_engine
 from rcb_bayes.posterior import gibbs as gibbs_module
+from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.gibbs import GibbsEngine, Layout
 from rcb_bayes.posterior.nuts import NutsEngine
@@ -175,6 +176,23 @@ def test_draws_have_the_moments(long_runs: None):
     assert draws.shape == (6, 2000, 2, 1)
     sd = draws.std(axis=1)
     assert (np.abs(draws.mean(axis=1) - mean[..., None]) < LIMIT * sd / np.sqrt(400.0)).all()  # not all independent
+
+
+def test_what_importance_sampling_does_not_vouch_for(monkeypatch: pytest.MonkeyPatch):
+    """Chains come before NUTS, for means and for draws."""
+    prior = load_prior("student_t", n_arms=2, n_features=2)
+    engine = make_engine(prior, GaussianNoise(SIGMA))
+    data = simulate_statistics(prior, 8, SIGMA, 3, seed=6)
+    usual = engine.fit(data, covariance=True)
+    monkeypatch.setattr(importance_module, "MIN_EFFECTIVE_SIZE", np.inf)
+    batch = engine.fit(data)
+    assert set(batch.engine) == {"gibbs"}
+    assert batch.vouched.all()
+    assert batch.n_sent == 0
+    assert "goes to gibbs" in batch.reason
+    assert np.abs((batch.mean - usual.mean) / sd_of(usual)).max() < 0.2
+    draws = engine.draw(data, 400, rng=np.random.default_rng(1))
+    assert np.abs((draws.mean(axis=1) - usual.mean) / sd_of(usual)).max() < 0.4
 
 
 def test_beliefs_of_another_form_are_refused():
