@@ -30,6 +30,9 @@ from rcb_bayes.schema import FloatArray
 
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
+_LARGEST_STEP = 0.05  # between the distribution of draws and of a rule
+_LARGEST_BEND = 0.1  # of log variances, and of means in standard deviations, between two values of a rule
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConditionalLaw:
@@ -54,19 +57,21 @@ class Conditioners:
         return bool(self.drawn or self.mixed)
 
 
-def find_conditioners(beta: Variable, *, sigma: Variable | None = None, graph: Graph) -> Conditioners | None:
+def find_conditioners(
+    beta: Variable, *, sigma: Variable | None = None, graph: Graph, most_mixed: float = _MOST_MIXED
+) -> Conditioners | None:
     """The variables to condition on, so that beta is Gaussian given them; None where that does not do it.
 
     First every variable that is not normal; then also the normal ones that stand behind a scale. Student-t and Laplace
     variables are given their scales rather than themselves where that does it: an effect drawn from the belief hardly
     ever agrees with the data. What beta shares with an unknown ``sigma`` comes on top, for only given that is the noise
-    independent of beta.
+    independent of beta. More than ``most_mixed`` elements are given themselves.
     """
     behind = drawn_behind([beta])
     scales = [part for v in behind if _is_normal(v) for part in v.owner.op.dist_params(v.owner)[1:]]  # type: ignore[union-attr]
     shared = [v for v in drawn_behind([sigma]) if v in behind] if sigma is not None else []
     mixtures = tuple(v for v in behind if _is_scale_mixture(v) and v not in shared)
-    if _n_elements(mixtures, graph) > _MOST_MIXED:
+    if _n_elements(mixtures, graph) > most_mixed:
         mixtures = ()
     for mixed in (mixtures, ()) if mixtures else ((),):
         others = [v for v in behind if not _is_normal(v) and v not in mixed]
@@ -135,7 +140,8 @@ def conditional_grid(
     """The belief given each of some values of its only conditioner, weighted by their density; None if it has others.
 
     The values are equally spaced, in logarithms where the variable is positive, and reach a little further than
-    thousands of draws: sums over them are integrals by the trapezoid rule.
+    thousands of draws: sums over them are integrals by the trapezoid rule. None, too, where the belief does something
+    between two values that neither tells of: no data set could notice.
     """
     if len(conditioners.drawn) != 1 or conditioners.mixed:
         return None
@@ -144,9 +150,11 @@ def conditional_grid(
         return None
     values, log_density = line
     known = [{conditioners.drawn[0]: np.asarray(value)} for value in values]
-    given = [_given(beta, one, ())[:2] for one in known]
+    given = [given_values(beta, one, ())[:2] for one in known]
     n_arms, d = graph.shape(beta)
     means, roots = np.array([mean.reshape(-1) for mean, _ in given]), np.array([root for _, root in given])
+    if not _is_smooth(beta, conditioners.drawn[0], values, means, roots):
+        return None
     weights = np.exp(log_density - log_density.max())
     groups = (tuple(range(n_arms)),) if sigma is not None else groups
     blocks = tuple(
@@ -197,7 +205,40 @@ def _line_of(variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0) 
     if log_density.shape != values.shape or not np.isfinite(log_density).any():
         return None
     log_density = log_density + (line if is_positive else 0.0)
+    if not _follows(scaled, line, log_density):
+        return None
     return values, np.where(np.isfinite(log_density), log_density, -np.inf)
+
+
+def _follows(draws: FloatArray, line: FloatArray, log_density: FloatArray) -> bool:
+    """Whether draws are distributed as the rule over the line says: a lump between two of its values would show."""
+    weight = np.exp(log_density - log_density[np.isfinite(log_density)].max())
+    middle = np.cumsum(weight) - 0.5 * weight
+    expected = np.interp(np.sort(draws), line, middle / weight.sum())
+    return bool(np.abs(expected - (np.arange(len(draws)) + 0.5) / len(draws)).max() < _LARGEST_STEP)
+
+
+def _is_smooth(beta: Variable, variable: Variable, values: FloatArray, means: FloatArray, roots: FloatArray) -> bool:
+    """Whether mean and variances (logarithms) of beta between any two values are about those interpolated.
+
+    Each pair is looked at in a place of its own: what repeats itself from value to value is seen as well.
+    """
+    share = (0.5 + np.arange(len(values) - 1) * 0.6180339887) % 1.0
+    variances = (roots**2).sum(axis=2)  # (J, K d)
+    with np.errstate(divide="ignore"):
+        heights = np.log(np.maximum(variances, np.finfo(float).tiny))
+    for j, t in enumerate(share):
+        low, high = values[j], values[j + 1]
+        between = low ** (1.0 - t) * high**t if low > 0 else (1.0 - t) * low + t * high
+        mean, root, _ = given_values(beta, {variable: np.asarray(between)}, ())
+        height = np.log(np.maximum((root**2).sum(axis=1), np.finfo(float).tiny))
+        away = np.abs(height - (1.0 - t) * heights[j] - t * heights[j + 1])
+        allowed = _LARGEST_BEND + 0.25 * np.abs(heights[j + 1] - heights[j])
+        spread = np.sqrt(np.maximum(variances[j], variances[j + 1]))
+        moved = np.abs(mean.reshape(-1) - (1.0 - t) * means[j] - t * means[j + 1])
+        if (away > allowed).any() or (moved > _LARGEST_BEND * spread + 1e-9).any():
+            return False
+    return True
 
 
 def _given_draws(
@@ -212,7 +253,7 @@ def _given_draws(
     means, roots = [], []
     for j in range(n_given):
         values = {v: part[j] for v, part in zip(conditioners.drawn, drawn, strict=False)}
-        mean, root, columns = _given(beta, values, conditioners.mixed)
+        mean, root, columns = given_values(beta, values, conditioners.mixed)
         if conditioners.mixed:
             factors = np.ones((per_given, root.shape[1]))
             for variable, places in columns.items():
@@ -224,7 +265,7 @@ def _given_draws(
     return np.array(means), np.concatenate(roots)
 
 
-def _given(
+def given_values(
     beta: Variable, values: dict[Variable, np.ndarray], mixed: tuple[Variable, ...]
 ) -> tuple[np.ndarray, np.ndarray, dict[Variable, slice]]:
     """Mean and covariance root (K d, n) of beta given the conditioners' values, and each leaf's columns of the root.
@@ -253,7 +294,7 @@ def _is_gaussian_given(beta: Variable, conditioners: Conditioners, *, graph: Gra
     try:
         drawn = compile_draws(known, graph=graph)(2, np.random.default_rng(0)) if known else []
         values = [{v: part[j] for v, part in zip(known, drawn, strict=True)} for j in range(2)]
-        given = [_given(beta, one, conditioners.mixed)[:2] for one in values]
+        given = [given_values(beta, one, conditioners.mixed)[:2] for one in values]
     except (NotAffineError, UnknownShapeError):
         return False
     fixed = np.all([(root == 0).all(axis=1) for _, root in given], axis=0)
@@ -277,6 +318,11 @@ def _n_elements(variables: tuple[Variable, ...], graph: Graph) -> float:
         return sum(_size(variable, graph) for variable in variables)
     except UnknownShapeError:
         return np.inf
+
+
+def mixing_shape(variable: Any) -> Variable:
+    """The degrees of freedom of a Student-t variable."""
+    return _shape_and_scale(variable)[0]
 
 
 def _shape_and_scale(variable: Any) -> list[Variable]:

@@ -28,6 +28,7 @@ from rcb_bayes.belief.gaussian import recognise_law
 from rcb_bayes.belief.graph import Graph, drawn_behind, freeze
 from rcb_bayes.belief.independence import Sources, independent_groups
 from rcb_bayes.belief.law import SINGULAR, GaussianLaw
+from rcb_bayes.belief.scale_mixture import ScaleMixture, read_scale_mixture
 from rcb_bayes.belief.support import reach, refuse_impossible
 from rcb_bayes.belief.tails import is_improper, tail_index
 from rcb_bayes.errors import BeliefError, BeliefWarning
@@ -136,6 +137,11 @@ class ModelBelief:
             n_nodes=_GRID_NODES,
             graph=self._graph,
         )
+
+    @cached_property
+    def scale_mixture(self) -> ScaleMixture | None:
+        """The belief as normal effects with unknown scales, or None."""
+        return None if self.law is not None else read_scale_mixture(self._beta, graph=self._graph)
 
     @cached_property
     def noise_line(self) -> tuple[FloatArray, FloatArray] | None:

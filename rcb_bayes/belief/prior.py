@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rcb_bayes.belief.conditional import ConditionalLaw
     from rcb_bayes.belief.model import ModelBelief
+    from rcb_bayes.belief.scale_mixture import ScaleMixture
 
 _MOMENT_DRAWS = 65_536
 
@@ -238,6 +239,11 @@ class Prior:
     def conditional_grid(self) -> "ConditionalLaw | None":
         """The belief as a mixture over a grid of the one number that it is Gaussian given; None where it is not so."""
         return None if self._source is None else self._source.conditional_grid
+
+    @property
+    def scale_mixture(self) -> "ScaleMixture | None":
+        """The belief as normal effects with unknown scales: see ``belief.scale_mixture``; None where it is not so."""
+        return None if self._source is None else self._source.scale_mixture
 
     @property
     def noise_line(self) -> "tuple[FloatArray, FloatArray] | None":

@@ -5,11 +5,13 @@
 | `exact`       | Gaussian, or a finite mixture of Gaussians              | Gaussian          |
 | `importance`  | any with a density of beta                              | Gaussian          |
 | `conditional` | Gaussian given scales, correlations or the noise's sd   | Gaussian          |
+| `gibbs`       | normal effects with unknown scales, each of any density | Gaussian          |
 | `laplace`     | any with a density of beta, or Gaussian given one scale | Bernoulli         |
 | `nuts`        | any                                                     | any               |
 
 Student-t and Laplace effects are Gaussian given scales, so that a few of them around a shared level, or with an unknown
-noise, are for `conditional`.
+noise, are for `conditional`; many of them, and horseshoes, are for `gibbs`, which also comes before NUTS wherever it
+can answer.
 """
 
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
 from rcb_bayes.posterior.exact import exact_arm_moments, exact_draws, exact_moments
+from rcb_bayes.posterior.gibbs import GibbsEngine, layout_of
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.marginal import ScaleDensity
@@ -32,6 +35,7 @@ from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, 
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
 
 _CHUNK_VALUES = 20_000_000
+MOST_DRAWN = 20  # unknown scales that are drawn from the belief
 
 
 class Engine(Protocol):
@@ -192,7 +196,7 @@ class ImportanceEngine:
 
 
 class CheckedEngine:
-    """A fast engine whose unvouched data sets are sent on to NUTS.
+    """A fast engine whose unvouched data sets are sent on: to Gibbs sampling where it can answer, then to NUTS.
 
     A belief with discrete variables has nowhere to send them: they come back as they are, not vouched for.
     """
@@ -200,8 +204,10 @@ class CheckedEngine:
     def __init__(self, first: Engine, noise: Noise, *, seed: int = DEFAULT_SEED) -> None:
         self.prior = first.prior
         self.name = first.name
-        self.reason = f"{first.reason}; what it does not vouch for goes to nuts"
         self._first = first
+        self._second = None if first.name == GibbsEngine.name else _gibbs_or_none(first.prior, noise, seed)
+        way = "nuts" if self._second is None else "gibbs, and what that does not goes to nuts"
+        self.reason = f"{first.reason}; what it does not vouch for goes to {way}"
         self.nuts = NutsEngine(first.prior, noise, seed=seed)
 
     def fit(
@@ -210,6 +216,10 @@ class CheckedEngine:
         """Posterior moments of every data set; ``n_sent`` of the result counts those that NUTS answered."""
         batch = self._first.fit(data, covariance=covariance, users=users)
         sent = np.flatnonzero(~batch.vouched)
+        if len(sent) and self._second is not None:
+            answered = self._second.fit(data.take(sent), covariance=covariance, users=users_of(users, sent))
+            batch = replace(merged(batch, answered, sent), reason=self.reason)
+            sent = np.flatnonzero(~batch.vouched)
         if not len(sent) or self.nuts.discrete:
             return batch
         answered = self.nuts.fit(data.take(sent), covariance=covariance, users=users_of(users, sent))
@@ -219,6 +229,9 @@ class CheckedEngine:
         """Posterior draws, (M, n, K, d), by NUTS where the first engine does not vouch for its own."""
         sent = np.flatnonzero(~self._first.fit(data).vouched)
         draws = self._first.draw(data, n, rng=rng)
+        if len(sent) and self._second is not None:
+            draws[sent] = self._second.draw(data.take(sent), n, rng=rng)
+            sent = sent[~self._second.fit(data.take(sent)).vouched]
         if len(sent) and not self.nuts.discrete:
             draws[sent] = self.nuts.draw(data.take(sent), n, rng=rng)
         return draws
@@ -322,7 +335,23 @@ def _choose(prior: Prior, noise: Noise) -> str:
         return "exact"
     if noise.sigma is not None and prior.has_density:
         return "importance"
+    if noise.sigma is not None and _has_many_scales(prior):
+        return "gibbs"
     return "conditional" if prior.is_conditionally_gaussian else "nuts"
+
+
+def _has_many_scales(prior: Prior) -> bool:
+    """Whether effects have so many unknown scales that drawing them from the belief is no way to a posterior."""
+    mixture = prior.scale_mixture
+    if mixture is None or layout_of(prior) is None:
+        return False
+    return mixture.n_scales + int((mixture.kind != 0).sum()) > MOST_DRAWN
+
+
+def _gibbs_or_none(prior: Prior, noise: Noise, seed: int) -> GibbsEngine | None:
+    if not isinstance(noise, GaussianNoise) or noise.sigma is None or layout_of(prior) is None:
+        return None
+    return GibbsEngine(prior, noise, seed=seed)
 
 
 def _gaussian(noise: Noise, engine: str) -> GaussianNoise:
@@ -340,6 +369,10 @@ def _conditional(prior: Prior, noise: Noise, seed: int) -> Engine:
     return CheckedEngine(ConditionalEngine(prior, _gaussian(noise, "conditional")), noise, seed=seed)
 
 
+def _gibbs(prior: Prior, noise: Noise, seed: int) -> Engine:
+    return CheckedEngine(GibbsEngine(prior, _gaussian(noise, "gibbs"), seed=seed), noise, seed=seed)
+
+
 def _laplace(prior: Prior, noise: Noise, seed: int) -> Engine:
     if isinstance(noise, GaussianNoise):
         raise RcbError("The laplace engine is for Bernoulli rewards. Use engine='auto'.")
@@ -351,6 +384,7 @@ ENGINES: dict[str, EngineMaker] = {
     "exact": lambda prior, noise, seed: ExactEngine(prior, _gaussian(noise, "exact")),
     "importance": _importance,
     "conditional": _conditional,
+    "gibbs": _gibbs,
     "laplace": _laplace,
     "nuts": lambda prior, noise, seed: NutsEngine(prior, noise, seed=seed),
 }

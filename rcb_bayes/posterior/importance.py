@@ -239,10 +239,13 @@ class ImportanceSampler:
             information, pull = (part / self._sigma**2 for part in block_statistics(surrogate.arms, data))
             values, ratio = proposal.draw_weighted(base, information, pull)  # (M, B, S, p), (M, B, S)
             for b, group in enumerate(groups):
-                draws[:, :, self._gaussian.flat_index(self._gaussian.blocks[group])] = values[:, b]
+                draws[:, :, _as_slice(self._gaussian.flat_index(self._gaussian.blocks[group]))] = values[:, b]
                 log_ratio[:, :, group] = ratio[:, b]
         log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
-        return draws, np.where(np.isfinite(log_prior), log_ratio + log_prior, -np.inf)
+        log_ratio += log_prior
+        if not np.isfinite(log_prior.sum()):  # looked at one by one only where it has to be
+            log_ratio[~np.isfinite(log_prior)] = -np.inf
+        return draws, log_ratio
 
     def _average(
         self,
@@ -396,6 +399,12 @@ def normalised(log_weight: FloatArray) -> FloatArray:
     weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
     total = weight.sum(axis=1, keepdims=True)
     return np.where(total > 0, weight / np.maximum(total, np.finfo(float).tiny), 1.0 / weight.shape[1])
+
+
+def _as_slice(index: list[int]) -> list[int] | slice:
+    """Positions that follow one another as a slice, which is copied to without a detour."""
+    in_turn = index == list(range(index[0], index[0] + len(index)))
+    return slice(index[0], index[0] + len(index)) if in_turn else index
 
 
 def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighted:

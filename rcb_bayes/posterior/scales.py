@@ -119,7 +119,7 @@ def judge_rule(apart: FloatArray, sd: FloatArray, *, odd: FloatArray, ends: Floa
     apart : means by odd values less means by even ones, (M, p)
     sd : posterior standard deviations, (M, p)
     odd : share of the weight that odd values have, (M,)
-    ends : shares of the first and the last value, (M, 2)
+    ends : shares of the first value, of the last one, and of what else there should be none of, (M, 2 or more)
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = (np.abs(apart) / sd).max(axis=1)

@@ -23,6 +23,7 @@ from rcb_bayes.posterior.kernels import compiled
 from rcb_bayes.posterior.scales import judge_rule
 from rcb_bayes.schema import BoolArray, FloatArray
 
+_N_COARSE = 256  # intervals of the whole line
 _ZOOM = np.linspace(-1.0, 1.0, 9)
 _NODES = np.linspace(-7.5, 7.5, 31)  # in sd of the log noise
 
@@ -112,7 +113,8 @@ def integrate_noise(
 ) -> NoiseIntegral:
     """The posterior under beta ~ N(centre, covariance) and a noise with log densities at logarithms ``line``.
 
-    Each data set has nodes of its own, around the mode of its log sd and as wide as its curvature says.
+    Each data set has nodes of its own, around the mode of its log sd and as wide as its curvature says. What lies
+    beyond them on the whole line, at another mode, counts as lying at their ends.
     """
     given = _NoiseEvidence.of(centre, covariance, data)
 
@@ -120,23 +122,31 @@ def integrate_noise(
         log_prior = np.interp(nodes, *line, left=-np.inf, right=-np.inf)
         return given.log_evidence(np.exp(-2.0 * nodes)) + log_prior
 
-    nodes, step = np.broadcast_to(line[0][:: len(line[0]) // 64], (data.n_sets, 65)), line[0][64] - line[0][0]
-    best = nodes[:, :1]
-    for _ in range(5):
+    stride = len(line[0]) // _N_COARSE
+    coarse, step = line[0][::stride], line[0][stride] - line[0][0]
+    nodes, spacing = np.broadcast_to(coarse, (data.n_sets, len(coarse))), step
+    everywhere = log_posterior(nodes)
+    best = np.take_along_axis(nodes, everywhere.argmax(axis=1)[:, None], axis=1)
+    nodes = best + step * _ZOOM
+    for _ in range(4):
         best = np.take_along_axis(nodes, log_posterior(nodes).argmax(axis=1)[:, None], axis=1)
-        nodes = best + step * _ZOOM
         step /= 4.0
+        nodes = best + step * _ZOOM
     heights = log_posterior(best + step * np.array([-1.0, 0.0, 1.0]))
     bend = np.maximum(2.0 * heights[:, 1] - heights[:, 0] - heights[:, 2], 1e-12) / step**2
     nodes = best + _NODES / np.sqrt(bend)[:, None]
     log_weight = log_posterior(nodes)
+    beyond = (coarse < nodes[:, :1]) | (coarse > nodes[:, -1:])
+    outside = np.logaddexp.reduce(np.where(beyond, everywhere, -np.inf), axis=1) + np.log(spacing)
     with np.errstate(invalid="ignore"):
-        log_weight -= np.logaddexp.reduce(log_weight, axis=1)[:, None]
+        total = np.logaddexp.reduce(log_weight, axis=1)
+        outside = np.exp(np.minimum(outside - total - np.log(nodes[:, 1] - nodes[:, 0]), 0.0))
+        log_weight -= total[:, None]
     mixture = NoiseMixture(centre, given.basis, given.score, given.spectrum, np.exp(-2.0 * nodes), log_weight)
     weight = np.exp(log_weight)
     odd = weight[:, 1::2].sum(axis=1)
     apart, sd = mixture.between_halves()
-    size, vouched = judge_rule(apart, sd, odd=odd, ends=weight[:, [0, -1]])
+    size, vouched = judge_rule(apart, sd, odd=odd, ends=np.column_stack([weight[:, [0, -1]], outside]))
     return NoiseIntegral(mixture, size, vouched)
 
 

@@ -21,6 +21,7 @@ from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.posterior import Rows, Statistics
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.engines import Engine, ExactEngine, ImportanceEngine
+from rcb_bayes.posterior.gibbs import GibbsEngine
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
 from tests.posterior import twins
@@ -99,6 +100,7 @@ class Study:
             "exact": lambda: ExactEngine(prior, noise),
             "importance": lambda: ImportanceEngine(prior, noise),
             "conditional": lambda: ConditionalEngine(prior, noise),
+            "gibbs": lambda: GibbsEngine(prior, noise),
             "laplace": lambda: LaplaceEngine(prior),
             "nuts": lambda: NutsEngine(prior, noise),
             "nuts, Bernoulli": lambda: NutsEngine(prior, BernoulliLogit()),
@@ -186,6 +188,7 @@ CONDITIONAL = studies(
     ),
     n_sets=1000,
 )
+GIBBS = studies("gibbs", product(["hierarchical", "horseshoe", "levelled"], [2, 10]), n_sets=500)
 LAPLACE = studies("laplace", product(["independent arms", "student_t", "gamma", "two camps"], [4, 40]), n_sets=1000)
 NUTS = [
     *studies("nuts", [("student_t", 3), ("gamma", 3), ("hierarchical", 5), ("unknown noise", 5)], n_sets=300),
@@ -199,7 +202,7 @@ def test_fast_engines_are_calibrated(study: Study):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", [*GAMMA, *MANY, *CONDITIONAL, *LAPLACE, *NUTS], ids=name_of)
+@pytest.mark.parametrize("study", [*GAMMA, *MANY, *CONDITIONAL, *GIBBS, *LAPLACE, *NUTS], ids=name_of)
 def test_engines_are_calibrated(study: Study):
     assert is_calibrated(study)
 

@@ -20,6 +20,7 @@ from rcb_bayes.posterior import (
     make_engine,
     posterior_means,
 )
+from rcb_bayes.posterior import engines as engines_module
 from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior import laplace as laplace_module
 from rcb_bayes.posterior.engines import CheckedEngine, check_data
@@ -67,7 +68,7 @@ def test_auto_picks_what_the_table_says(name: str, noise: Noise, engine: str, wh
     assert chosen.name == engine
     assert chosen.reason.startswith(f"{engine}: ")
     assert why in chosen.reason
-    assert ("goes to nuts" in chosen.reason) == (engine in ("importance", "conditional", "laplace"))
+    assert ("goes to nuts" in chosen.reason) == (engine in ("importance", "conditional", "gibbs", "laplace"))
     assert make_engine(gallery(name), noise, engine=engine).reason == chosen.reason
 
 
@@ -86,7 +87,7 @@ def test_an_unknown_noise_with_few_and_with_many_heavy_tails(n_features: int, en
     ("name", "noise", "engine", "message"),
     [
         ("gaussian", KNOWN, "exakt", "no engine 'exakt'. Did you mean 'exact'"),
-        ("gaussian", KNOWN, "stan", "Use one of auto, exact, importance, conditional, laplace, nuts"),
+        ("gaussian", KNOWN, "stan", "Use one of auto, exact, importance, conditional, gibbs, laplace, nuts"),
         ("student_t", KNOWN, "exact", "'student_t' is not that.*engine='auto'"),
         ("unknown_noise", UNKNOWN, "exact", "known sigma"),
         ("hierarchical", KNOWN, "importance", "needs a density.*engine='conditional' or engine='nuts'"),
@@ -108,7 +109,7 @@ def test_what_cannot_be_done_is_said_before_sampling(name: str, noise: Noise, en
 
 
 def test_every_name_is_known():
-    assert set(ENGINES) == {"exact", "importance", "conditional", "laplace", "nuts"}
+    assert set(ENGINES) == {"exact", "importance", "conditional", "gibbs", "laplace", "nuts"}
 
 
 # --- data that do not fit --------------------------------------------------------------------------------------------
@@ -173,6 +174,12 @@ class Recorder:
     def draw(self, data: Any, n: int, *, rng: np.random.Generator) -> FloatArray:
         self.sent.append(data)
         return np.full((data.n_sets, n, self.prior.n_arms, self.prior.n_features), 7.0)
+
+
+@pytest.fixture(autouse=True)
+def no_gibbs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not vouched for goes straight to NUTS; ``test_gibbs`` has the way in between."""
+    monkeypatch.setattr(engines_module, "_gibbs_or_none", lambda *_: None)
 
 
 def watched(engine: Any) -> tuple[CheckedEngine, Recorder]:
