@@ -1,0 +1,7 @@
+"""More cores, more machines: one argument, ``workers=``, and the same answer to the last bit."""
+
+from rcb_bayes.workers.asking import Workers, check_workers, engage
+from rcb_bayes.workers.blocks import TreeSum, run_blocks, sum_blocks
+from rcb_bayes.workers.tasks import Tally, run_tasks
+
+__all__ = ["Tally", "TreeSum", "Workers", "check_workers", "engage", "run_blocks", "run_tasks", "sum_blocks"]
