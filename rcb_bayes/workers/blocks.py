@@ -75,11 +75,10 @@ def _batched(
 ) -> Iterator[tuple[Span, Any]]:
     tally = Tally() if tally is None else tally
     sizes = Batches(n_blocks, fixed=batch, tally=tally)
-    shared = partial(_with_function, function, make)
     done = run_tasks(
-        serve,
+        partial(serve, function),
         sizes.spans(),
-        make=shared,
+        make=make,
         workers=workers,
         description=description,
         total=n_blocks,
@@ -91,21 +90,15 @@ def _batched(
         yield sizes.given[number], value
 
 
-def _with_function(function: Callable[..., Any], make: Callable[[], Any]) -> tuple[Callable[..., Any], Any]:
-    return function, make()
-
-
 def _length(span: Span) -> int:
     return span[1] - span[0]
 
 
-def _each(shared: tuple[Callable[..., Any], Any], span: Span) -> list[Any]:
-    function, made = shared
+def _each(function: Callable[..., Any], made: Any, span: Span) -> list[Any]:
     return [function(made, block) for block in range(*span)]
 
 
-def _summed(shared: tuple[Callable[..., Any], Any], span: Span) -> dict[Node, Any]:
-    function, made = shared
+def _summed(function: Callable[..., Any], made: Any, span: Span) -> dict[Node, Any]:
     part = TreeSum(None)
     for block in range(*span):
         part.take({(0, block): function(made, block)})

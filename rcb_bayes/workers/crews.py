@@ -6,7 +6,7 @@ tasks of all.
 """
 
 import os
-from collections.abc import Callable
+import time
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from rcb_bayes.workers.serving import Answer, Call, answer, begin_worker
 
 _IDLE_SECONDS = 300
 _CONNECT_SECONDS = 10
+_ASK_SECONDS = 2.0
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
@@ -152,21 +153,24 @@ class ClusterCrew:
     def __init__(self, client: Any, *, owned: bool) -> None:
         self.address = _address_of(client)
         self._client, self._owned = client, owned
+        self._n_workers, self._ask_again = 1, 0.0
         self._executor = client.get_executor(pure=False)
         self._out: set[Future[Answer]] = set()
         self._check()
 
     @property
     def n_workers(self) -> int:
-        """Worker processes at present; a cluster may grow."""
-        with suppress(Exception):
-            return max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
-        return 1
+        """Worker processes at present; a cluster may grow, and is asked now and then."""
+        if time.monotonic() > self._ask_again:
+            with suppress(Exception):
+                self._n_workers = max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+            self._ask_again = time.monotonic() + _ASK_SECONDS
+        return self._n_workers
 
     @property
     def room(self) -> int:
-        """As many again wait at the scheduler, so that no worker does."""
-        return 2 * self.n_workers
+        """Some more wait at the scheduler, so that no worker does."""
+        return 4 * self.n_workers
 
     def submit(self, call: Call) -> "Future[Answer]":
         """To the scheduler."""
@@ -244,5 +248,3 @@ def _address_of(client: Any) -> str:
         return str(client.scheduler.address)
     return "an unknown address"
 
-
-Engage = Callable[[], Crew]

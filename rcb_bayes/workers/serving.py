@@ -1,8 +1,9 @@
 """What runs in a worker: calls are answered one at a time, and what they share is made once and kept.
 
-A call brings its task as bytes, and the fingerprint of what all calls of a run share: the function and what makes its
-first argument (a market with its engines, a plan). A worker that does not have it says so, and is sent it with the call
-once more; so it travels once to each worker, whatever the engine underneath, and is compiled there once.
+A call brings its task as bytes, and the fingerprints of what all calls of a run share: the function, and what makes
+its first argument (a market with its engines, a plan). A worker that does not have them says so, and is sent them with
+the call once more; so they travel once to each worker, whatever the engine underneath. What was made, and with it what
+was compiled, is kept by the fingerprint of what made it, and serves other functions and later runs, too.
 """
 
 import math
@@ -13,7 +14,7 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -24,7 +25,8 @@ from rcb_bayes.telling.progress import hush
 _MOST_KEPT = 4
 _PATIENCE = 1.0  # seconds between two looks at whether the parent is alive
 
-_kept: "OrderedDict[str, tuple[Callable[[Any, Any], Any], Any, Any]]" = OrderedDict()
+_functions: "OrderedDict[str, Callable[[Any, Any], Any]]" = OrderedDict()
+_made: "OrderedDict[str, tuple[Any, Any]]" = OrderedDict()
 _one_at_a_time = threading.Lock()  # compiled functions keep their arguments where all threads find them
 _inside = threading.local()
 
@@ -34,8 +36,9 @@ class Call:
     """A task for a worker, as bytes; ``shared`` is None where the worker is thought to have it."""
 
     versions: dict[str, str]
-    fingerprint: str
-    shared: bytes | None
+    function: str
+    make: str
+    shared: tuple[bytes, bytes] | None
     task: bytes
 
 
@@ -67,11 +70,11 @@ def answer(call: Call) -> Answer:
         told = ", ".join(f"{name} {own.get(name)} (here {call.versions[name]})" for name in names)
         return Answer(kind="refused", worker=who, value=told)
     with _one_at_a_time:
-        if call.fingerprint not in _kept and call.shared is None:
+        if call.shared is None and not (call.function in _functions and call.make in _made):
             return Answer(kind="needs", worker=who)
-        function, made, threads = _shared(call)
         import cloudpickle
 
+        function, (made, threads) = _shared(call)
         start = time.perf_counter()
         with warnings.catch_warnings(record=True) as found, threads.limit(limits=1), _as_worker():
             warnings.simplefilter("always")
@@ -81,22 +84,29 @@ def answer(call: Call) -> Answer:
     return Answer(kind="done", worker=who, value=value, seconds=seconds, warned=told)
 
 
-def _shared(call: Call) -> tuple[Callable[[Any, Any], Any], Any, Any]:
-    """The function, its first argument and the threads of the libraries that these have loaded; made once."""
-    if call.fingerprint not in _kept:
-        import cloudpickle
-        from threadpoolctl import ThreadpoolController, threadpool_limits
+def _shared(call: Call) -> tuple[Callable[[Any, Any], Any], tuple[Any, Any]]:
+    """The function; its first argument, and the threads of the libraries that were loaded for it."""
+    import cloudpickle
+    from threadpoolctl import ThreadpoolController, threadpool_limits
 
-        assert call.shared is not None  # or the call was sent back
-        with threadpool_limits(limits=1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # told where the market and the plan were made
-            function, make = cloudpickle.loads(call.shared)
-            made = make()
-        _kept[call.fingerprint] = function, made, ThreadpoolController()
-        while len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
-    _kept.move_to_end(call.fingerprint)
-    return _kept[call.fingerprint]
+    with threadpool_limits(limits=1) if call.make not in _made else nullcontext(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told where the market and the plan were made
+        if call.function not in _functions:
+            assert call.shared is not None  # or the call was sent back
+            _keep(_functions, call.function, cloudpickle.loads(call.shared[0]))
+        if call.make not in _made:
+            assert call.shared is not None
+            made = cloudpickle.loads(call.shared[1])()
+            _keep(_made, call.make, (made, ThreadpoolController()))
+    _functions.move_to_end(call.function)
+    _made.move_to_end(call.make)
+    return _functions[call.function], _made[call.make]
+
+
+def _keep[T](kept: "OrderedDict[str, T]", name: str, value: T) -> None:
+    kept[name] = value
+    while len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)
 
 
 def in_worker() -> bool:

@@ -137,8 +137,8 @@ class _Shift:
     def __init__(self, function: Callable[..., Any], make: Callable[[], Any], crew: Crew, tally: Tally) -> None:
         import cloudpickle
 
-        self.shared = _packed(lambda: cloudpickle.dumps((function, make)))
-        self.fingerprint = hashlib.blake2b(self.shared, digest_size=16).hexdigest()
+        self.shared = (_packed(lambda: cloudpickle.dumps(function)), _packed(lambda: cloudpickle.dumps(make)))
+        self.names = tuple(hashlib.blake2b(part, digest_size=16).hexdigest() for part in self.shared)
         self.crew, self.tally = crew, tally
         self.out: dict[Future[Answer], _Order[Any]] = {}
         self.waiting: deque[_Order[Any]] = deque()
@@ -179,7 +179,8 @@ class _Shift:
     def _hand_out(self, order: _Order[Any]) -> None:
         order.tries += 1
         shared = self.shared if order.with_shared else None
-        call = Call(versions=versions(), fingerprint=self.fingerprint, shared=shared, task=order.data)
+        function, make = self.names
+        call = Call(versions=versions(), function=function, make=make, shared=shared, task=order.data)
         self.out[self.crew.submit(call)] = order
 
     def _taken_in(self, future: Future[Answer], order: _Order[Any]) -> Answer | None:
