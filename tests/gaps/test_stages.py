@@ -143,10 +143,11 @@ def test_bad_input_is_refused(change: dict[str, Any], message: str) -> None:
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
-    def track(items: list[Any], *, description: str) -> list[Any]:
+    @contextmanager
+    def progress(total: int, *, description: str) -> Iterator[Callable[[int], None]]:
         told.append(description)
-        return items
+        yield lambda n: None
 
-    monkeypatch.setattr(module, "track", track)
+    monkeypatch.setattr("rcb_bayes.workers.tasks.progress", progress)
     Stages(gaussian(GaussianNoise(0.5)), n_per_arm=6, n_worlds=40).rewards([0])
     assert told == ["worlds"]
