@@ -142,7 +142,9 @@ class Stages:
         """The users of each world, (W, U, d); a stream apart, so that they do not depend on the stage."""
         if "users" not in self._kept:
             blocks = block_seeds(self.n_worlds, seed=self.seed)
-            self._kept["users"] = np.concatenate([_block_users(self.market, size, rng.spawn(2)[1]) for size, rng in blocks])
+            self._kept["users"] = np.concatenate(
+                [_block_users(self.market, size, rng.spawn(2)[1]) for size, rng in blocks]
+            )
         return self._kept["users"]
 
 

@@ -219,9 +219,7 @@ def _kept(horizon: int, every: int) -> np.ndarray:
 _DIMS = {"n_samples": ("world", "arm")} | dict.fromkeys(("cold_start_length", "gamma", *_FITS), ("world",))
 
 
-def _as_dataset(
-    market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict[str, Any]
-) -> "xr.Dataset":
+def _as_dataset(market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict[str, Any]) -> "xr.Dataset":
     import xarray as xr
 
     variables = {

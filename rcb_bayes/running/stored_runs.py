@@ -4,11 +4,10 @@ A chunk holds a number of worlds that depends on the sizes of the run alone, and
 written. So a run that was stopped goes on where it was, and what a killed worker left half is written again.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,8 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files.envelope import digest_of
 from rcb_bayes.market import Market
-from rcb_bayes.market.fingerprint import of_belief, of_noise
-from rcb_bayes.planning.plan import Plan
-from rcb_bayes.running.oracle import PosteriorOracle
+from rcb_bayes.running.naming import name_of, name_of_market
 from rcb_bayes.workers import Workers, run_blocks
 
 if TYPE_CHECKING:
@@ -86,27 +82,10 @@ def run_into(
 def run_name(market: Market, plan: Any, oracle: Any, options: Any, **sizes: Any) -> dict[str, Any]:
     """What tells a run from others, by part: the same for the same run in any process."""
     found: dict[str, Any] = {"version": __version__, **sizes}
-    found |= market.fingerprint()
-    found |= {"nature": of_belief(market.nature), "plan": _name_of(plan), "oracle": _name_of(oracle)}
+    found |= name_of_market(market)
+    found |= {"plan": name_of(plan), "oracle": name_of(oracle)}
     found["options"] = None if options is None else {name: repr(value) for name, value in asdict(options).items()}
     return json.loads(json.dumps(found))  # as the store gives it back
-
-
-def _name_of(part: Any) -> str | None:
-    """A plan by its digest, an oracle by its settings, anything else by its code."""
-    if part is None:
-        return None
-    if isinstance(part, Plan):
-        return digest_of(part.to_dict())
-    if isinstance(part, PosteriorOracle):
-        own = (of_belief(part.prior), of_noise(part.noise), part.engine, part.read, part.seed, part.factor)
-        return f"PosteriorOracle {own}"
-    if is_dataclass(part) and not isinstance(part, type):
-        return f"{type(part).__name__} " + ", ".join(f"{f.name}={getattr(part, f.name)!r}" for f in fields(part))
-    import cloudpickle
-
-    name = getattr(part, "__qualname__", type(part).__name__)
-    return f"{name} {hashlib.blake2b(cloudpickle.dumps(part), digest_size=8).hexdigest()}"
 
 
 # --- workers ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,12 @@ from rcb_bayes.workers.blocks import TreeSum, run_blocks, sum_blocks
 from rcb_bayes.workers.cells import run_cells, run_kept
 from rcb_bayes.workers.tasks import Tally, run_tasks
 
-__all__ = ["Tally", "TreeSum", "Workers", "check_workers", "engage",
+__all__ = [
+    "Tally",
+    "TreeSum",
+    "Workers",
+    "check_workers",
+    "engage",
     "run_blocks",
     "run_cells",
     "run_kept",

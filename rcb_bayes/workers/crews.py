@@ -192,7 +192,7 @@ class ClusterCrew:
 
         if type(error).__name__ == "KilledWorker":
             return f"A batch ended every worker of {self.address} that it was given to: is their memory too small?"
-        if isinstance(error, ImportError) or "rcb_bayes" in str(error) and "deserialize" in str(error).lower():
+        if isinstance(error, ImportError) or ("rcb_bayes" in str(error) and "deserialize" in str(error).lower()):
             return f"A worker of {self.address} lacks a package ({error}). Install the same versions on all workers."
         if isinstance(error, CancelledError) or self._client.status != "running":
             return self._lost()
@@ -247,4 +247,3 @@ def _address_of(client: Any) -> str:
     with suppress(Exception):
         return str(client.scheduler.address)
     return "an unknown address"
-

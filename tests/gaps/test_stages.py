@@ -1,5 +1,7 @@
 """Stages that share simulations give the answers of stages simulated alone."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,6 @@ import pytest
 
 from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps import stages as module
 from rcb_bayes.gaps.stages import USERS_PER_WORLD, Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise

@@ -24,8 +24,8 @@ from rcb_bayes.studies.paper.plan_kinds import fixed_run, sampled_run, theorem_r
 from rcb_bayes.studies.paper.reproduction import FAST_NOTE
 from rcb_bayes.studies.paper.settings import SIGMA, Cell, Effort, effort_of
 from rcb_bayes.studies.paper.tables import as_table, reasons
-from rcb_bayes.workers import run_cells
 from rcb_bayes.users import Sphere
+from rcb_bayes.workers import run_cells
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -25,8 +25,8 @@ from rcb_bayes.studies.paper.plan_kinds import sampled_run, timed
 from rcb_bayes.studies.paper.reproduction import FAST_NOTE
 from rcb_bayes.studies.paper.settings import SIGMA, Effort, effort_of
 from rcb_bayes.studies.paper.tables import as_table, reasons
-from rcb_bayes.workers import run_cells
 from rcb_bayes.users import Sphere
+from rcb_bayes.workers import run_cells
 
 if TYPE_CHECKING:
     import xarray as xr
