@@ -139,6 +139,9 @@ def report(
     users = users_to_draw(market.covariates, sizes.map_users, seed=seed)
     options = Exploiting(guard=guard)
     found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, seed=seed)
+    shown = horizon if runs is None else int(runs["t"].values[-1])
+    if runs is None:
+        runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     return Report(
         market=market,
         checks=checks,
@@ -153,7 +156,7 @@ def report(
         else runs,
         audit=found,
         not_audited=why_not,
-        horizon=horizon if runs is None else int(runs["t"].values[-1]),
+        horizon=shown,
         guard=guard,
         sizes=sizes,
         seed=seed,

@@ -1,4 +1,4 @@
-"""Cells of a long run: those that a folder has are read, the others are handed out, each kept as soon as it is there."""
+"""Cells of a long run: those that a folder has are read, the others are handed out and kept one by one."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
