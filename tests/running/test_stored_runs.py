@@ -131,7 +131,9 @@ def test_a_full_disk_is_told_with_what_is_kept(tmp_path: Path, plan: Plan, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(zarr.Array, "__setitem__", full)
-        with pytest.raises(RcbError, match=r"No space left on device\. Worlds that are finished are kept there") as told:
+        with pytest.raises(
+            RcbError, match=r"No space left on device\. Worlds that are finished are kept there"
+        ) as told:
             simulate(MARKET, plan, **SIZES, store=tmp_path / "runs.zarr")
     assert "\n" not in str(told.value)
     stored = simulate(MARKET, plan, **SIZES, store=tmp_path / "runs.zarr")

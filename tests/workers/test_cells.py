@@ -57,7 +57,9 @@ def test_a_place_that_cannot_be_written_to_is_told(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        with pytest.raises(RcbError, match=rf"{words}.*What was finished before is kept in .*go on with --resume") as told:
+        with pytest.raises(
+            RcbError, match=rf"{words}.*What was finished before is kept in .*go on with --resume"
+        ) as told:
             run_cells(store, cells(tmp_path))
     assert "\n" not in str(told.value)
     assert len(list((tmp_path / "out" / "cells").iterdir())) == 2  # nothing half

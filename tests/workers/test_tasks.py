@@ -189,7 +189,7 @@ def started(tmp_path: Path) -> "subprocess.Popen[str]":
 def workers_of(pid: int) -> list[Any]:
     import psutil
 
-    return [one for one in psutil.Process(pid).children(recursive=True) if "loky" in " ".join(one.cmdline())]
+    return [one for one in psutil.Process(pid).children(recursive=True) if "popen_loky" in " ".join(one.cmdline())]
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
