@@ -25,8 +25,15 @@ _ONE_THREAD = dict.fromkeys(
 class Crew(Protocol):
     """Workers, as the loop over tasks sees them."""
 
-    n_workers: int
-    room: int
+    @property
+    def n_workers(self) -> int:
+        """Processes that work at the same time."""
+        ...
+
+    @property
+    def room(self) -> int:
+        """Calls that may be out at the same time."""
+        ...
 
     def submit(self, call: Call) -> "Future[Answer]":
         """Hand out a call; there are never more than ``room`` at a time."""

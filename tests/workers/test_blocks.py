@@ -1,6 +1,7 @@
 """Blocks and batches: sums that do not depend on who added what, batches of a second or more."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def flat(value: dict[str, Any]) -> list[float]:
 def in_batches(n_blocks: int, cuts: list[int], order: list[int]) -> list[float]:
     """The sum, with batches that end at these blocks and come in this order."""
     edges = [0, *sorted({cut for cut in cuts if 0 < cut < n_blocks}), n_blocks]
-    spans = list(zip(edges[:-1], edges[1:], strict=True))
+    spans = list(pairwise(edges))
     total = TreeSum(n_blocks)
     for place in sorted(range(len(spans)), key=lambda k: order[k % len(order)] * 7919 % 104729):
         total.take(_summed(jobs.block, None, spans[place]))

@@ -1,4 +1,4 @@
-"""A run whose process is killed at any moment goes on where it was: equal to one that was not, a cell repeated at most."""
+"""A run whose process is killed at any moment goes on where it was, and repeats one cell at most."""
 
 import os
 import random
@@ -15,7 +15,6 @@ ROOT = Path(__file__).parents[2]
 N_KILLS = 20
 SCRIPT = """
     import sys
-    from functools import partial
     from pathlib import Path
 
     from rcb_bayes.studies.paper import Request, reproduction
@@ -29,7 +28,8 @@ SCRIPT = """
         return run_cell(cell, **more)
 
     reproduction.run_cell = noted
-    reproduction.run_setting("setting-1", Request(folder=out, fast=True, n_worlds=2, resume=(out / "run.json").exists()))
+    resume = (out / "run.json").exists()
+    reproduction.run_setting("setting-1", Request(folder=out, fast=True, n_worlds=2, resume=resume))
 """
 
 
@@ -57,19 +57,31 @@ def test_twenty_kills(tmp_path: Path) -> None:
     assert run(script, tmp_path / "whole", tmp_path / "notes", kill_after=None)
     whole = time.monotonic() - start
     cells = lines(tmp_path / "notes")
-    out, notes = tmp_path / "killed", tmp_path / "more"
     rng = random.Random(1)
-    for _ in range(N_KILLS):
-        finished = len(list((out / "cells").glob("*.nc"))) if (out / "cells").exists() else 0
-        before = len(lines(notes))
-        if run(script, out, notes, kill_after=rng.uniform(0.05, 0.6) * whole):
-            break
-        begun = lines(notes)[before:]
-        now = len(list((out / "cells").glob("*.nc"))) if (out / "cells").exists() else 0
-        assert len(begun) - (now - finished) <= 1  # begun and not finished
-    assert run(script, out, notes, kill_after=None) or (out / "table.csv").exists()
-    assert sorted(set(lines(notes))) == sorted(cells)
-    one, other = (pd.read_csv(folder / "table.csv") for folder in (tmp_path / "whole", out))
-    timed = [name for name in one.columns if "seconds" in name]
-    pd.testing.assert_frame_equal(one.drop(columns=timed), other.drop(columns=timed), check_exact=True)
-    assert (tmp_path / "whole" / "claims.txt").read_text() == (out / "claims.txt").read_text()
+    n_kills, n_whole = 0, 0
+    while n_kills < N_KILLS:
+        out, notes = tmp_path / f"killed-{n_whole}", tmp_path / f"notes-{n_whole}"
+        before, finished = len(lines(notes)), n_finished(out)
+        if run(script, out, notes, kill_after=rng.uniform(0.03, 0.3) * whole):
+            n_whole += 1
+            continue
+        n_kills += 1
+        assert len(lines(notes)) - before - (n_finished(out) - finished) <= 1  # begun, and not finished
+    out, notes = tmp_path / f"killed-{n_whole}", tmp_path / f"notes-{n_whole}"
+    assert run(script, out, notes, kill_after=None)
+    for number in range(n_whole + 1):
+        assert set(lines(tmp_path / f"notes-{number}")) == set(cells)
+        same(tmp_path / "whole", tmp_path / f"killed-{number}")
+
+
+def n_finished(out: Path) -> int:
+    return len(list((out / "cells").glob("[!.]*.nc"))) if (out / "cells").exists() else 0
+
+
+def same(one: Path, other: Path) -> None:
+    """All that was written, but for how long it took."""
+    tables = [pd.read_csv(folder / "table.csv") for folder in (one, other)]
+    timed = [name for name in tables[0].columns if "seconds" in name]
+    left, right = (table.drop(columns=timed) for table in tables)
+    pd.testing.assert_frame_equal(left, right, check_exact=True)
+    assert (one / "claims.txt").read_text() == (other / "claims.txt").read_text()

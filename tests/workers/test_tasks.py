@@ -149,7 +149,7 @@ def test_a_worker_of_another_version_is_refused_by_name() -> None:
 def test_a_pool_that_breaks_is_told_with_what_was_finished() -> None:
     with (
         ProcessPoolExecutor(1, mp_context=SPAWN) as pool,
-        pytest.raises(WorkersError, match="A process of the executor .* died"),
+        pytest.raises(WorkersError, match=r"A process of the executor .* died"),
     ):
         list(run_tasks(jobs.always_killed, range(3), make=jobs.three, workers=pool))
 

@@ -114,7 +114,7 @@ def test_compare_plans(plan: rcb.Plan, tmp_path: Path) -> None:
     xr.testing.assert_identical(here, compare(workers=2, folder=tmp_path / "out").drop_vars("seconds"))
     xr.testing.assert_identical(here, compare(folder=tmp_path / "out").drop_vars("seconds"))  # read
     with pytest.raises(rcb.RcbError, match="holds another run: horizon 60 there, 61 here"):
-        rcb.compare_plans(gaussian(), plans, **sizes | {"horizon": 61}, folder=tmp_path / "out")
+        compare(horizon=61, folder=tmp_path / "out")
 
 
 def test_audit_types(plan: rcb.Plan, tmp_path: Path) -> None:
