@@ -232,7 +232,12 @@ def _runs(
         return None
     say("running the plan")
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
-    worlds = {"horizon": horizon, "n_worlds": sizes.run_worlds, "every": _every(horizon, sizes), "seed": seed}
+    worlds: dict[str, Any] = {
+        "horizon": horizon,
+        "n_worlds": sizes.run_worlds,
+        "every": _every(horizon, sizes),
+        "seed": seed,
+    }
     return simulate(market, plan, oracle=oracle, options=options, workers=workers, **worlds)
 
 

@@ -216,7 +216,10 @@ def _kept(horizon: int, every: int) -> np.ndarray:
     return np.append(np.arange(every, horizon, every), horizon)
 
 
-_DIMS = {"n_samples": ("world", "arm")} | dict.fromkeys(("cold_start_length", "gamma", *_FITS), ("world",))
+_DIMS: dict[str, tuple[str, ...]] = {
+    "n_samples": ("world", "arm"),
+    **dict.fromkeys(("cold_start_length", "gamma", *_FITS), ("world",)),
+}
 
 
 def _as_dataset(market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict[str, Any]) -> "xr.Dataset":
@@ -236,7 +239,8 @@ def _as_dataset(market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict
 
 def _variables() -> dict[str, tuple[tuple[str, ...], str]]:
     """Dims and dtypes of what is kept of a world, by name."""
-    kept = {name: (("world", "t"), part.dtype.str) for name, part in _Record(1, 1).finished().items()}
+    by_round: tuple[str, ...] = ("world", "t")
+    kept = {name: (by_round, part.dtype.str) for name, part in _Record(1, 1).finished().items()}
     ends = {"n_samples": "<f8", "cold_start_length": "<i8", "gamma": "<f8"} | dict.fromkeys(_FITS, "<i8")
     return kept | {name: (_DIMS[name], dtype) for name, dtype in ends.items()}
 
