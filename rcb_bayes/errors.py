@@ -13,6 +13,7 @@ __all__ = [
     "MarketError",
     "ModelFileError",
     "RcbError",
+    "WorkersError",
 ]
 
 
@@ -44,6 +45,10 @@ class DataError(RcbError):
 
 class MarketError(RcbError):
     """Parts of a market (beliefs, covariates, noise) that do not fit together."""
+
+
+class WorkersError(RcbError):
+    """Workers that are none, cannot be reached, have other versions of the packages, or are lost on the way."""
 
 
 class BeliefWarning(UserWarning):

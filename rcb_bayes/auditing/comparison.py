@@ -6,6 +6,8 @@ than the regrets themselves.
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,16 +15,18 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing import Audit, audit
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import open_store, part_file, part_format, read_part, write_part
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import deciding_cell
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.naming import name_of, name_of_market
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, run_kept
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,6 +45,8 @@ def compare_plans(
     audit_horizon: int | None = None,
     epsilon: float | None = None,
     options: Exploiting | None = None,
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Run and audit plans, or policies, in the same worlds.
@@ -61,6 +67,11 @@ def compare_plans(
         What users put up with; each plan's own, or .05, unless given.
     options : Exploiting, optional
         Of the exploitation stage of plans.
+    workers : None, int, str, Client or Executor
+        Who works on the plans: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
+    folder : path-like, optional
+        Where finished plans are kept: asked for the same in the same folder, they are not computed again.
     seed : int
         The same seed gives the same answer.
 
@@ -75,7 +86,7 @@ def compare_plans(
     Raises
     ------
     RcbError
-        No plans, counts too small.
+        No plans, counts too small; a folder of another run.
 
     Examples
     --------
@@ -91,26 +102,67 @@ def compare_plans(
     named = _named(plans)
     as_count(n_worlds, name="n_worlds", least=2)
     audit_worlds = as_count(audit_worlds, name="audit_worlds")
-    rows = []
-    for name, plan in track(list(named.items()), description="plans"):
-        row = _described(plan)
-        if row["feasible"]:
-            row |= _run(market, plan, horizon=horizon, n_worlds=n_worlds, options=options, seed=seed)
-            if audit_worlds:
-                upto = audit_horizon or (horizon if isinstance(plan, Plan) else min(horizon, 64))
-                row |= _judged(
-                    audit(
-                        market,
-                        plan,
-                        horizon=upto,
-                        n_worlds=audit_worlds,
-                        epsilon=epsilon,
-                        options=options if isinstance(plan, Plan) else None,
-                        seed=seed + 1,
-                    )
-                )
-        rows.append({"name": name, **row})
+    how: dict[str, Any] = {"horizon": horizon, "n_worlds": n_worlds, "seed": seed, "audit_worlds": audit_worlds}
+    how |= {"audit_horizon": audit_horizon, "epsilon": epsilon}
+    manifest = {"experiment": "compare_plans", **how, **name_of_market(market), "options": repr(options)}
+    manifest["plans"] = {name: name_of(plan) for name, plan in named.items()}
+    cells = {str(number): item for number, item in enumerate(named.items())}
+    parts = run_kept(
+        open_store(None if folder is None else Path(folder), manifest, resume=None),
+        {part_file(key): (key, *item) for key, item in cells.items()},
+        function=partial(_row, options=options, **how),
+        make=partial(_same, market),
+        save=lambda task, data, path: write_part(part_format(task[0]), data, path),
+        load=lambda task, path: read_part(part_format(task[0]), path),
+        workers=workers,
+        description="plans",
+    )
+    rows = [{"name": name, **_from_part(part)} for name, part in zip(named, parts, strict=True)]
     return _as_dataset(rows, market, horizon=horizon, n_worlds=n_worlds, audit_worlds=audit_worlds, seed=seed)
+
+
+def _same(market: Market) -> Market:
+    return market
+
+
+def _row(
+    market: Market,
+    task: tuple[str, str, Contender],
+    *,
+    horizon: int,
+    n_worlds: int,
+    audit_worlds: int,
+    audit_horizon: int | None,
+    epsilon: float | None,
+    options: Exploiting | None,
+    seed: int,
+) -> "xr.Dataset":
+    """One plan, run and audited: regrets by world, everything else as attributes."""
+    import xarray as xr
+
+    plan = task[2]
+    row = _described(plan)
+    if row["feasible"]:
+        row |= _run(market, plan, horizon=horizon, n_worlds=n_worlds, options=options, seed=seed)
+    if row["feasible"] and audit_worlds:
+        found = audit(
+            market,
+            plan,
+            horizon=audit_horizon or (horizon if isinstance(plan, Plan) else min(horizon, 64)),
+            n_worlds=audit_worlds,
+            epsilon=epsilon,
+            options=options if isinstance(plan, Plan) else None,
+            seed=seed + 1,
+        )
+        row |= _judged(found)
+    regrets = row.pop("regrets", np.full(0, np.nan))
+    return xr.Dataset({"regrets": ("world", regrets)}, attrs=row | {"feasible": int(row["feasible"])})
+
+
+def _from_part(part: "xr.Dataset") -> dict[str, Any]:
+    row = {str(name): value for name, value in part.attrs.items()}
+    row["feasible"] = bool(row["feasible"])
+    return row | ({"regrets": part["regrets"].values} if part.sizes["world"] else {})
 
 
 def _named(plans: Mapping[str, Contender] | Sequence[Contender]) -> dict[str, Contender]:

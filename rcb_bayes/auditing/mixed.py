@@ -6,6 +6,7 @@ platform goes on acting on what it believes. What a mixture asks is what share o
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from rcb_bayes.auditing.result import Audit
 from rcb_bayes.auditing.run import audit
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import lowest_by_user
 from rcb_bayes.mechanism.exploiting import Exploiting
@@ -24,10 +26,12 @@ from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.naming import name_of, name_of_market
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, is_number, plain
 from rcb_bayes.telling.wording import percent
+from rcb_bayes.workers import Workers, run_kept
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -206,6 +210,8 @@ def audit_types(
     n_users: int = 200,
     level: float = 0.05,
     options: Exploiting | None = None,
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> MixedAudit:
     """Audit a mechanism with users of several types.
@@ -232,6 +238,11 @@ def audit_types(
         One minus the confidence of the bounds, which hold for all cells at once.
     options : Exploiting, optional
         How the platform exploits: clock, feed, spread, inflation and guard.
+    workers : None, int, str, Client or Executor
+        Who works on the audits: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
+    folder : path-like, optional
+        Where finished audits are kept: asked for the same in the same folder, they are not computed again.
     seed : int
         The same seed gives the same answer.
 
@@ -262,28 +273,45 @@ def audit_types(
     """
     _check(types, least_share, notion)
     rng = generator(seed, Stream.USER_TYPES)
-    audits: dict[str, Audit] = {}
-    rows = []
     part = level / (2 * len(types))  # half for the bands, half for the users being a sample
+    shared: dict[str, Any] = {"horizon": horizon, "n_worlds": n_worlds, "notion": notion, "level": part}
+    asked: dict[str, _Asked] = {}
     for number, kind in enumerate(types):
         users = market.covariates.sample(n_users, seed=rng)
-        epsilons = _epsilons(kind, plan, n_users, rng)
         own = market if kind.prior is None else replace(market, prior=kind.prior, nature=kind.prior)
-        found = audit(
-            own,
-            plan,
-            horizon=horizon,
-            n_worlds=n_worlds,
-            notion=notion,
-            epsilon=float(np.median(epsilons)),
-            users=users,
-            level=part,
-            options=options,
-            seed=seed + number,
-        )
-        audits[kind.name] = found
-        rows.append(_followers(found, epsilons, part))
+        asked[f"cells/type-{number}.nc"] = (own, users, _epsilons(kind, plan, n_users, rng), seed + number)
+    manifest = {"experiment": "audit_types", **shared, "n_users": n_users, "seed": seed, "plan": name_of(plan)}
+    manifest |= {"options": repr(options), "types": [f"{kind.name} {kind.share}" for kind in types]}
+    manifest |= {"markets": [name_of_market(own) for own, _, _, _ in asked.values()]}
+    manifest |= {"epsilons": [float(np.median(epsilons)) for _, _, epsilons, _ in asked.values()]}
+    found = run_kept(
+        open_store(None if folder is None else Path(folder), manifest, resume=None),
+        asked,
+        function=_audited_type,
+        make=partial(_Judged, plan, shared | {"options": options}),
+        save=lambda _, one, path: one.save(path),
+        load=lambda _, path: Audit.load(path),
+        workers=workers,
+        description="types",
+    )
+    audits = {kind.name: one for kind, one in zip(types, found, strict=True)}
+    rows = [_followers(one, each[2], part) for one, each in zip(found, asked.values(), strict=True)]
     return _mixed(types, audits, np.array(rows), least_share)
+
+
+_Asked = tuple[Market, FloatArray, FloatArray, int]  # market, users, their epsilons, seed
+
+
+class _Judged:
+    """What audits of all types share."""
+
+    def __init__(self, plan: Plan | Recommender | PolicyMaker, how: dict[str, Any]) -> None:
+        self.plan, self.how = plan, how
+
+
+def _audited_type(judged: _Judged, asked: _Asked) -> Audit:
+    market, users, epsilons, seed = asked
+    return audit(market, judged.plan, epsilon=float(np.median(epsilons)), users=users, seed=seed, **judged.how)
 
 
 def _followers(found: Audit, epsilons: FloatArray, level: float) -> tuple[float, float, float, float]:

@@ -6,13 +6,14 @@ independent, and whether the belief is Gaussian or a finite mixture of Gaussians
 """
 
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.belief.law import SINGULAR, GaussianLaw, gaussian_law, joint_covariance, square_root
+from rcb_bayes.belief.travelling import as_bytes, from_bytes
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, Seed, as_count, as_finite_array, as_labels, as_rng
 
@@ -77,6 +78,17 @@ class Prior:
         self.law = law
         self.name = name
         self._source = source
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What is pickled: the model as it was read, or the closed form; nothing that was compiled."""
+        if self._source is not None:
+            return from_bytes, (self._packed, self.name)
+        parts = {"arms": self.arms, "features": self.features, "groups": self.groups, "law": self.law}
+        return partial(Prior, **parts, source=None, name=self.name), ()
+
+    @cached_property
+    def _packed(self) -> bytes:
+        return as_bytes(self.model, name=self.name)
 
     @classmethod
     def from_pymc(cls, model: "pm.Model", *, name: str = "belief") -> "Prior":

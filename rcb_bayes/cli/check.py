@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_figure, write_json
 from rcb_bayes.schema import DEFAULT_SEED
 from rcb_bayes.telling.wording import figure, percent
 
@@ -36,6 +36,7 @@ def command(
         typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
     ] = None,
     worlds: Annotated[int, typer.Option("--worlds", min=2, help="Simulated worlds behind each figure.")] = 2000,
+    workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -50,7 +51,7 @@ def command(
     from rcb_bayes.mechanism.length import saturated_sets
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
-    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, seed=seed)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
     sets = saturated_sets(market, n_per_arm=n_per_arm, seed=seed)
     first, share = next((arms[0], share) for arms, share in sets.items() if len(arms) == 1)  # the usual first one

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+def check_workers(workers: str | None) -> str | None:
+    """Refuse what cannot be workers, before any work is done.
+
+    Raises
+    ------
+    WorkersError
+        A number below 1, or far above that of the cores; an empty address.
+    """
+    if workers is None:
+        return None
+    from rcb_bayes.workers import check_workers as checked
+
+    return str(checked(workers))
+
+
 def is_stdout(target: Path | None) -> bool:
     """Whether the JSON goes to standard output, so that nothing else may."""
     return target is not None and str(target) == "-"
@@ -79,6 +94,15 @@ def _check_place(target: Path, candidates: Iterable[Path]) -> None:
         raise RcbError(f"Cannot write {target}: permission denied. Choose another place.")
 
 
+WorkersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        callback=check_workers,
+        help="Processes on this machine, or the address of a Dask scheduler; the answer is the same.",
+    ),
+]
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of every random number; the same seed, the same answer.")
 ]

@@ -21,7 +21,16 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, SeedOption, check_folder, check_target, is_stdout, write_file, write_json
+from rcb_bayes.cli.options import (
+    JsonOption,
+    SeedOption,
+    WorkersOption,
+    check_folder,
+    check_target,
+    is_stdout,
+    write_file,
+    write_json,
+)
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
@@ -31,7 +40,7 @@ if TYPE_CHECKING:
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _PAGES = (".html", ".htm")
-_NOT_REPEATED = ("out", "json_file")
+_NOT_REPEATED = ("out", "json_file", "workers")
 _NAME = "report.html"
 
 
@@ -76,6 +85,7 @@ def command(
         Path | None,
         typer.Option("--runs", metavar="FILE", help="Runs that `rcb simulate --out` wrote; run here unless given."),
     ] = None,
+    workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: PageOption = Path("rcb_out"),
@@ -95,7 +105,7 @@ def command(
     if plan is None:
         check_rewards(market, personalised=personal)
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
-    made |= {"knows": knows}
+    made |= {"knows": knows, "workers": workers}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_json
+from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_json
 from rcb_bayes.cli.stopping import keep_parts
 from rcb_bayes.cli.warfarin import reproduce_warfarin
 from rcb_bayes.errors import RcbError
@@ -37,6 +37,7 @@ def command(
         Path | None,
         typer.Option("--data", metavar="FILE", help="The IWPC file, for warfarin; made-up patients unless given."),
     ] = None,
+    workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -47,7 +48,7 @@ def command(
     warfarin --worlds are orders in which the patients arrive (10; 2 with --fast).
     """
     if setting == "warfarin":
-        how = {"permutations": worlds, "fast": fast, "resume": resume, "seed": seed}
+        how = {"permutations": worlds, "fast": fast, "resume": resume, "workers": workers, "seed": seed}
         reproduce_warfarin(data, **how, json_file=json_file, out=out)
         return
     if data is not None:
@@ -56,7 +57,7 @@ def command(
 
     if out is not None:
         keep_parts(f"Finished cells are kept in {out}: go on with --resume.")
-    request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, seed=seed)
+    request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, workers=workers, seed=seed)
     outcomes = reproduce(setting, request)
     if json_file is not None:
         write_json([outcome.to_dict() for outcome in outcomes], json_file)

@@ -26,7 +26,16 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
+from rcb_bayes.cli.options import (
+    JsonOption,
+    OutOption,
+    SeedOption,
+    WorkersOption,
+    is_stdout,
+    write_figure,
+    write_json,
+    write_result,
+)
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, write_netcdf
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
@@ -80,6 +89,7 @@ def command(
         typer.Option("--spread-multiple", help="gamma is multiplied by this; the plan's own multiple unless given."),
     ] = None,
     inflation: InflationOption = "none",
+    workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -120,7 +130,8 @@ def command(
             knows=knows,
             seed=seed,
         )
-    _carry_out(market, plan, options, horizon=horizon, n_worlds=worlds, seed=seed, json_file=json_file, out=out)
+    sizes = {"horizon": horizon, "n_worlds": worlds, "seed": seed}
+    _carry_out(market, plan, options, **sizes, workers=workers, json_file=json_file, out=out)
 
 
 def _carry_out(
@@ -131,6 +142,7 @@ def _carry_out(
     horizon: int,
     n_worlds: int,
     seed: int,
+    workers: str | None,
     json_file: Path | None,
     out: Path | None,
 ) -> None:
@@ -158,6 +170,7 @@ def _carry_out(
         n_worlds=n_worlds,
         options=options,
         every=max(1, -(-horizon * n_worlds // _MOST_ROUNDS)),
+        workers=workers,
         seed=seed,
     )
     found = figures_of(runs, market, plan)

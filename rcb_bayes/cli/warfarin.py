@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rcb_bayes.cli.options import is_stdout, write_figure, write_file, write_json, write_result
+from rcb_bayes.cli.stopping import keep_parts
 
 if TYPE_CHECKING:
     from rcb_bayes.studies.warfarin import WarfarinResult
@@ -23,6 +24,7 @@ def reproduce_warfarin(
     permutations: int | None,
     fast: bool,
     resume: bool,
+    workers: str | None,
     seed: int,
     json_file: Path | None,
     out: Path | None,
@@ -40,12 +42,15 @@ def reproduce_warfarin(
     cohort = synthetic_cohort() if data is None else load_warfarin(os.path.expanduser(data))
     n = permutations or (_FAST_PERMUTATIONS if fast else _PERMUTATIONS)
     sizes: dict[str, Any] = _FAST if fast else {"n_plans": _PLANS}
-    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+    crew = workers or min(os.cpu_count() or 1, _MOST_WORKERS)
+    parts = None if out is None else out / "parts"
     asked = {"experiment": "warfarin", "seed": seed, "n_permutations": n, "fast": fast, "cohort": cohort.describe()}
     store = open_store(out, asked, resume=resume)
+    if out is not None:
+        keep_parts(f"Finished parts are kept in {out}: go on with --resume.")
     found = store.result(
         "warfarin.nc",
-        lambda: run_warfarin(cohort, n_permutations=n, workers=workers, seed=seed, **sizes),
+        lambda: run_warfarin(cohort, n_permutations=n, workers=crew, folder=parts, seed=seed, **sizes),
         save=lambda result, path: write_result(path, result.save),
         load=WarfarinResult.load,
     )

@@ -1,17 +1,20 @@
 """The paper's four assumptions, checked on a belief and its users: pass, fail or inconclusive, with the figure."""
 
+from functools import partial
+
 import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.checks import Check, Checks, Verdict, combine, judge
 from rcb_bayes.gaps.estimation import gap_values, probability_error, separation_values
-from rcb_bayes.gaps.stages import Stages
+from rcb_bayes.gaps.stages import Desk, Stages
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.length import saturated_sets
-from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
+from rcb_bayes.mechanism.worlds import block_seed, draw_worlds, n_blocks_of, simulate_data
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number, suggestion
 from rcb_bayes.telling.wording import brief, percent
 from rcb_bayes.users import Empirical
+from rcb_bayes.workers import Workers
 
 SCHEDULES = ("none", "log", "sqrt", "linear")
 _MAX_SETS = 12
@@ -28,6 +31,7 @@ def check_assumptions(
     inflation: str | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
+    workers: Workers = None,
     seed: int = DEFAULT_SEED,
 ) -> Checks:
     """Judge the four assumptions on a market.
@@ -46,6 +50,9 @@ def check_assumptions(
         Worlds drawn from the users' belief.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
+    workers : None, int, str, Client or Executor
+        Who simulates the worlds: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
     seed : int
         The same seed gives the same answer.
 
@@ -73,7 +80,7 @@ def check_assumptions(
     inconclusive 4 evolution of trust
     """
     _check_constants(tau=tau, rho=rho, inflation=inflation)
-    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, workers=workers, seed=seed)
     return check_stages(stages, tau=tau, rho=rho, inflation=inflation)
 
 
@@ -243,15 +250,24 @@ def remaining_doubt(stages: Stages) -> tuple[float, float]:
     prior = float(_reward_variance(market.prior.covariance.values.reshape(1, size, size), moment)[0])
     if not np.isfinite(prior) or prior == 0:
         return 0.0, 0.0
-    n = np.full(market.n_arms, float(stages.n_per_arm))
-    shares = []
-    for count, rng in block_seeds(min(stages.n_worlds, _DOUBT_WORLDS), seed=stages.seed):
-        worlds = draw_worlds(market.prior, count, rng=rng)
-        batch = stages.engine.fit(simulate_data(worlds, market, n_per_arm=n, rng=rng), covariance=True)
-        assert batch.covariance is not None  # asked for
-        shares.append(_reward_variance(batch.covariance, moment) / prior)
-    found = np.concatenate(shares)
+    n_worlds = min(stages.n_worlds, _DOUBT_WORLDS)
+    shares = stages.by_blocks(
+        partial(_doubt_of_block, n_per_arm=stages.n_per_arm, n_worlds=n_worlds, seed=stages.seed),
+        n_blocks_of(n_worlds),
+    )
+    found = np.concatenate(shares) / prior
     return float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found)))
+
+
+def _doubt_of_block(desk: Desk, block: int, *, n_per_arm: int, n_worlds: int, seed: int) -> FloatArray:
+    """What is left of the variance of x'b in the worlds of a block."""
+    market = desk.market
+    count, rng = block_seed(n_worlds, block, seed=seed)
+    worlds = draw_worlds(market.prior, count, rng=rng)
+    n = np.full(market.n_arms, float(n_per_arm))
+    batch = desk.engine.fit(simulate_data(worlds, market, n_per_arm=n, rng=rng), covariance=True)
+    assert batch.covariance is not None  # asked for
+    return _reward_variance(batch.covariance, market.covariates.second_moment)
 
 
 def _reward_variance(covariance: FloatArray, moment: FloatArray) -> FloatArray:

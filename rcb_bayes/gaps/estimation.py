@@ -22,6 +22,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.telling.progress import track
 from rcb_bayes.users.labelled import Users, as_users
+from rcb_bayes.workers import Workers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -44,6 +45,7 @@ def estimate_gaps(
     users: Users | None = None,
     rivals: Rivals = "saturated",
     engine: str = "auto",
+    workers: Workers = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Gap probabilities and expected gains of every unsaturated arm.
@@ -66,6 +68,9 @@ def estimate_gaps(
         "saturated" for Assumption 1's G, "all" for the proof's, over every other arm.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
+    workers : None, int, str, Client or Executor
+        Who simulates the worlds: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
     seed : int
         The same seed gives the same answer.
 
@@ -99,7 +104,7 @@ def estimate_gaps(
     0.006
     """
     as_positions(market, saturated)  # refused before an engine is made
-    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, workers=workers, seed=seed)
     return gaps_at(stages, saturated, taus=taus, users=users, rivals=rivals)
 
 
@@ -111,6 +116,7 @@ def estimate_separation(
     taus: ArrayLike | None = None,
     users: Users | None = None,
     engine: str = "auto",
+    workers: Workers = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """The posterior analogue (Assumption 2): the gap of the best posterior mean over the second, n samples of each arm.
@@ -126,7 +132,7 @@ def estimate_separation(
     >>> separation["rho"].sel(arm="best").values.round(2)
     array([0.9])
     """
-    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, seed=seed)
+    stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, workers=workers, seed=seed)
     panel, grid = _as_users(market, users), _as_taus(taus)
 
     def values(some: FloatArray | None) -> FloatArray:
@@ -144,6 +150,7 @@ def gap_curve(
     saturated: Sequence[str] | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
+    workers: Workers = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """rho(tau) over the number of samples, and from which n on it stays above a floor (N_P0, or n_P*).
@@ -168,6 +175,9 @@ def gap_curve(
         Worlds drawn from the users' belief.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
+    workers : None, int, str, Client or Executor
+        Who simulates the worlds: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
     seed : int
         The same seed gives the same answer.
 
@@ -200,6 +210,7 @@ def gap_curve(
     parts = []
     for n in track(sizes, description="gaps over n"):
         shared: dict[str, Any] = {"n_per_arm": n, "n_worlds": n_worlds, "taus": [tau], "engine": engine, "seed": seed}
+        shared["workers"] = workers
         found = (
             estimate_separation(market, **shared)
             if saturated is None

@@ -5,7 +5,9 @@ At a stage the arms of a set B have n samples each, the others none, and user x 
 an arm is fitted once and serves every stage, and an arm without samples keeps its prior mean.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,11 @@ from rcb_bayes._version import __version__
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_stage_size
 from rcb_bayes.mechanism.outlook import arms_first
-from rcb_bayes.mechanism.worlds import block_seeds, draw_worlds, simulate_data
-from rcb_bayes.posterior import make_engine
+from rcb_bayes.mechanism.worlds import block_seed, block_seeds, draw_worlds, n_blocks_of, simulate_data
+from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, check_workers, run_blocks
+from rcb_bayes.workers.serving import in_worker
 
 USERS_PER_WORLD = 16
 
@@ -30,6 +33,7 @@ class Stages:
     n_per_arm : samples of every saturated arm, n
     n_worlds : simulated worlds, W
     engine : of the posteriors, see ``make_engine``
+    workers : who simulates the worlds; see ``rcb_bayes.workers``
 
     Raises
     ------
@@ -38,14 +42,23 @@ class Stages:
     """
 
     def __init__(
-        self, market: Market, *, n_per_arm: int, n_worlds: int, engine: str = "auto", seed: int = DEFAULT_SEED
+        self,
+        market: Market,
+        *,
+        n_per_arm: int,
+        n_worlds: int,
+        engine: str = "auto",
+        workers: Workers = None,
+        seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.n_worlds = as_count(n_worlds, name="n_worlds", least=2)
         self.seed = as_count(seed, name="seed")
         check_stage_size(market, n_per_arm=self.n_per_arm, n_worlds=self.n_worlds)
+        self.workers = check_workers(workers)
         self.engine = make_engine(market.prior, market.noise, engine=engine, seed=seed)
+        self._engine_name = engine
         self.n_not_vouched = 0
         self.n_sent = 0
         # With an unknown sigma every sample tells about every arm, independent or not.
@@ -110,28 +123,61 @@ class Stages:
         """Posterior means (K, d, W) with linear rewards, the users' mean rewards (K, U, W) with others."""
         n = np.zeros(self.market.n_arms)
         n[list(arms)] = self.n_per_arm
-        parts = []
-        for size, rng in track(list(block_seeds(self.n_worlds, seed=self.seed)), description="worlds"):
-            of_data, of_users = rng.spawn(2)
-            worlds = draw_worlds(self.market.prior, size, rng=rng)
-            data = simulate_data(worlds, self.market, n_per_arm=n, rng=of_data)
-            if self.market.noise.is_gaussian:
-                batch = self.engine.fit(data)
-                parts.append(batch.mean.transpose(1, 2, 0))
-            else:
-                batch = self.engine.fit(data, users=self._block_users(size, of_users) if users is None else users)
-                assert batch.reward is not None  # users were given
-                parts.append(arms_first(batch.reward))
-            self.n_not_vouched += int((~batch.vouched).sum())
-            self.n_sent += batch.n_sent
-        return np.concatenate(parts, axis=2)
+        fit = partial(_fit_block, n_per_arm=n, n_worlds=self.n_worlds, seed=self.seed, users=users)
+        parts = self.by_blocks(fit, n_blocks_of(self.n_worlds))
+        self.n_not_vouched += sum(not_vouched for _, not_vouched, _ in parts)
+        self.n_sent += sum(n_sent for _, _, n_sent in parts)
+        return np.concatenate([part for part, _, _ in parts], axis=2)
+
+    def by_blocks[R](self, function: "Callable[[Desk, int], R]", n_blocks: int) -> list[R]:
+        """What a function of a desk and a block's number gives, for all blocks, whoever works on them."""
+        here = in_worker() or self.workers is None or self.workers == 1
+        make = (lambda: Desk(self.market, self.engine)) if here else partial(_desk, *self._recipe())
+        return run_blocks(function, n_blocks, make=make, workers=self.workers)
+
+    def _recipe(self) -> tuple[Market, str, int]:
+        return self.market, self._engine_name, self.seed
 
     def _own_users(self) -> FloatArray:
         """The users of each world, (W, U, d); a stream apart, so that they do not depend on the stage."""
         if "users" not in self._kept:
             blocks = block_seeds(self.n_worlds, seed=self.seed)
-            self._kept["users"] = np.concatenate([self._block_users(size, rng.spawn(2)[1]) for size, rng in blocks])
+            self._kept["users"] = np.concatenate(
+                [_block_users(self.market, size, rng.spawn(2)[1]) for size, rng in blocks]
+            )
         return self._kept["users"]
 
-    def _block_users(self, size: int, rng: np.random.Generator) -> FloatArray:
-        return self.market.covariates.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Desk:
+    """What is needed to work on blocks of worlds: the market, and the engine of its users' posteriors."""
+
+    market: Market
+    engine: Engine
+
+
+def _desk(market: Market, engine: str, seed: int) -> Desk:
+    return Desk(market, make_engine(market.prior, market.noise, engine=engine, seed=seed))
+
+
+def _fit_block(
+    desk: Desk, block: int, *, n_per_arm: FloatArray, n_worlds: int, seed: int, users: FloatArray | None
+) -> tuple[FloatArray, int, int]:
+    """What a block of worlds gives, with how many posteriors nobody vouches for, and how many went to NUTS."""
+    market = desk.market
+    size, rng = block_seed(n_worlds, block, seed=seed)
+    of_data, of_users = rng.spawn(2)
+    worlds = draw_worlds(market.prior, size, rng=rng)
+    data = simulate_data(worlds, market, n_per_arm=n_per_arm, rng=of_data)
+    if market.noise.is_gaussian:
+        batch = desk.engine.fit(data)
+        found = batch.mean.transpose(1, 2, 0)
+    else:
+        batch = desk.engine.fit(data, users=_block_users(market, size, of_users) if users is None else users)
+        assert batch.reward is not None  # users were given
+        found = arms_first(batch.reward)
+    return found, int((~batch.vouched).sum()), batch.n_sent
+
+
+def _block_users(market: Market, size: int, rng: np.random.Generator) -> FloatArray:
+    return market.covariates.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)

@@ -72,11 +72,20 @@ def draw_worlds(prior: Prior, n: int, *, rng: np.random.Generator) -> Worlds:
     return Worlds(beta=beta, sigma=sigma)
 
 
+def n_blocks_of(n_worlds: int) -> int:
+    """Blocks that so many worlds come in."""
+    return -(-n_worlds // BLOCK)
+
+
+def block_seed(n_worlds: int, block: int, *, seed: int) -> tuple[int, np.random.Generator]:
+    """One of the blocks: how many worlds it has, and its generator."""
+    child = np.random.SeedSequence(seed, spawn_key=(block,))  # as the seed's own children have it
+    return min(BLOCK, n_worlds - block * BLOCK), np.random.default_rng(child)
+
+
 def block_seeds(n_worlds: int, *, seed: int) -> Iterator[tuple[int, np.random.Generator]]:
     """Blocks of worlds with a generator each: (number of worlds, generator)."""
-    starts = range(0, n_worlds, BLOCK)
-    for start, child in zip(starts, np.random.SeedSequence(seed).spawn(len(starts)), strict=True):
-        yield min(BLOCK, n_worlds - start), np.random.default_rng(child)
+    return (block_seed(n_worlds, block, seed=seed) for block in range(n_blocks_of(n_worlds)))
 
 
 def simulate_data(

@@ -6,6 +6,8 @@ more costs. All of them are made from the same belief, users, N and epsilon, and
 """
 
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +20,10 @@ from rcb_bayes.mechanism.knowledge import KNOWLEDGE, LEVEL, MOST_SETS, STAGE, Kn
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.walk import alike_arms
 from rcb_bayes.planning.calibration import planned_cold_start
-from rcb_bayes.planning.goal import as_request
+from rcb_bayes.planning.goal import PlanRequest, as_request
+from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, run_tasks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +42,7 @@ def price_of_knowledge(
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
     horizon: int = DEFAULT_HORIZON,
+    workers: Workers = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """What a cold start costs, by what users know of the clock; users have rates of their own.
@@ -62,6 +66,9 @@ def price_of_knowledge(
         Worlds of the audit that each plan is to pass.
     horizon : int
         T, rounds in all: users who know nothing of the clock may be in any of them.
+    workers : None, int, str, Client or Executor
+        Who makes the plans: this process, so many processes, a Dask cluster by its scheduler's address or its client,
+        an executor. The answer is the same.
     seed : int
         The same seed gives the same answer.
 
@@ -107,10 +114,9 @@ def price_of_knowledge(
         for name in known
     ]
     check_plan_size(market, n_per_arm=requests[0].n_per_arm, n_worlds=requests[0].n_worlds)
-    plans = [
-        planned_cold_start(market, request, horizon=horizon)
-        for request in track(requests, description="what users know")
-    ]
+    cold_start = partial(_cold_start, horizon=horizon)
+    done = run_tasks(cold_start, requests, make=partial(_same, market), workers=workers, description="what users know")
+    plans = [plan for _, plan in sorted(done, key=itemgetter(0))]
     names = [name + suffix for name in _FIGURES for suffix in ("", "_mcse")]
     variables: dict[str, Any] = {
         name: ("knows", np.array([getattr(plan, name) for plan in plans])) for name in (*names, "share_explored")
@@ -120,6 +126,14 @@ def price_of_knowledge(
     attrs |= {"horizon": horizon, "seed": seed, "belief": market.prior.name, "engine": plans[0].engine}
     coords = {"knows": known, "words": ("knows", [as_knowledge(name).words for name in known])}
     return xr.Dataset(variables, coords=coords, attrs={**attrs, "version": __version__})
+
+
+def _same(market: Market) -> Market:
+    return market
+
+
+def _cold_start(market: Market, request: PlanRequest, *, horizon: int) -> Plan:
+    return planned_cold_start(market, request, horizon=horizon)
 
 
 def _as_known(market: Market, knows: Sequence[str] | None) -> list[Knows]:

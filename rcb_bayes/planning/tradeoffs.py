@@ -6,20 +6,22 @@ then its price is negative. Theorem 1's N, L and cold start stand beside it wher
 """
 
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import open_store, part_file, part_format, read_part, write_part
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.planning.calibration import planned
-from rcb_bayes.planning.goal import as_request, check_request_size
-from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, run_kept
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,6 +40,8 @@ def tradeoff(
     n_worlds: int = 1000,
     engine: str = "auto",
     knows: str = "auto",
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Plans over a grid of epsilon and N.
@@ -60,6 +64,11 @@ def tradeoff(
         What computes posterior means; see ``posterior.make_engine``.
     knows : str
         What users know of the clock; see ``calibrate``.
+    workers : None, int, str, Client or Executor
+        Who works on the plans: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
+    folder : path-like, optional
+        Where finished plans are kept: asked for the same in the same folder, they are not computed again.
     seed : int
         The same seed gives the same answer.
 
@@ -74,7 +83,8 @@ def tradeoff(
     Raises
     ------
     RcbError
-        An empty grid, a negative or non-finite epsilon, n below 1, and whatever ``calibrate`` refuses.
+        An empty grid, a negative or non-finite epsilon, n below 1, and whatever ``calibrate`` refuses; a folder of
+        another run.
 
     Examples
     --------
@@ -89,30 +99,23 @@ def tradeoff(
     import xarray as xr
 
     allowed, sizes = _as_epsilons(epsilons), _as_sizes(n_grid)
-    shared: list[Simulator] = []
-
-    def plan_for(epsilon: float, n: int, *, personalised: bool) -> Plan:
-        request = as_request(
-            market,
-            knows=knows,
-            epsilon=epsilon,
-            notion=notion,
-            personalised=personalised,
-            n_per_arm=n,
-            n_worlds=n_worlds,
-            audit_worlds=_AUDIT_WORLDS,
-            engine=engine,
-            seed=seed,
-        )
+    asked = {"notion": notion, "n_worlds": n_worlds, "engine": engine, "knows": knows, "seed": seed}
+    for request in (_request(market, epsilon, sizes[0], personalised, **asked) for epsilon in allowed):
         check_request_size(market, request)
-        if not shared:
-            shared.append(Simulator(market, engine=engine, seed=request.seed, remember=True))
-        made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}
-        return planned(market, request, simulator=shared[0].again(), **made)
-
-    free = [plan_for(_unconstrained(market), n, personalised=False) for n in sizes]
-    cells = [(epsilon, n) for epsilon in allowed for n in sizes]
-    plans = [plan_for(epsilon, n, personalised=personalised) for epsilon, n in track(cells, description="plans")]
+    free_cells = [(_unconstrained(market), n, False) for n in sizes]
+    cells = free_cells + [(epsilon, n, personalised) for epsilon in allowed for n in sizes]
+    manifest = {"experiment": "tradeoff", **asked, "personalised": personalised, "cells": cells, **market.fingerprint()}
+    found = run_kept(
+        open_store(None if folder is None else Path(folder), manifest, resume=None),
+        {part_file(_key(*cell)): cell for cell in cells},
+        function=_planned_cell,
+        make=partial(_Planner, market, asked),
+        save=lambda cell, data, path: write_part(part_format(_key(*cell)), data, path),
+        load=lambda cell, path: read_part(part_format(_key(*cell)), path),
+        workers=workers,
+        description="plans",
+    )
+    free, plans = found[: len(sizes)], found[len(sizes) :]
     shape = (len(allowed), len(sizes))
     dims = ("epsilon", "n")
 
@@ -122,12 +125,12 @@ def tradeoff(
     variables: dict[str, Any] = {}
     for name in _FIGURES:
         for suffix in ("", "_mcse"):
-            variables[name + suffix] = (dims, grid([getattr(plan, name + suffix) for plan in plans]))
+            variables[name + suffix] = (dims, grid([plan[name + suffix].item() for plan in plans]))
     regret, error = variables["expected_regret"][1], variables["expected_regret_mcse"][1]
-    variables["price"] = (dims, regret - [plan.expected_regret for plan in free])
-    variables["price_mcse"] = (dims, np.hypot(error, [plan.expected_regret_mcse for plan in free]))
-    variables["share_explored"] = (dims, grid([plan.share_explored for plan in plans]))
-    feasible = grid([plan.feasible for plan in plans])
+    variables["price"] = (dims, regret - [plan["expected_regret"].item() for plan in free])
+    variables["price_mcse"] = (dims, np.hypot(error, [plan["expected_regret_mcse"].item() for plan in free]))
+    variables["share_explored"] = (dims, grid([plan["share_explored"].item() for plan in plans]))
+    feasible = grid([bool(plan["feasible"]) for plan in plans])
     variables["feasible"] = (dims, feasible)
     least = np.where(feasible, regret, np.inf).argmin(axis=1)
     variables["best_n"] = ("epsilon", np.where(feasible.any(axis=1), np.array(sizes)[least], -1))
@@ -136,15 +139,46 @@ def tradeoff(
     return xr.Dataset(
         variables,
         coords={"epsilon": allowed, "n": sizes},
-        attrs={**attrs, "belief": market.prior.name, "engine": plans[0].engine, "version": __version__},
+        attrs={**attrs, "belief": market.prior.name, "engine": plans[0].attrs["engine"], "version": __version__},
     )
 
 
-def _theorem(market: Market, epsilons: list[float], plans: list[Plan]) -> dict[str, Any]:
+class _Planner:
+    """What plans of the grid share: posterior means are computed once wherever the law of the data is the same."""
+
+    def __init__(self, market: Market, asked: dict[str, Any]) -> None:
+        self.market, self.asked = market, asked
+        self.simulator = Simulator(market, engine=asked["engine"], seed=asked["seed"], remember=True)
+
+
+def _planned_cell(planner: _Planner, cell: tuple[float, int, bool]) -> "xr.Dataset":
+    """The figures of one plan."""
+    import xarray as xr
+
+    request = _request(planner.market, *cell, **planner.asked)
+    made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": DEFAULT_HORIZON}
+    plan = planned(planner.market, request, simulator=planner.simulator.again(), **made)
+    names = [name + suffix for name in _FIGURES for suffix in ("", "_mcse")]
+    values = {name: float(getattr(plan, name)) for name in (*names, "share_explored", "tau", "rho")}
+    return xr.Dataset(values | {"feasible": bool(plan.feasible)}, attrs={"engine": plan.engine, "seed": plan.seed})
+
+
+def _request(market: Market, epsilon: float, n: int, personalised: bool, **asked: Any) -> PlanRequest:
+    own = {"epsilon": epsilon, "n_per_arm": n, "personalised": personalised, "audit_worlds": _AUDIT_WORLDS}
+    return as_request(market, **asked, **own)
+
+
+def _key(epsilon: float, n: int, personalised: bool) -> str:
+    return f"epsilon{epsilon!r}-n{n}-{'each' if personalised else 'all'}"
+
+
+def _theorem(market: Market, epsilons: list[float], plans: "list[xr.Dataset]") -> dict[str, Any]:
     """Theorem 1's figures with each plan's own tau and rho; nothing where the theorem does not apply."""
     try:
         found = [
-            theorem_plan(market, epsilon=epsilon, tau=plan.tau, rho=plan.rho, seed=plan.seed)
+            theorem_plan(
+                market, epsilon=epsilon, tau=plan["tau"].item(), rho=plan["rho"].item(), seed=plan.attrs["seed"]
+            )
             for epsilon, plan in zip(epsilons, plans[:: len(plans) // len(epsilons)], strict=True)
         ]
     except RcbError:

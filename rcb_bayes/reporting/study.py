@@ -1,6 +1,7 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit, audit
@@ -16,7 +17,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
-from rcb_bayes.planning.goal import as_request, check_request_size
+from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
@@ -24,8 +25,9 @@ from rcb_bayes.reporting.result import Report, ReportSizes
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
-from rcb_bayes.telling.progress import say, track
+from rcb_bayes.telling.progress import say
 from rcb_bayes.users.directions import users_to_draw
+from rcb_bayes.workers import Workers, check_workers, run_tasks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -51,6 +53,7 @@ def report(
     knows: str = "auto",
     horizon: int = DEFAULT_HORIZON,
     sizes: ReportSizes | None = None,
+    workers: Workers = None,
     seed: int = DEFAULT_SEED,
 ) -> Report:
     """Check a belief, plan for it, run and audit the plan, and keep it all for one page.
@@ -81,6 +84,9 @@ def report(
         T, of the runs and of the audit.
     sizes : ReportSizes, optional
         How much is simulated.
+    workers : None, int, str, Client or Executor
+        Who simulates checks, runs and plans at other values of epsilon: this process, so many processes, a Dask cluster
+        by its scheduler's address or its client, an executor. The answer is the same.
     seed : int
         The same seed gives the same answer.
 
@@ -106,6 +112,7 @@ def report(
     >>> page.save("report.html")
     """
     sizes = sizes or ReportSizes()
+    check_workers(workers)
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
     check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
     check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
@@ -128,23 +135,28 @@ def report(
             horizon=horizon,
             **made,
         )
-    checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, seed=seed)
+    checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, workers=workers, seed=seed)
     users = users_to_draw(market.covariates, sizes.map_users, seed=seed)
     options = Exploiting(guard=guard)
     found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, seed=seed)
+    shown = horizon if runs is None else int(runs["t"].values[-1])
+    if runs is None:
+        runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     return Report(
         market=market,
         checks=checks,
         gaps=gaps,
         plan=plan,
         theorem=_theorem(market, plan, horizon=horizon),
-        sweep=_sweep(market, plan, horizon=horizon, sizes=sizes),
-        knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes),
+        sweep=_sweep(market, plan, horizon=horizon, sizes=sizes, workers=workers),
+        knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         users=users,
-        runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, seed=seed) if runs is None else runs,
+        runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
+        if runs is None
+        else runs,
         audit=found,
         not_audited=why_not,
-        horizon=horizon if runs is None else int(runs["t"].values[-1]),
+        horizon=shown,
         guard=guard,
         sizes=sizes,
         seed=seed,
@@ -160,11 +172,11 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
         raise RcbError(f"The runs are of arms {', '.join(arms)}, the market has {', '.join(market.arms)}.")
 
 
-def _belief(market: Market, plan: Plan, *, n_worlds: int, seed: int) -> tuple[Checks, "xr.Dataset"]:
+def _belief(market: Market, plan: Plan, *, n_worlds: int, workers: Workers, seed: int) -> tuple[Checks, "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
     say("checking the assumptions")
     n = min(plan.n_per_arm, _MOST_CHECKED)
-    stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, seed=seed)
+    stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
     first = next(arms for arms in sets if len(arms) == 1)
@@ -207,14 +219,26 @@ def _every(horizon: int, sizes: ReportSizes) -> int:
 
 
 def _runs(
-    market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
+    market: Market,
+    plan: Plan,
+    options: Exploiting,
+    *,
+    horizon: int,
+    sizes: ReportSizes,
+    workers: Workers,
+    seed: int,
 ) -> "xr.Dataset | None":
     if not plan.feasible:
         return None
     say("running the plan")
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
-    worlds = {"horizon": horizon, "n_worlds": sizes.run_worlds, "every": _every(horizon, sizes), "seed": seed}
-    return simulate(market, plan, oracle=oracle, options=options, **worlds)
+    worlds: dict[str, Any] = {
+        "horizon": horizon,
+        "n_worlds": sizes.run_worlds,
+        "every": _every(horizon, sizes),
+        "seed": seed,
+    }
+    return simulate(market, plan, oracle=oracle, options=options, workers=workers, **worlds)
 
 
 def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
@@ -226,7 +250,9 @@ def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
         return None
 
 
-def _knowledge(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) -> "xr.Dataset | None":
+def _knowledge(
+    market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers
+) -> "xr.Dataset | None":
     """The plan's cold start for users who know more or less of the clock, where there are such plans."""
     if not sizes.knowledge_worlds or plan.kind != "sampled" or not plan.personalised or not market.noise.is_gaussian:
         return None
@@ -239,11 +265,12 @@ def _knowledge(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) 
         n_worlds=sizes.knowledge_worlds,
         audit_worlds=plan.audit_worlds or sizes.audit_worlds,
         horizon=horizon,
+        workers=workers,
         seed=plan.seed,
     )
 
 
-def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) -> tuple[Plan, ...]:
+def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers) -> tuple[Plan, ...]:
     """Plans at other values of epsilon, made as the plan was, in one simulation.
 
     They have no guards, which no figure here depends on, and fewer cold starts and users behind them, which their
@@ -254,12 +281,9 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) -> t
         return (plan,)
     say("plans at other values of epsilon")
     grid = _grid(plan) if sizes.epsilons is None else sorted({*sizes.epsilons, plan.epsilon})
-    plans, shared = [], None
-    for epsilon in track(grid, description="epsilon"):
-        if epsilon == plan.epsilon:
-            plans.append(replace(plan, exploitation=replace(plan.exploitation, guards=())))
-            continue
-        request = as_request(
+    others = [epsilon for epsilon in grid if epsilon != plan.epsilon]
+    requests = [
+        as_request(
             market,
             epsilon=epsilon,
             notion=plan.notion,
@@ -271,11 +295,30 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes) -> t
             engine="auto",
             seed=plan.seed,
         )
+        for epsilon in others
+    ]
+    for request in requests:
         check_request_size(market, request)
-        shared = shared or few_users(market, request)
-        made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": horizon}
-        plans.append(planned(market, request, simulator=shared.again(), **made))
-    return tuple(plans)
+    swept = partial(_swept, horizon=horizon)
+    make = partial(_Sweep, market, requests[0] if requests else None)
+    done = dict(run_tasks(swept, requests, make=make, workers=workers, description="epsilon"))
+    plans = {epsilon: done[k] for k, epsilon in enumerate(others)}
+    plans[plan.epsilon] = replace(plan, exploitation=replace(plan.exploitation, guards=()))
+    return tuple(plans[epsilon] for epsilon in grid)
+
+
+class _Sweep:
+    """What plans of a sweep share: one simulation."""
+
+    def __init__(self, market: Market, request: PlanRequest | None) -> None:
+        self.market = market
+        self.simulator = None if request is None else few_users(market, request)
+
+
+def _swept(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
+    assert sweep.simulator is not None  # there is a request
+    made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": horizon}
+    return planned(sweep.market, request, simulator=sweep.simulator.again(), **made)
 
 
 def _grid(plan: Plan) -> list[float]:

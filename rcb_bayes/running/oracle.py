@@ -171,6 +171,10 @@ class PosteriorOracle:
         if self.read not in ("summary", "engine"):
             raise RcbError(f"read must be 'summary' or 'engine', got {self.read!r}.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: nothing that was compiled."""
+        return {name: value for name, value in self.__dict__.items() if name != "made"}
+
     @property
     def needs_rows(self) -> bool:
         """Bernoulli rewards are not told by sums."""

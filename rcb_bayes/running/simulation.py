@@ -4,6 +4,8 @@ Within a stage of the cold start nothing the platform believes changes until an 
 estimates are frozen: a run is a few dozen blocks of array work, not T steps.
 """
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,9 +24,10 @@ from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import Policy, PolicyMaker, completed
+from rcb_bayes.running.stored_runs import Layout, run_into, run_name
 from rcb_bayes.running.worlds import SimulatedWorld, policy_seed
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, check_workers, run_blocks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,6 +44,8 @@ def simulate(
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     every: int = 1,
+    workers: Workers = None,
+    store: str | os.PathLike[str] | None = None,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
     """Run a plan, or any policy, in worlds drawn from nature.
@@ -62,6 +67,12 @@ def simulate(
         Of the exploitation stage (clock, feed, spread, inflation).
     every : int
         Keep every so many rounds: sums of regret over them, and the last of everything else.
+    workers : None, int, str, Client or Executor
+        Who runs the worlds: this process, so many processes, a Dask cluster by its scheduler's address or its client,
+        an executor. The answer is the same.
+    store : path-like, optional
+        A zarr store that the worlds are written to, for more than memory holds. What comes back is read from there when
+        it is used. A store that holds part of this very run is gone on with; one of another run is refused.
     seed : int
         The same seed gives the same answer.
 
@@ -78,7 +89,9 @@ def simulate(
     Raises
     ------
     RcbError
-        Counts below 1, a plan for another market, a plan that is not feasible.
+        Counts below 1, a plan for another market, a plan that is not feasible, a store of another run.
+    WorkersError
+        Workers that are none, cannot be reached or are lost.
 
     Examples
     --------
@@ -96,37 +109,62 @@ def simulate(
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)
     every = as_count(every, name="every", least=1)
     seed = as_count(seed, name="seed")
-    check_run_size(horizon=horizon, n_worlds=n_worlds, every=every)
+    check_run_size(horizon=horizon, n_worlds=n_worlds, every=every if store is None else horizon)
+    check_workers(workers)
     if isinstance(plan, Plan):
         check_plan(market, plan)
         if plan.kind == "sampled" and not plan.feasible:
             raise RcbError(f"This plan cannot be run: {plan.reason}")
         warn_of_other_guard(market, plan, oracle, options or Exploiting())
-    worlds = [
-        _run(market, plan, horizon=horizon, every=every, oracle=oracle, options=options, seed=child)
-        for child in track(np.random.SeedSequence(seed).spawn(n_worlds), description="worlds")
-    ]
-    return _as_dataset(market, plan, worlds, horizon=horizon, every=every, seed=seed)
+    cast = _Cast(market, plan, horizon=horizon, every=every, oracle=oracle, options=options, seed=seed)
+    attrs = _attrs(market, plan, horizon=horizon, every=every, seed=seed)
+    if store is not None:
+        sizes = {"horizon": horizon, "n_worlds": n_worlds, "every": every, "seed": seed}
+        layout = Layout(
+            n_worlds=n_worlds,
+            variables=_variables(),
+            coords={"arm": np.array(market.arms), "t": _kept(horizon, every)},
+            attrs=attrs | {"counts": list(_FITS)},
+            run=run_name(market, plan, oracle, options, **sizes),
+        )
+        return _explained(run_into(store, layout, _run, make=partial(_same, cast), workers=workers))
+    worlds = run_blocks(_run, n_worlds, make=partial(_same, cast), workers=workers)
+    return _explained(_as_dataset(market, worlds, attrs))
 
 
-def _run(
-    market: Market,
-    plan: Plan | PolicyMaker,
-    *,
-    horizon: int,
-    every: int,
-    oracle: Oracle | None,
-    options: Exploiting | None,
-    seed: np.random.SeedSequence,
-) -> dict[str, np.ndarray]:
+class _Cast:
+    """What the worlds of a run share."""
+
+    def __init__(
+        self,
+        market: Market,
+        plan: Plan | PolicyMaker,
+        *,
+        horizon: int,
+        every: int,
+        oracle: Oracle | None,
+        options: Exploiting | None,
+        seed: int,
+    ) -> None:
+        self.market, self.plan, self.oracle, self.options = market, plan, oracle, options
+        self.horizon, self.every, self.seed = horizon, every, seed
+
+
+def _same(cast: _Cast) -> _Cast:
+    return cast
+
+
+def _run(cast: _Cast, number: int) -> dict[str, np.ndarray]:
     """One world."""
+    market, plan = cast.market, cast.plan
+    seed = np.random.SeedSequence(cast.seed, spawn_key=(number,))  # as the seed's own children have it
     world = SimulatedWorld(market, seed)
     if isinstance(plan, Plan):
-        policy: Policy = Rcb(market, plan, oracle=oracle, options=options)
+        policy: Policy = Rcb(market, plan, oracle=cast.oracle, options=cast.options)
     else:
         policy = completed(plan(market, policy_seed(seed)))
-    record = _Record(horizon, every)
-    for block in drive(policy, world, horizon=horizon):
+    record = _Record(cast.horizon, cast.every)
+    for block in drive(policy, world, horizon=cast.horizon):
         record.note(block.start, block.decisions, world.mean_rewards(block.start, block.stop))
     n_by_arm = np.full(market.n_arms, np.nan) if policy.n_by_arm is None else policy.n_by_arm
     ends = {name: np.array(getattr(policy, name)) for name in ("cold_start_length", "gamma", *_FITS)}
@@ -178,30 +216,45 @@ def _kept(horizon: int, every: int) -> np.ndarray:
     return np.append(np.arange(every, horizon, every), horizon)
 
 
-def _as_dataset(
-    market: Market,
-    plan: Plan | PolicyMaker,
-    worlds: list[dict[str, np.ndarray]],
-    *,
-    horizon: int,
-    every: int,
-    seed: int,
-) -> "xr.Dataset":
+_DIMS: dict[str, tuple[str, ...]] = {
+    "n_samples": ("world", "arm"),
+    **dict.fromkeys(("cold_start_length", "gamma", *_FITS), ("world",)),
+}
+
+
+def _as_dataset(market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict[str, Any]) -> "xr.Dataset":
     import xarray as xr
 
-    dims = {"n_samples": ("world", "arm"), "cold_start_length": ("world",), "gamma": ("world",)}
     variables = {
-        name: (dims.get(name, ("world", "t")), np.stack([world[name] for world in worlds]))
+        name: (_DIMS.get(name, ("world", "t")), np.stack([world[name] for world in worlds]))
         for name in worlds[0]
         if name not in _FITS
     }
-    data = xr.Dataset(
-        variables, coords={"arm": list(market.arms), "t": _kept(horizon, every), "world": np.arange(len(worlds))}
-    )
-    data["stage"].attrs = {"flag_values": list(range(len(ROUND_KINDS))), "flag_meanings": ", ".join(ROUND_KINDS)}
+    t = _kept(attrs["horizon"], attrs["every"])
+    data = xr.Dataset(variables, coords={"arm": list(market.arms), "t": t, "world": np.arange(len(worlds))})
+    counts = {name: int(sum(world[name] for world in worlds)) for name in _FITS}
+    data.attrs = attrs | counts
+    return data
+
+
+def _variables() -> dict[str, tuple[tuple[str, ...], str]]:
+    """Dims and dtypes of what is kept of a world, by name."""
+    by_round: tuple[str, ...] = ("world", "t")
+    kept = {name: (by_round, part.dtype.str) for name, part in _Record(1, 1).finished().items()}
+    ends = {"n_samples": "<f8", "cold_start_length": "<i8", "gamma": "<f8"} | dict.fromkeys(_FITS, "<i8")
+    return kept | {name: (_DIMS[name], dtype) for name, dtype in ends.items()}
+
+
+def _attrs(market: Market, plan: Plan | PolicyMaker, *, horizon: int, every: int, seed: int) -> dict[str, Any]:
     attrs: dict[str, Any] = {"seed": seed, "version": __version__, "horizon": horizon, "every": every}
     if isinstance(plan, Plan):
         attrs |= {"notion": plan.notion, "epsilon": plan.epsilon, "plan": plan.kind, "n_per_arm": plan.n_per_arm}
-        attrs |= {name: int(sum(world[name] for world in worlds)) for name in _FITS}
-    data.attrs = attrs | {"belief": market.prior.name}
+    return attrs | {"belief": market.prior.name}
+
+
+def _explained(data: "xr.Dataset") -> "xr.Dataset":
+    """With the words for what is stored as a number; posteriors are counted of plans only."""
+    data["stage"].attrs = {"flag_values": list(range(len(ROUND_KINDS))), "flag_meanings": ", ".join(ROUND_KINDS)}
+    if "plan" not in data.attrs:
+        data.attrs = {name: value for name, value in data.attrs.items() if name not in _FITS}
     return data

@@ -1,5 +1,7 @@
 """Stages that share simulations give the answers of stages simulated alone."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,6 @@ import pytest
 
 from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.gaps import stages as module
 from rcb_bayes.gaps.stages import USERS_PER_WORLD, Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
@@ -143,10 +144,11 @@ def test_bad_input_is_refused(change: dict[str, Any], message: str) -> None:
 def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
-    def track(items: list[Any], *, description: str) -> list[Any]:
+    @contextmanager
+    def progress(total: int, *, description: str) -> Iterator[Callable[[int], None]]:
         told.append(description)
-        return items
+        yield lambda n: None
 
-    monkeypatch.setattr(module, "track", track)
+    monkeypatch.setattr("rcb_bayes.workers.tasks.progress", progress)
     Stages(gaussian(GaussianNoise(0.5)), n_per_arm=6, n_worlds=40).rewards([0])
     assert told == ["worlds"]

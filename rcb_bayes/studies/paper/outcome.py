@@ -10,6 +10,7 @@ from rcb_bayes.files.store import Store
 from rcb_bayes.plots.style import forget_figure
 from rcb_bayes.schema import DEFAULT_SEED, as_count, plain
 from rcb_bayes.studies.paper.claims import Claim
+from rcb_bayes.workers import Workers, check_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,9 @@ class Request:
         A small grid, shorter horizons, fewer worlds.
     resume : bool
         Go on with what the folder holds.
+    workers : None, int, str, Client or Executor
+        Who works on the cells: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
     seed : int
         Of every random number.
 
@@ -55,9 +59,11 @@ class Request:
     n_worlds: int | None = None
     fast: bool = False
     resume: bool = False
+    workers: Workers = None
     seed: int = DEFAULT_SEED
 
     def __post_init__(self) -> None:
+        check_workers(self.workers)
         if self.n_worlds is not None:
             as_count(self.n_worlds, name="n_worlds", least=2)
         as_count(self.seed, name="seed")

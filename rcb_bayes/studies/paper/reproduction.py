@@ -1,6 +1,7 @@
 """The paper's settings, run: every cell with three kinds of plans, its claims judged."""
 
 from dataclasses import replace
+from functools import partial
 
 from rcb_bayes.files.store import open_store
 from rcb_bayes.studies.paper.cells import run_cell
@@ -9,7 +10,7 @@ from rcb_bayes.studies.paper.figures import plot_setting
 from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome
 from rcb_bayes.studies.paper.settings import SETTINGS, Effort, Setting, effort_of
 from rcb_bayes.studies.paper.tables import as_table
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import run_cells as run_cells_of
 
 _NOTES = (
     "Gain (realised) is what the platform expects of the recommended arm beyond its best rival, averaged over users "
@@ -31,10 +32,8 @@ def run_cells(setting: Setting, request: Request, *, effort: Effort | None = Non
     cells = setting.fast if request.fast else setting.cells
     parameters = {"experiment": setting.name, "n_worlds": work.n_worlds, "fast": request.fast, "seed": request.seed}
     store = open_store(request.folder, parameters, resume=request.resume)
-    parts = [
-        store.part(cell.key, lambda cell=cell: run_cell(cell, effort=work, seed=request.seed))
-        for cell in track(cells, description=setting.name)
-    ]
+    made = {cell.key: partial(run_cell, cell, effort=work, seed=request.seed) for cell in cells}
+    parts = run_cells_of(store, made, workers=request.workers, description=setting.name)
     outcome = Outcome(
         name=setting.name,
         title=setting.title,

@@ -24,8 +24,8 @@ from rcb_bayes.studies.paper.plan_kinds import fixed_run, sampled_run, theorem_r
 from rcb_bayes.studies.paper.reproduction import FAST_NOTE
 from rcb_bayes.studies.paper.settings import SIGMA, Cell, Effort, effort_of
 from rcb_bayes.studies.paper.tables import as_table, reasons
-from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Sphere
+from rcb_bayes.workers import run_cells
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -69,10 +69,10 @@ def run_arenas(arenas: tuple[Arena, ...], request: Request, *, effort: Effort) -
     parameters = {"experiment": NAME, "n_worlds": effort.n_worlds, "fast": request.fast, "seed": request.seed}
     store = open_store(request.folder, parameters, resume=request.resume)
     jobs = [(arena, job) for arena in arenas for job in ("plans", "bandits", "predecessors")]
-    parts = [
-        store.part(f"{arena.name}-{job}", partial(run_arena, arena, job, effort=effort, seed=request.seed))
-        for arena, job in track(jobs, description=NAME)
-    ]
+    made = {
+        f"{arena.name}-{job}": partial(run_arena, arena, job, effort=effort, seed=request.seed) for arena, job in jobs
+    }
+    parts = run_cells(store, made, workers=request.workers, description=NAME)
     outcome = Outcome(
         name=NAME,
         title="All policies side by side",

@@ -25,8 +25,8 @@ from rcb_bayes.studies.paper.plan_kinds import sampled_run, timed
 from rcb_bayes.studies.paper.reproduction import FAST_NOTE
 from rcb_bayes.studies.paper.settings import SIGMA, Effort, effort_of
 from rcb_bayes.studies.paper.tables import as_table, reasons
-from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Sphere
+from rcb_bayes.workers import run_cells
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -79,12 +79,12 @@ def run_bases(
     """The variants of some settings; finished ones are read from the folder where the run is resumed."""
     parameters = {"experiment": NAME, "n_worlds": effort.n_worlds, "fast": request.fast, "seed": request.seed}
     store = open_store(request.folder, parameters, resume=request.resume)
-    made: list[tuple[str, Callable[[], xr.Dataset]]] = []
+    made: dict[str, Callable[[], xr.Dataset]] = {}
     for base in bases:
         given = {"n_arms": n_arms, "effort": effort, "seed": request.seed}
-        made += [(f"{base.name}-{one}", partial(family_part, base, one, **given)) for one in families]
-        made += [(f"{base.name}-off-by-{one}", partial(error_part, base, one, **given)) for one in errors]
-    parts = [store.part(key, make) for key, make in track(made, description=NAME)]
+        made |= {f"{base.name}-{one}": partial(family_part, base, one, **given) for one in families}
+        made |= {f"{base.name}-off-by-{one}": partial(error_part, base, one, **given) for one in errors}
+    parts = run_cells(store, made, workers=request.workers, description=NAME)
     outcome = Outcome(
         name=NAME,
         title="Settings 1 and 4 with other beliefs, and with beliefs that are off",

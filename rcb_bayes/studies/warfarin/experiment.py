@@ -1,10 +1,13 @@
 """The warfarin experiment: plans, replays, audits, over epsilon, prior variance, oracle and policy."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
@@ -26,9 +29,11 @@ from rcb_bayes.studies.warfarin.contenders import (
 from rcb_bayes.studies.warfarin.joining import ORACLES, Part, Settings, joined
 from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation, audit_heeding
 from rcb_bayes.studies.warfarin.metrics import replay_metrics, subgroup_metrics
+from rcb_bayes.studies.warfarin.part_files import read_parts, write_parts
 from rcb_bayes.studies.warfarin.replay import replay, replay_plans
 from rcb_bayes.studies.warfarin.result import WarfarinResult
 from rcb_bayes.studies.warfarin.sampled_plans import plan_row, sampled_plans
+from rcb_bayes.workers import Workers, run_kept
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -55,7 +60,8 @@ def run_warfarin(
     audit: bool = True,
     audit_worlds: int = 200,
     baselines: bool = True,
-    workers: int = 1,
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> WarfarinResult:
     """The experiment on a cohort, real or synthetic.
@@ -83,8 +89,11 @@ def run_warfarin(
         Worlds in which exploitation is audited; the cold start has 500 a stage.
     baselines : bool
         Whether bandits, formulas and other oracles are replayed beside RCB.
-    workers : int
-        Processes; the answer is the same for any number.
+    workers : None, int, str, Client or Executor
+        Who works on the parts: this process, so many processes, a Dask cluster by its scheduler's address or its
+        client, an executor. The answer is the same.
+    folder : path-like, optional
+        Where finished parts are kept: asked for the same in the same folder, they are not computed again.
     seed : int
         The same seed gives the same answer.
 
@@ -96,7 +105,7 @@ def run_warfarin(
     Raises
     ------
     RcbError
-        No epsilon or variance, values out of range, counts too small.
+        No epsilon or variance, values out of range, counts too small; a folder of another run.
 
     Examples
     --------
@@ -127,47 +136,46 @@ def run_warfarin(
         baselines=bool(baselines),
         seed=as_count(seed, name="seed"),
     )
-    parts = _done(_tasks(cohort, asked), workers=as_count(workers, name="workers", least=1))
+    manifest = {"experiment": "warfarin parts", "cohort": cohort.describe(), **asdict(asked)}
+    parts = run_kept(
+        open_store(None if folder is None else Path(folder), manifest, resume=None),
+        {f"{key}.nc": (key, task) for key, task in _tasks(asked).items()},
+        function=partial(_run_part, asked=asked),
+        make=partial(_same, cohort),
+        save=lambda task, part, path: write_parts(task[0], part, path),
+        load=lambda task, path: read_parts(task[0], path),
+        workers=workers,
+        description="warfarin",
+    )
     return joined(cohort, asked, parts)
 
 
 # --- tasks, each of which can run in a process of its own ------------------------------------------------------------
 
 
-def _tasks(cohort: Cohort, asked: Settings) -> list[Callable[[], Part]]:
-    """Longest first."""
+Task = tuple[Callable[..., Part], tuple[Any, ...]]
+
+
+def _tasks(asked: Settings) -> dict[str, Task]:
+    """What is to be done, by name, longest first: a function of the cohort, the settings and what stands here."""
     first, last = asked.epsilons[0], asked.variances[-1]
-    found = [partial(_user_part, cohort, asked, epsilon) for epsilon in _once((*asked.epsilons, WIDE_EPSILON))]
-    found.append(partial(_cell, cohort, asked, first, last))
-    found += [
-        partial(_contenders_part, cohort, asked, name) for name in (["lasso", "logit"] if asked.baselines else [])
-    ]
+    found: dict[str, Task] = {f"user-{e!r}": (_user_part, (e,)) for e in (*asked.epsilons, WIDE_EPSILON)}
+    found[f"cell-{first!r}-{last!r}"] = (_cell, (first, last))
+    found |= {name: (_contenders_part, (name,)) for name in (["lasso", "logit"] if asked.baselines else [])}
     grid = [(epsilon, variance) for epsilon in asked.epsilons for variance in asked.variances]
-    found += [partial(_cell, cohort, asked, *cell) for cell in grid if cell != (first, last)]
-    found += [partial(_definition_part, cohort, asked, epsilon) for epsilon in asked.epsilons]
-    found += [partial(_contenders_part, cohort, asked, name) for name in ("theorem", "practical", "bandits", "given")]
+    found |= {f"cell-{e!r}-{v!r}": (_cell, (e, v)) for e, v in grid if (e, v) != (first, last)}
+    found |= {f"definition-{e!r}": (_definition_part, (e,)) for e in asked.epsilons}
+    found |= {name: (_contenders_part, (name,)) for name in ("theorem", "practical", "bandits", "given")}
     return found
 
 
-def _once(values: Sequence[float]) -> list[float]:
-    return list(dict.fromkeys(values))
+def _same(cohort: Cohort) -> Cohort:
+    return cohort
 
 
-def _done(tasks: list[Callable[[], Part]], *, workers: int) -> list[Part]:
-    """All parts, in the order of the tasks; one thread each: small matrices gain nothing from more."""
-    from joblib import Parallel, delayed
-
-    if workers == 1:
-        return [_single_threaded(task) for task in tasks]
-    found: Any = Parallel(n_jobs=workers, backend="loky")(delayed(_single_threaded)(task) for task in tasks)
-    return list(found)
-
-
-def _single_threaded(task: Callable[[], Part]) -> Part:
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):
-        return task()
+def _run_part(cohort: Cohort, task: tuple[str, Task], *, asked: Settings) -> Part:
+    function, values = task[1]
+    return function(cohort, asked, *values)
 
 
 def _market(cohort: Cohort, asked: Settings, variance: float | None = None) -> Market:

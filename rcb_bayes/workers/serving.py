@@ -1,0 +1,144 @@
+"""What runs in a worker: calls are answered one at a time, and what they share is made once and kept.
+
+A call brings its task as bytes, and the fingerprints of what all calls of a run share: the function, and what makes
+its first argument (a market with its engines, a plan). A worker that does not have them says so, and is sent them with
+the call once more; so they travel once to each worker, whatever the engine underneath. What was made, and with it what
+was compiled, is kept by the fingerprint of what made it, and serves other functions and later runs, too.
+"""
+
+import math
+import os
+import socket
+import threading
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from rcb_bayes._version import __version__
+from rcb_bayes.telling.progress import hush
+
+_MOST_KEPT = 4
+_PATIENCE = 1.0  # seconds between two looks at whether the parent is alive
+
+_functions: "OrderedDict[str, Callable[[Any, Any], Any]]" = OrderedDict()
+_made: "OrderedDict[str, tuple[Any, Any]]" = OrderedDict()
+_one_at_a_time = threading.Lock()  # compiled functions keep their arguments where all threads find them
+_inside = threading.local()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A task for a worker, as bytes; ``shared`` is None where the worker is thought to have it."""
+
+    versions: dict[str, str]
+    function: str
+    make: str
+    shared: tuple[bytes, bytes] | None
+    task: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a worker says: the value, that it needs what calls share, or why it cannot serve."""
+
+    kind: Literal["done", "needs", "refused"]
+    worker: str
+    value: Any = None
+    seconds: float = 0.0
+    warned: tuple[tuple[Warning, str, int], ...] = ()
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What must be the same everywhere for answers to be the same to the last bit."""
+    from importlib.metadata import version
+
+    return {"rcb_bayes": __version__} | {name: version(name) for name in ("numpy", "scipy", "pymc")}
+
+
+def answer(call: Call) -> Answer:
+    """Answer a call; a library's threads are held to one meanwhile."""
+    who = f"{socket.gethostname()}, process {os.getpid()}"
+    own = versions()
+    if call.versions != own:
+        names = [name for name in call.versions if call.versions[name] != own.get(name)]
+        told = ", ".join(f"{name} {own.get(name)} (here {call.versions[name]})" for name in names)
+        return Answer(kind="refused", worker=who, value=told)
+    with _one_at_a_time:
+        if call.shared is None and not (call.function in _functions and call.make in _made):
+            return Answer(kind="needs", worker=who)
+        import cloudpickle
+
+        function, (made, threads) = _shared(call)
+        start = time.perf_counter()
+        with warnings.catch_warnings(record=True) as found, threads.limit(limits=1), _as_worker():
+            warnings.simplefilter("always")
+            value = function(made, cloudpickle.loads(call.task))
+        seconds = time.perf_counter() - start
+    told = tuple((one.message, one.filename, one.lineno) for one in found if isinstance(one.message, Warning))
+    return Answer(kind="done", worker=who, value=value, seconds=seconds, warned=told)
+
+
+def _shared(call: Call) -> tuple[Callable[[Any, Any], Any], tuple[Any, Any]]:
+    """The function; its first argument, and the threads of the libraries that were loaded for it."""
+    import cloudpickle
+    from threadpoolctl import ThreadpoolController, threadpool_limits
+
+    with threadpool_limits(limits=1) if call.make not in _made else nullcontext(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told where the market and the plan were made
+        if call.function not in _functions:
+            assert call.shared is not None  # or the call was sent back
+            _keep(_functions, call.function, cloudpickle.loads(call.shared[0]))
+        if call.make not in _made:
+            assert call.shared is not None
+            made = cloudpickle.loads(call.shared[1])()
+            _keep(_made, call.make, (made, ThreadpoolController()))
+    _functions.move_to_end(call.function)
+    _made.move_to_end(call.make)
+    return _functions[call.function], _made[call.make]
+
+
+def _keep[T](kept: "OrderedDict[str, T]", name: str, value: T) -> None:
+    kept[name] = value
+    while len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)
+
+
+def in_worker() -> bool:
+    """Whether this is said in a task: workers do not have workers of their own."""
+    return getattr(_inside, "now", False)
+
+
+@contextmanager
+def _as_worker() -> Iterator[None]:
+    _inside.now = True
+    try:
+        yield
+    finally:
+        _inside.now = False
+
+
+def begin_worker(parent: int) -> None:
+    """Set up a process of this machine: deaf to Ctrl-C, which is its parent's, quiet, and gone when that is."""
+    import signal
+
+    hush()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(ImportError, AttributeError):
+        # loky starts a worker anew that has grown by 300 MB; what was compiled there would be lost.
+        from joblib.externals.loky import process_executor
+
+        process_executor._MAX_MEMORY_LEAK_SIZE = math.inf  # pyright: ignore[reportAttributeAccessIssue]
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _leave_with(parent: int) -> None:
+    """End this process once its parent is gone, killed or not: nobody waits for what it computes."""
+    while os.getppid() == parent:
+        time.sleep(_PATIENCE)
+    os._exit(1)
