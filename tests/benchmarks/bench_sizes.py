@@ -142,7 +142,7 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})
     parser = argparse.ArgumentParser(description="Cost of checks, plans and audits over arms and features.")
     parser.add_argument("--fast", action="store_true", help="up to 20 arms and 50 features")
-    parser.add_argument("--long", action="store_true", help="audits of 100 and 200 arms, too: half an hour")
+    parser.add_argument("--long", action="store_true", help="audits of 100 and 200 arms, too: it takes long")
     parser.add_argument("--arms", type=int, nargs="+", help="numbers of arms, and nothing else")
     parser.add_argument("--features", type=int, nargs="+", help="numbers of features, and nothing else")
     options = parser.parse_args()
