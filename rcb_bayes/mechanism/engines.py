@@ -7,7 +7,7 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.posterior import Engine, make_engine
-from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.data import Data
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import FloatArray
@@ -34,16 +34,14 @@ class CountingEngine:
         """The same engine, counted elsewhere."""
         return CountingEngine(self._engine, counts)
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, counted."""
         batch = self._engine.fit(data, covariance=covariance, users=users)
         self._counts.n_fitted += batch.n_sets
         self._counts.n_not_vouched += int((~batch.vouched).sum())
         return batch
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
         return self._engine.draw(data, n, rng=rng)
 
@@ -62,9 +60,7 @@ class RememberingEngine:
         self._known: dict[bytes, PosteriorBatch] = {}
         self._n_values = 0
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set; covariances are not remembered."""
         if covariance:
             return self._engine.fit(data, covariance=True, users=users)
@@ -77,12 +73,12 @@ class RememberingEngine:
             self._known[question] = batch
         return batch
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
         return self._engine.draw(data, n, rng=rng)
 
 
-def _digest(data: Statistics | Rows, users: FloatArray | None) -> bytes:
+def _digest(data: Data, users: FloatArray | None) -> bytes:
     """What tells data, and the users asked for, from all others."""
     found = blake2b(digest_size=16)
     for part in (*(getattr(data, field.name) for field in fields(data)), users):
