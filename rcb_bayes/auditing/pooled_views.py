@@ -16,14 +16,15 @@ import numpy as np
 
 from rcb_bayes.auditing.guards import RememberedGuards
 from rcb_bayes.auditing.search import ViewOf
+from rcb_bayes.auditing.seats import SeatsOf
 from rcb_bayes.auditing.view import View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, is_best
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import STAGE
-from rcb_bayes.mechanism.outlook import LinearOutlook
-from rcb_bayes.mechanism.panel import Panel, panel_of
+from rcb_bayes.mechanism.outlook import Outlook
+from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -45,12 +46,13 @@ class Part:
     moving: ViewOf | None
 
 
-def pooled(parts: Sequence[Part], market: Market, *, name: str, share: float) -> ViewOf:
+def pooled(parts: Sequence[Part], seats_of: SeatsOf, *, name: str, share: float) -> ViewOf:
     """What users see who cannot tell the parts apart."""
     total = sum(part.rounds for part in parts)
 
     def view(users: FloatArray, worlds: slice) -> View:
-        seats = panel_of(market, users)
+        seats = seats_of(users)
+        users = seats.users
         fixed = sum(part.rounds / total * part.fixed(seats) for part in parts)
         seen = [(part.rounds / total, part.moving(users, worlds)) for part in parts if part.moving is not None]
         n = sum(one.n_worlds for _, one in seen)
@@ -73,8 +75,8 @@ def pooled(parts: Sequence[Part], market: Market, *, name: str, share: float) ->
 class LevelLooks:
     """A plan's rates as an audit asks for them, level by level: again and again of the same users."""
 
-    def __init__(self, plan: Plan, market: Market) -> None:
-        self._plan, self.market = plan, market
+    def __init__(self, plan: Plan, market: Market, seats_of: SeatsOf) -> None:
+        self._plan, self.market, self.seats_of = plan, market, seats_of
         self._level = 0
         self._known: dict[bytes, FloatArray] = {}
 
@@ -100,7 +102,7 @@ class LevelLooks:
 
 def level_part(
     looks: LevelLooks,
-    outlook: LinearOutlook,
+    outlook: Outlook,
     *,
     level: int,
     rounds: float,
@@ -132,10 +134,11 @@ def level_part(
         return np.bincount(group, weights=rates.reshape(-1), minlength=u * k).reshape(u, k).T
 
     def moving(users: FloatArray, worlds: slice) -> View:
-        seats = panel_of(looks.market, users)
+        seats = looks.seats_of(users)
+        users = seats.users
         part = outlook.in_worlds(worlds)
         rewards = part.rewards(users)
-        organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)
+        organic = best_shares(rewards if len(part.tables) == 1 else part.acted_on(users), axis=0)
         rates = looks.rates(seats, sets, level)[:, places[chosen[worlds]]]  # (U, W)
         return View(
             name="",
@@ -154,7 +157,7 @@ class _EpochLook:
     """Worlds that are looked at in one epoch: their places among all, what is expected, and the spread."""
 
     worlds: np.ndarray
-    outlook: LinearOutlook
+    outlook: Outlook
     gamma: FloatArray
     epoch: int
 
@@ -162,7 +165,7 @@ class _EpochLook:
 def exploitation_part(
     epochs: EpochWorlds,
     guards: RememberedGuards,
-    market: Market,
+    seats_of: SeatsOf,
     *,
     horizon: int,
     rounds: float,
@@ -173,7 +176,9 @@ def exploitation_part(
     n = len(began)
     # One round of each nth of exploitation: fewer ties with chance than rounds drawn one by one.
     moment = began + (horizon - began) * rng.permutation((np.arange(n) + rng.random(n)) / n)
-    everybody: FloatArray = epochs.panel.users.astype(np.float32)  # pyright: ignore[reportAssignmentType]
+    everybody: FloatArray = epochs.panel.users
+    if epochs.market.noise.is_gaussian:
+        everybody = everybody.astype(np.float32)  # pyright: ignore[reportAssignmentType]
     looks: list[_EpochLook] = []
     while True:
         here = np.flatnonzero((moment >= epochs.state.begins) & (moment < epochs.state.ends))
@@ -203,7 +208,7 @@ def exploitation_part(
             return None
         outlook = look.outlook.in_worlds(some)
         rewards = outlook.rewards(users)
-        scores = rewards if outlook.platform is None else outlook.acted_on(users)
+        scores = rewards if len(outlook.tables) == 1 else outlook.acted_on(users)
         k, u, w = scores.shape
         guard = guards(users, look.epoch)
         factors = None if guard is None else np.repeat(guard.T, w, axis=1)
@@ -212,7 +217,7 @@ def exploitation_part(
             name="",
             chances=ipgs_probabilities(scores.reshape(k, u * w), gamma, guard=factors).reshape(k, u, w),
             rewards=rewards,
-            prior_rewards=panel_of(market, users).prior_rewards,
+            prior_rewards=seats_of(users).prior_rewards,
             best=is_best(scores, axis=0),
         )
 

@@ -92,6 +92,7 @@ class NutsEngine:
         diagnostics = {name: np.full(data.n_sets, np.nan) for name in DIAGNOSTICS}
         vouched = np.zeros(data.n_sets, dtype=bool)
         reward = None if users is None else np.empty((data.n_sets, users.shape[-2], self.prior.n_arms))
+        spread = np.empty(reward.shape) if reward is not None and covariance else None
         for m in track(range(data.n_sets), description="NUTS, one data set after another"):
             one = data.take(slice(m, m + 1))
             chains = self._chains(one, seed=_seed_of(one))
@@ -101,7 +102,10 @@ class NutsEngine:
                 joint[m] = np.cov(draws.reshape(-1, size), rowvar=False).reshape(size, size)
             if reward is not None and users is not None:
                 eta = np.einsum("ud,skd->suk", users if users.ndim == 2 else users[m], draws)
-                reward[m] = self.noise.mean_reward(eta).mean(axis=0)
+                given = self.noise.mean_reward(eta)
+                reward[m] = given.mean(axis=0)
+                if spread is not None:
+                    spread[m] = given.var(axis=0)
             for name, value in chains.diagnostics.items():
                 diagnostics[name][m] = value
             vouched[m] = self.vouches(chains.diagnostics)
@@ -113,6 +117,7 @@ class NutsEngine:
             diagnostics=diagnostics,
             reason=self.reason,
             reward=reward,
+            reward_variance=spread,
         )
 
     def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:

@@ -109,7 +109,7 @@ class SiteSampler:
             return None
 
     def draw(
-        self, cells: Cells, group: Standardised, *, n_draws: int, width: float, seed: tuple[int, ...]
+        self, cells: Cells, group: Standardised, *, n_draws: int, kept: float, again: bool, seed: tuple[int, ...]
     ) -> tuple[FloatArray, FloatArray]:
         """Draws u (M, S, p) of a group and their log weights (M, S); data sets share the points they are made of."""
         from rcb_bayes.posterior.sites import approximate  # brings Numba
@@ -127,7 +127,8 @@ class SiteSampler:
             group.typical,
             group.precisions,
             group.log_weight,
-            width,
+            kept,
+            again,
             base,
             labels,
             u,

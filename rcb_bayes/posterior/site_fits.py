@@ -19,13 +19,15 @@ _SETS = 32  # data sets at a time
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """Draws of each data set, and the ``width`` of the proposals' factor."""
+    """Draws of each data set, the share of them that should count, ``kept``, with the flatter factor of the proposals,
+    and whether the factor is found ``again`` under the scale that the data speak for."""
 
     n_draws: int
-    width: float
+    kept: float
+    again: bool = False
 
 
-RUNGS = (Rung(512, 0.85), Rung(2048, 0.7))
+RUNGS = (Rung(512, 0.87), Rung(2048, 0.72, again=True), Rung(8192, 0.6, again=True), Rung(16384, 0.5, again=True))
 
 
 def fit_sites(
@@ -55,7 +57,9 @@ def draws_of(sampler: SiteSampler, data: Rows | Tallies, *, n_draws: int, seed: 
         one = data.take(slice(m, m + 1))
         for g, group in enumerate(sampler.groups):
             key = (seed, int(replicate), n_draws, group.arms[0])
-            u, weights = sampler.draw(group.cells(one), group, n_draws=n_draws, width=RUNGS[0].width, seed=key)
+            u, weights = sampler.draw(
+                group.cells(one), group, n_draws=n_draws, kept=RUNGS[0].kept, again=True, seed=key
+            )
             index = [arm * d + i for arm in group.arms for i in range(d)]
             values[m][:, index], log_weight[m, :, g] = group.values(u[0]), weights[0]
     return values, log_weight
@@ -76,7 +80,7 @@ def _answer(
     for group in sampler.groups:
         cells = group.cells(data)
         key = (*seed, rung.n_draws, group.arms[0])
-        u, log_weight = sampler.draw(cells, group, n_draws=rung.n_draws, width=rung.width, seed=key)
+        u, log_weight = sampler.draw(cells, group, n_draws=rung.n_draws, kept=rung.kept, again=rung.again, seed=key)
         unseen = cells.n.sum(axis=(1, 2)) == 0
         checked = _average(group, u, log_weight, chunk, found, unseen=unseen, users=users)
         worst = checked if worst is None else worst.worse(checked)

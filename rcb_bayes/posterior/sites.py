@@ -14,7 +14,7 @@ scale a finite mixture over the scale's grid; draws from either are weighted by 
 Numba is imported here: import this module late.
 """
 
-from math import exp, pi, sqrt
+from math import exp, log, pi, sqrt
 
 import numpy as np
 from numba import njit
@@ -23,7 +23,7 @@ from rcb_bayes.posterior.arrow import _cholesky
 
 _ITERATIONS = 12
 _SETTLED = 1e-3  # of the largest move, in prior standard deviations
-_LEAST = 1e-9  # share of a value of the scale below which nothing is drawn from it
+_NARROWEST = 0.3  # share of Λ that proposals keep at least
 _TOLERANT = {"reassoc", "contract", "nnan", "ninf", "nsz", "arcp"}
 
 
@@ -119,7 +119,31 @@ def _covariance(root, inverse, out) -> None:
 
 
 @njit(cache=True, error_model="numpy", fastmath=_TOLERANT)
-def approximate(x, offset, n, s, typical, precisions, log_weight, width, base, labels, draws, against, settled) -> None:
+def _width(covariance, gram, matrix, kept) -> float:
+    """The share of Λ in proposals of which this share of the draws counts, were the likelihood as the factor says.
+
+    With the eigenvalues t of (Q + Λ)^-1 Λ a fraction 1 - w less of Λ leaves exp(-(1 - w)^2 sum(t^2) / 2), about.
+    """
+    n_arms, d = gram.shape[:2]
+    p = n_arms * d
+    for i in range(p):
+        for k in range(n_arms):
+            for j in range(d):
+                value = 0.0
+                for q in range(d):
+                    value += covariance[i, k * d + q] * gram[k, q, j]
+                matrix[i, k * d + j] = value
+    squares = 0.0
+    for i in range(p):
+        for j in range(p):
+            squares += matrix[i, j] * matrix[j, i]
+    return max(1.0 - sqrt(-2.0 * log(kept) / max(squares, 1e-9)), _NARROWEST)
+
+
+@njit(cache=True, error_model="numpy", fastmath=_TOLERANT)
+def approximate(
+    x, offset, n, s, typical, precisions, log_weight, kept, again, base, labels, draws, against, settled
+) -> None:
     """Draws of M data sets under the approximation, and the factor that stands for the likelihood there.
 
     Parameters
@@ -130,7 +154,8 @@ def approximate(x, offset, n, s, typical, precisions, log_weight, width, base, l
     typical : prior precision (p, p) that the factor is found under
     precisions : of the belief at each value of its scale, (J, p, p); means are zero
     log_weight : of the values, with half the log determinant of the precision, (J,)
-    width : by which Λ is multiplied in proposals, at most 1
+    kept : share of the draws that should still count after Λ was made smaller for the proposals
+    again : whether the factor is found once more, under the scale that the data speak for
     base : standard normal draws, (S, p)
     labels : uniform draws that choose the values, (S,)
     draws : filled in, (M, S, p)
@@ -152,17 +177,27 @@ def approximate(x, offset, n, s, typical, precisions, log_weight, width, base, l
         last[:] = 0.0
         covariance[:] = 0.0
         settled[m] = False
-        for step in range(_ITERATIONS):
-            _factor(own, shift, n[m], s[m], mean, covariance, gram, pull)
-            _posterior(typical, gram, pull, matrix, roots[0], mean)
-            move = 0.0
-            for i in range(p):
-                move = max(move, abs(mean[i] - last[i]))
-                last[i] = mean[i]
-            if move < _SETTLED and step > 1:
-                settled[m] = True
-                break
-            _covariance(roots[0], inverse, covariance)
+        best = -1
+        for turn in range(2 if n_values > 1 and again else 1):
+            if turn == 1:  # the scale that the data speak for, in place of an average one
+                top = -np.inf
+                for j in range(n_values):
+                    value = _posterior(precisions[j], gram, pull, matrix, roots[j], means[j]) + log_weight[j]
+                    if value > top:
+                        top, best = value, j
+            for step in range(_ITERATIONS):
+                _factor(own, shift, n[m], s[m], mean, covariance, gram, pull)
+                _posterior(typical if best < 0 else precisions[best], gram, pull, matrix, roots[0], mean)
+                move = 0.0
+                for i in range(p):
+                    move = max(move, abs(mean[i] - last[i]))
+                    last[i] = mean[i]
+                if move < _SETTLED and step > 1:
+                    settled[m] = True
+                    break
+                _covariance(roots[0], inverse, covariance)
+        _covariance(roots[0], inverse, covariance)
+        width = _width(covariance, gram, matrix, kept)
         if width < 1.0:
             for k in range(n_arms):
                 for i in range(d):
