@@ -16,7 +16,7 @@ import numpy as np
 
 from rcb_bayes.schema import FloatArray
 
-N_FEW = 64
+N_FEW = 128
 _CHUNK_VALUES = 400_000
 
 
@@ -77,17 +77,20 @@ def logistic_means(moments: Moments, few: FloatArray, x: FloatArray, offset: Flo
             eta += shift.astype(short)[:, None]
             at_few = eta.mean(axis=1)
             spread_few = np.maximum(np.einsum("mru,mru->mu", eta, eta) / n_few - at_few**2, 0.0)
-            np.negative(eta, out=eta)
-            np.exp(np.minimum(eta, short(80.0), out=eta), out=eta)
-            eta += short(1.0)
-            np.reciprocal(eta, out=eta)
-            average = eta.mean(axis=1)
+            given = np.negative(eta)
+            np.exp(np.minimum(given, short(80.0), out=given), out=given)
+            given += short(1.0)
+            np.reciprocal(given, out=given)
+            average = given.mean(axis=1)
             guess, slope = _approximate(at, spread)
             mean[some, :, k] = np.clip(guess + average - _approximate(at_few, spread_few)[0], 0.0, 1.0)
-            square = np.einsum("mru,mru->mu", eta, eta) / n_few
-            variance[some, :, k] = np.maximum(square - average**2, 0.0) * (n_few / (n_few - 1.0))
+            spread_given = np.maximum(np.einsum("mru,mru->mu", given, given) / n_few - average**2, 0.0)
+            variance[some, :, k] = spread_given * (n_few / (n_few - 1.0))
             if n_users:
-                error[some] = np.maximum(error[some], (slope * np.sqrt(np.maximum(of_mean, 0.0))).max(axis=1))
+                together = np.einsum("mru,mru->mu", given, eta) / n_few - average * at_few
+                left = spread_given - together**2 / np.maximum(spread_few, 1e-12)  # what a line in eta leaves
+                square = slope**2 * np.maximum(of_mean, 0.0) + np.maximum(left, 0.0) / n_few
+                error[some] = np.maximum(error[some], np.sqrt(square.max(axis=1)))
                 between = slope * np.abs((rows @ moments.apart[some, k, :, None])[..., 0])
                 gap[some] = np.maximum(gap[some], between.max(axis=1))
     return LogisticMeans(mean, variance, error, gap)
