@@ -111,10 +111,11 @@ def audit(
 
     Applicability
     -------------
-    Plans with posterior means are audited in all worlds side by side, with Gaussian rewards or with 0/1 rewards of users
-    from a table of at most 1,024 rows, others world by world, which takes longer. Looked at is what runs get to before the horizon: a stage or epoch that fewer
-    than 1 % of them reach is left out, and ``share`` of the margins tells how many reach the others. Where prior
-    variances grow (``inflation``), users' do, too: each epoch is judged in worlds of the prior as it is by then.
+    Plans with posterior means are audited in all worlds side by side, with Gaussian rewards or with 0/1 rewards of
+    users from a table of at most 1,024 rows, others world by world, which takes longer. Looked at is what runs get to
+    before the horizon: a stage or epoch that fewer than 1 % of them reach is left out, and ``share`` of the margins
+    tells how many reach the others. Where prior variances grow (``inflation``), users' do, too: each epoch is judged in
+    worlds of the prior as it is by then.
 
     Examples
     --------

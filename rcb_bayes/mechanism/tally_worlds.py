@@ -2,8 +2,8 @@ r"""Exploitation with 0/1 rewards in many worlds side by side, for users of a ta
 
 The data of a world are how often each user was given each arm, and how often the reward was 1. In an epoch each user of
 the table comes a multinomial number of times, is given each arm by the frozen probabilities, and succeeds with her
-chance in that world: counts in, counts out, however long the epoch. What is expected, :math:`E[\mathrm{logistic}(x'b) \mid S]`,
-is a table itself, worlds x users x arms.
+chance in that world: counts in, counts out, however long the epoch. What is expected,
+:math:`E[\mathrm{logistic}(x'b) \mid S]`, is a table itself, worlds x users x arms.
 """
 
 from functools import cached_property

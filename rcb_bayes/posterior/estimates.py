@@ -25,6 +25,7 @@ class Estimates:
 
     @classmethod
     def empty(cls, n_sets: int, prior: Prior, *, n_users: int, covariance: bool) -> "Estimates":
+        """Of so many data sets, none of them vouched for."""
         size = prior.n_arms * prior.n_features
         return cls(
             mean=np.empty((n_sets, size)),

@@ -1,8 +1,8 @@
 r"""Weighted draws under 0/1 rewards, for beliefs that are Gaussian, or Gaussian given one scale.
 
 A Gaussian factor takes the place of the likelihood (``rcb_bayes.posterior.sites``). Draws come from the exact posterior
-under it, the scale from its grid, and are weighted by likelihood over factor: the belief cancels, and so does the scale.
-In proposals the factor is a little flatter than it was found, so that weights stay bounded where it matters.
+under it, the scale from its grid, and are weighted by likelihood over factor: the belief cancels, and so does the
+scale. In proposals the factor is a little flatter than it was found, so that weights stay bounded where it matters.
 
 All is done in coordinates u with :math:`b_k = m_k + Tu_k`, in which an arm's coefficients have unit variances under
 the belief: ages in years and standardised ages are the same to it.
@@ -16,6 +16,7 @@ import numpy as np
 
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.posterior.data import Rows, Tallies
+from rcb_bayes.posterior.logit import logistic
 from rcb_bayes.posterior.proposal import lifted
 from rcb_bayes.schema import FloatArray
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _EVERY = 3  # of the values of a scale; sums over these are still integrals
 _ALIKE = 0.01  # of the prior variance: values of a scale that differ by less are one
+_NODES = 32  # of Gauss-Hermite rules
 _CHUNK_VALUES = 400_000  # predictors at a time: they stay in a core's own cache
 
 
@@ -65,6 +67,20 @@ class Standardised:
     def rows(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Users (..., d) in these coordinates, and their predictors at u = 0, (K, ...)."""
         return x @ self.map, np.moveaxis(x @ self.centre.T, -1, 0)
+
+    def prior_rewards(self, x: FloatArray, offset: FloatArray) -> FloatArray:
+        """E[logistic(x'b)] before any data, of users in these coordinates (..., U, d): (..., U, K)."""
+        nodes, shares = np.polynomial.hermite_e.hermegauss(_NODES)
+        k, d = self.centre.shape
+        covariances = np.linalg.inv(self.precisions).reshape(-1, k, d, k, d)
+        weights = np.exp(self.log_weight - 0.5 * np.linalg.slogdet(self.precisions)[1])
+        out = np.zeros((*x.shape[:-1], k))
+        for share, joint in zip(weights, covariances, strict=True):
+            for arm in range(k):
+                sd = np.sqrt(np.maximum(((x @ joint[arm, :, arm]) * x).sum(axis=-1), 0.0))
+                eta = offset[arm][..., None] + sd[..., None] * nodes
+                out[..., arm] += share * (logistic(eta) @ (shares / shares.sum()))
+        return out
 
     def cells(self, data: Rows | Tallies) -> Cells:
         """The samples of the group."""

@@ -1,4 +1,4 @@
-"""Posteriors under 0/1 rewards from weighted draws of ``site_draws``: averages, mean rewards, and what is vouched for."""
+"""Posteriors under 0/1 rewards from the weighted draws of ``site_draws``: averages, and what is vouched for."""
 
 from dataclasses import dataclass
 
@@ -124,6 +124,10 @@ def _average(
     few = np.take_along_axis(u, few_of(weight)[..., None], axis=1).reshape(n_sets, -1, k, d)
     x, offset = group.rows(users)
     rewards = logistic_means(moments, few, x, offset)
+    if unseen.any():  # known without the draws
+        own = (x[unseen], offset[:, unseen]) if x.ndim == 3 else (x, offset)
+        rewards.mean[unseen] = group.prior_rewards(*own)
+        rewards.error[unseen] = rewards.gap[unseen] = 0.0
     found.reward[chunk[:, None], :, list(group.arms)] = rewards.mean.swapaxes(1, 2)
     if found.reward_variance is not None:
         found.reward_variance[chunk[:, None], :, list(group.arms)] = rewards.variance.swapaxes(1, 2)

@@ -9,7 +9,7 @@ where :math:`g_c` and :math:`h_c` are the averages of the logistic function and 
 the approximation itself gives :math:`\eta_c` (Gaussian variational inference; MacKay's
 :math:`\mathrm{logistic}(m / \sqrt{1 + \pi v / 8})` for the average). That centres it at the mean of the posterior and
 not at its mode. Under this factor a Gaussian belief has a Gaussian posterior, and a belief that is Gaussian given a
-scale a finite mixture over the scale's grid; draws from either are weighted by likelihood over factor, whatever the belief.
+scale a finite mixture over the scale's grid; draws from either are weighted by likelihood over factor.
 
 Numba is imported here: import this module late.
 """
