@@ -207,6 +207,10 @@ def _base(n_draws: int, p: int, *, seed: tuple[int, ...]) -> tuple[FloatArray, F
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    halves = [qmc.Sobol(p + 1, rng=np.random.default_rng((*seed, half))).random(n_draws // 2) for half in range(2)]
+    halves = []
+    for half in range(2):
+        rng = np.random.default_rng((*seed, half))
+        # Every fourth or eighth of them in their own order, as resampling takes them, would lie in one corner.
+        halves.append(rng.permutation(qmc.Sobol(p + 1, rng=rng).random(n_draws // 2)))
     points = np.clip(np.concatenate(halves), 1e-12, 1 - 1e-12)
     return points[:, 0].copy(), ndtri(points[:, 1:])

@@ -81,7 +81,6 @@ def test_margins_are_those_of_the_mechanism(market: rcb.Market, plan: rcb.Plan, 
         return largest_z(truth, ours)
 
     z, names = found()
-    print(z, names)
     assert len(names) >= 3  # the first phase, the stage of one arm, epochs
     assert z < 4.5
     # Planted: rewards of exploitation that come about the other way round.

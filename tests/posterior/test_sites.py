@@ -139,3 +139,12 @@ def test_few_draws_stand_for_all():
     chosen = few_of(weight, 64)
     counts = np.stack([np.bincount(row, minlength=400) for row in chosen])
     assert (np.abs(counts - 64 * weight) <= 1.0 + 1e-9).all()
+
+
+def test_draws_that_are_taken_stand_for_all():
+    """Weights that are all alike, as those of an arm without samples: every so many of Sobol points are not enough."""
+    engine = LaplaceEngine(Prior.gaussian([[0.0], [0.5]], 1.0))
+    data = Rows(x=np.ones((1, 3, 1)), arm=np.zeros((1, 3), dtype=int), reward=np.ones((1, 3)), n_arms=2)
+    unseen = engine.draw(data, 1000, rng=np.random.default_rng(1))[0, :, 1, 0]
+    assert abs(unseen.mean() - 0.5) < 4.5 / np.sqrt(1000)
+    assert abs(unseen.std() - 1.0) < 4.5 / np.sqrt(2000)
