@@ -12,6 +12,7 @@ arm do not depend on how many worlds are drawn after it, nor on which other arms
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -165,7 +166,7 @@ def _tallies_of_designs(
     for arm, design in designs.items():
         assert design.who is not None  # users of a table
         eta = (design.x @ worlds.beta[design.worlds, arm, :, None])[..., 0]
-        at = (design.worlds[:, None], arm, design.who)
+        at: Any = (design.worlds[:, None], arm, design.who)
         np.add.at(trials, at, 1.0)
         np.add.at(successes, at, market.noise.sample(eta, rng=streams[arm]))
     return Tallies(users=table, trials=trials, successes=successes)

@@ -322,8 +322,10 @@ def check_data(prior: Prior, noise: Noise, data: Data, *, n_sets: int | None = N
     """Raise where data do not fit the belief, the reward model or the number of data sets wanted."""
     if n_sets is not None and data.n_sets != n_sets:
         raise DataError(f"Expected {n_sets} data set(s), got {data.n_sets}. Use posterior_means for a batch.")
-    rows = data.users if isinstance(data, Tallies) else None if isinstance(data, Statistics) else data.x
-    k, d = data.xty.shape[1:] if isinstance(data, Statistics) else (data.n_arms, np.shape(rows)[-1])
+    if isinstance(data, Statistics):
+        k, d = data.xty.shape[1:]
+    else:
+        k, d = data.n_arms, (data.users if isinstance(data, Tallies) else data.x).shape[-1]
     if (k, d) != (prior.n_arms, prior.n_features):
         raise DataError(f"The data have {k} arms and {d} features, the belief {prior.n_arms} and {prior.n_features}.")
     as_statistics(data) if noise.is_gaussian else as_counted(data)
