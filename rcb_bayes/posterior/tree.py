@@ -6,7 +6,7 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.market.noise import Noise
-from rcb_bayes.posterior.data import Data, Statistics
+from rcb_bayes.posterior.data import Data, Statistics, as_rows
 from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_engine
 from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
@@ -201,5 +201,6 @@ def _tree(
 def _observed(data: Data) -> dict[str, np.ndarray]:
     if isinstance(data, Statistics):
         return {"xtx": data.xtx[0], "xty": data.xty[0], "yty": data.yty[0], "n": data.n[0]}
+    data = as_rows(data)
     used = data.arm[0] >= 0
     return {"x": data.x[0][used], "arm_position": data.arm[0][used], "reward": data.reward[0][used]}
