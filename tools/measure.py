@@ -22,10 +22,11 @@ COMMANDS = {
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
+    "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
-TABLES = ("plans", "knowledge", "runs", "audits", "engines", "sizes")  # print Markdown; the others plain text
+TABLES = ("plans", "knowledge", "runs", "audits", "engines", "sizes", "trial")  # print Markdown; the others plain text
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
 from rcb_bayes.auditing.guards import RememberedGuards, RememberedRates
 from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled, rounds_before
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
+from rcb_bayes.auditing.seats import SeatsOf, seats_of
 from rcb_bayes.auditing.sharpening import smoothed_stage
 from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
@@ -25,7 +26,6 @@ from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
 from rcb_bayes.mechanism.outlook import LinearOutlook
-from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
@@ -53,6 +53,7 @@ class _Run:
     asked: Asked
     horizon: int
     begins: FloatArray
+    seats: SeatsOf
 
     @property
     def market(self) -> Market:
@@ -76,7 +77,16 @@ def plan_views(
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
     crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
-    run = _Run(simulator=simulator, walk=walked, plan=plan, crowd=crowd, asked=asked, horizon=horizon, begins=begins)
+    run = _Run(
+        simulator=simulator,
+        walk=walked,
+        plan=plan,
+        crowd=crowd,
+        asked=asked,
+        horizon=horizon,
+        begins=begins,
+        seats=seats_of(market, simulator.panel),
+    )
     views = [look(view) for view in _views(run, options)]
     counts = simulator.engines.counts
     return Looked(
@@ -100,7 +110,7 @@ def _views(run: _Run, options: Exploiting) -> Iterator[View]:
         for part in track(_level_parts(run), description="levels"):
             level, share, make = part
             label = knows.label(Moment(saturated=tuple(range(level))), run.market.arms)
-            yield _judged(run, pooled([make(run.n_worlds)], run.market, name=label, share=share))
+            yield _judged(run, pooled([make(run.n_worlds)], run.seats, name=label, share=share))
     if knows is STAGE or knows is LEVEL:
         yield from _epoch_views(run, options)
         return
@@ -110,7 +120,7 @@ def _views(run: _Run, options: Exploiting) -> Iterator[View]:
     groups = [cold, after] if knows is PHASE else [[*cold, *after]]
     for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
         if group:
-            yield _judged(run, pooled(group, run.market, name=knows.label(moment, run.market.arms), share=1.0))
+            yield _judged(run, pooled(group, run.seats, name=knows.label(moment, run.market.arms), share=1.0))
 
 
 def _unfinished(run: _Run) -> tuple[str, ...]:
@@ -141,7 +151,7 @@ def _first_phase(run: _Run) -> View:
     market = run.market
 
     def view(users: FloatArray) -> View:
-        seats = panel_of(market, users)
+        seats = run.seats(users)
         two = np.ones(2)  # worlds, all alike
         chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None] * two
         return View(
@@ -159,7 +169,7 @@ def _first_phase(run: _Run) -> View:
 
 def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
     """Levels that runs get to before the horizon, the share of runs that do, and what makes a part of each."""
-    looks = LevelLooks(run.plan, run.market)
+    looks = LevelLooks(run.plan, run.market, run.seats)
     spent = rounds_before(run.begins, run.horizon)  # (K, R)
     found = []
     for level in range(1, run.market.n_arms):
@@ -181,10 +191,9 @@ def _level(run: _Run, looks: LevelLooks, level: int, there: np.ndarray, spent: F
     judged = run.simulator.worlds_of_level(saturated, n_worlds - SEARCH_WORLDS)
     chosen, weights = rare_sets_too(saturated, spent[there], n_worlds=judged + SEARCH_WORLDS, rng=rng)
     outlook = run.simulator.outlook(run.walk, there[chosen], level=level, key=key)
-    assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
     return level_part(
         looks,
-        replace(outlook, weights=weights),
+        outlook.weighted(weights),
         level=level,
         rounds=float(spent[there].sum() / run.walk.n_paths),
         saturated=saturated,
@@ -231,7 +240,7 @@ def _exploitation(run: _Run, options: Exploiting) -> list[Part]:
     )
     guards = RememberedGuards(run.plan, options)
     rounds = float(left.mean())
-    return [exploitation_part(epochs, guards, run.market, horizon=run.horizon, rounds=rounds, rng=rng)]
+    return [exploitation_part(epochs, guards, run.seats, horizon=run.horizon, rounds=rounds, rng=rng)]
 
 
 def _stage(run: _Run, code: int, members: np.ndarray) -> View:
@@ -241,20 +250,20 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     assert isinstance(run.walk, Walk)  # sets are followed one by one
     overlap = partial(run.walk.overlap, members, arms_of(code))
     outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,), overlap=overlap)
-    assert isinstance(outlook, LinearOutlook)  # rewards are Gaussian
     still_open = open_arms(code, market.n_arms)
     rates = RememberedRates(plan, labels)
     rates.note(run.simulator.panel.users, run.walk.rates[code])
 
     def explored(users: FloatArray) -> FloatArray:
-        promoted = promotion_shares(panel_of(market, users).promoted_by, still_open)
+        promoted = promotion_shares(run.seats(users).promoted_by, still_open)
         return plan.rate(users, saturated=labels)[:, None] * promoted
 
     def view(users: FloatArray, worlds: slice) -> View:
-        seats = panel_of(market, users)
+        seats = run.seats(users)
+        users = seats.users
         part = outlook.in_worlds(worlds)
         rewards = part.rewards(users)
-        organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)  # (K, U, W)
+        organic = best_shares(rewards if len(part.tables) == 1 else part.acted_on(users), axis=0)  # (K, U, W)
         promoted = promotion_shares(seats.promoted_by, still_open).astype(users.dtype)
         q = rates(users).astype(users.dtype)[None, :, None]
         return View(
@@ -264,7 +273,13 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
             prior_rewards=seats.prior_rewards,
             best=organic,
             share=len(members) / run.walk.n_paths,
-            smoothed=smoothed_stage(part.law, seats, rewards, rates=q[0, :, 0], promoted=promoted),
+            smoothed=smoothed_stage(
+                part.law if isinstance(part, LinearOutlook) else None,
+                seats,
+                rewards,
+                rates=q[0, :, 0],
+                promoted=promoted,
+            ),
         )
 
     return _judged(run, view, explored=None if plan.personalised else explored)
@@ -285,7 +300,8 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
     guards = RememberedGuards(run.plan, options)
-    everybody: Any = run.simulator.panel.users.astype(np.float32)
+    everybody: Any = run.simulator.panel.users
+    everybody = everybody.astype(np.float32) if run.market.noise.is_gaussian else everybody
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
@@ -317,15 +333,17 @@ def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there:
 
     def view(users: FloatArray, worlds: slice) -> View:
         some = there[worlds]
+        seats = run.seats(users)
+        users = seats.users
         guard = guards(users, epochs.epoch)
         outlook = epochs.outlook.in_worlds(some)
         rewards = outlook.rewards(users)
-        scores = rewards if outlook.platform is None else outlook.acted_on(users)
+        scores = rewards if len(outlook.tables) == 1 else outlook.acted_on(users)
         return View(
             name=STAGE.label(Moment(epoch=epochs.epoch), run.market.arms),
             chances=epochs.probabilities(users, guard=guard, worlds=some, scores=scores),
             rewards=rewards,
-            prior_rewards=panel_of(run.market, users).prior_rewards,
+            prior_rewards=seats.prior_rewards,
             best=is_best(scores, axis=0),
         )
 

@@ -19,7 +19,7 @@ from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import expected_rewards, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.posterior import Engine, Rows, make_engine
-from rcb_bayes.posterior.data import Statistics
+from rcb_bayes.posterior.data import Data, Statistics
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.running.driving import drive
 from rcb_bayes.running.history import History
@@ -37,7 +37,7 @@ class _Seen(NamedTuple):
 
     name: str
     chances: FloatArray
-    data: Statistics | Rows
+    data: Data
     best: FloatArray | None
 
 
@@ -77,15 +77,13 @@ class _Counting:
         self.prior, self.name, self.reason = engine.prior, engine.name, engine.reason
         self.n_fitted = self.n_not_vouched = 0
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         found = self._engine.fit(data, covariance=covariance, users=users)
         self.n_fitted += found.n_sets
         self.n_not_vouched += int((~found.vouched).sum())
         return found
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         return self._engine.draw(data, n, rng=rng)
 
 
@@ -110,7 +108,7 @@ def _split(view: View, crowd: Crowd, epsilon: float) -> View:
     return replace(view.of_users(slice(n)), averages=averages)
 
 
-def expectations(engine: Engine, data: list[Statistics | Rows], users: FloatArray, *, n_arms: int) -> FloatArray:
+def expectations(engine: Engine, data: list[Data], users: FloatArray, *, n_arms: int) -> FloatArray:
     """What users expect of every arm given each of W data sets, (K, U, W)."""
     rows = [part for part in data if isinstance(part, Rows)]
     if not rows:

@@ -16,6 +16,7 @@ import numpy as np
 
 from rcb_bayes.auditing.guards import RememberedGuards
 from rcb_bayes.auditing.search import ViewOf
+from rcb_bayes.auditing.seats import SeatsOf
 from rcb_bayes.auditing.view import View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, is_best
@@ -23,8 +24,8 @@ from rcb_bayes.mechanism.epoch_looks import EpochLook, looks_at_random_rounds
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import STAGE
-from rcb_bayes.mechanism.outlook import LinearOutlook
-from rcb_bayes.mechanism.panel import Panel, panel_of
+from rcb_bayes.mechanism.outlook import Outlook
+from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import Sets, distinct_sets
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -46,12 +47,13 @@ class Part:
     moving: ViewOf | None
 
 
-def pooled(parts: Sequence[Part], market: Market, *, name: str, share: float) -> ViewOf:
+def pooled(parts: Sequence[Part], seats_of: SeatsOf, *, name: str, share: float) -> ViewOf:
     """What users see who cannot tell the parts apart."""
     total = sum(part.rounds for part in parts)
 
     def view(users: FloatArray, worlds: slice) -> View:
-        seats = panel_of(market, users)
+        seats = seats_of(users)
+        users = seats.users
         fixed = sum(part.rounds / total * part.fixed(seats) for part in parts)
         seen = [(part.rounds / total, part.moving(users, worlds)) for part in parts if part.moving is not None]
         n = sum(one.n_worlds for _, one in seen)
@@ -74,8 +76,8 @@ def pooled(parts: Sequence[Part], market: Market, *, name: str, share: float) ->
 class LevelLooks:
     """A plan's rates as an audit asks for them, level by level: again and again of the same users."""
 
-    def __init__(self, plan: Plan, market: Market) -> None:
-        self._plan, self.market = plan, market
+    def __init__(self, plan: Plan, market: Market, seats_of: SeatsOf) -> None:
+        self._plan, self.market, self.seats_of = plan, market, seats_of
         self._level = 0
         self._known: dict[bytes, FloatArray] = {}
 
@@ -101,7 +103,7 @@ class LevelLooks:
 
 def level_part(
     looks: LevelLooks,
-    outlook: LinearOutlook,
+    outlook: Outlook,
     *,
     level: int,
     rounds: float,
@@ -133,10 +135,11 @@ def level_part(
         return np.bincount(group, weights=rates.reshape(-1), minlength=u * k).reshape(u, k).T
 
     def moving(users: FloatArray, worlds: slice) -> View:
-        seats = panel_of(looks.market, users)
+        seats = looks.seats_of(users)
+        users = seats.users
         part = outlook.in_worlds(worlds)
         rewards = part.rewards(users)
-        organic = best_shares(rewards if part.platform is None else part.acted_on(users), axis=0)
+        organic = best_shares(rewards if len(part.tables) == 1 else part.acted_on(users), axis=0)
         rates = looks.rates(seats, sets, level)[:, places[chosen[worlds]]]  # (U, W)
         return View(
             name="",
@@ -153,7 +156,7 @@ def level_part(
 def exploitation_part(
     epochs: EpochWorlds,
     guards: RememberedGuards,
-    market: Market,
+    seats_of: SeatsOf,
     *,
     horizon: int,
     rounds: float,
@@ -161,7 +164,9 @@ def exploitation_part(
 ) -> Part:
     """All of exploitation: every world in the epoch that a round of it, drawn at random, falls into."""
     n = len(epochs.state.began)
-    everybody: FloatArray = epochs.panel.users.astype(np.float32)  # pyright: ignore[reportAssignmentType]
+    everybody: FloatArray = epochs.panel.users
+    if epochs.market.noise.is_gaussian:
+        everybody = everybody.astype(np.float32)  # pyright: ignore[reportAssignmentType]
     looks = looks_at_random_rounds(epochs, horizon=horizon, guard_at=lambda number: guards(everybody, number), rng=rng)
 
     def moving(users: FloatArray, worlds: slice) -> View:
@@ -180,7 +185,7 @@ def exploitation_part(
             return None
         outlook = look.outlook.in_worlds(some)
         rewards = outlook.rewards(users)
-        scores = rewards if outlook.platform is None else outlook.acted_on(users)
+        scores = rewards if len(outlook.tables) == 1 else outlook.acted_on(users)
         k, u, w = scores.shape
         guard = guards(users, look.epoch)
         factors = None if guard is None else np.repeat(guard.T, w, axis=1)
@@ -189,7 +194,7 @@ def exploitation_part(
             name="",
             chances=ipgs_probabilities(scores.reshape(k, u * w), gamma, guard=factors).reshape(k, u, w),
             rewards=rewards,
-            prior_rewards=panel_of(market, users).prior_rewards,
+            prior_rewards=seats_of(users).prior_rewards,
             best=is_best(scores, axis=0),
         )
 

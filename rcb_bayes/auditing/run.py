@@ -16,6 +16,7 @@ from rcb_bayes.auditing.judging import margins_under, seen_view
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
+from rcb_bayes.auditing.seats import are_from_table
 from rcb_bayes.auditing.view import Asked, Look, Looked
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
@@ -32,9 +33,11 @@ from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
 
+_LONGEST_TABLE = 1024  # rows, of 0/1 rewards side by side: what is kept is worlds x rows x arms
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
 
 
@@ -108,10 +111,11 @@ def audit(
 
     Applicability
     -------------
-    Plans with Gaussian rewards and posterior means are audited in all worlds side by side, others world by world, which
-    takes longer. Looked at is what runs get to before the horizon: a stage or epoch that fewer
-    than 1 % of them reach is left out, and ``share`` of the margins tells how many reach the others. Where prior
-    variances grow (``inflation``), users' do, too: each epoch is judged in worlds of the prior as it is by then.
+    Plans with posterior means are audited in all worlds side by side, with Gaussian rewards or with 0/1 rewards of
+    users from a table of at most 1,024 rows, others world by world, which takes longer. Looked at is what runs get to
+    before the horizon: a stage or epoch that fewer than 1 % of them reach is left out, and ``share`` of the margins
+    tells how many reach the others. Where prior variances grow (``inflation``), users' do, too: each epoch is judged in
+    worlds of the prior as it is by then.
 
     Examples
     --------
@@ -194,9 +198,10 @@ def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -
             f"A cold start of {market.n_arms} arms may pass {n:,} saturated sets, and at most {MOST_SETS} "
             "are judged one by one. Audit with knows='level', or less."
         )
-    if known is not STAGE and not market.noise.is_gaussian:
+    if known is not STAGE and not market.noise.is_gaussian and not isinstance(market.covariates, Empirical):
         raise RcbError(
-            f"Plans with other rewards than Gaussian are audited stage by stage. Use knows='stage', got {known.name!r}."
+            f"Plans with 0/1 rewards are audited stage by stage where users are not a table. Use knows='stage', "
+            f"got {known.name!r}."
         )
     return known
 
@@ -231,7 +236,7 @@ def _looked_at_plan(
     market: Market, plan: Plan, asked: Asked, *, horizon: int, oracle: Oracle | None, options: Exploiting
 ) -> Looked:
     """A plan, in all worlds side by side where that can be, else world by world."""
-    if market.noise.is_gaussian and oracle is None:
+    if oracle is None and _side_by_side(market, asked):
         return plan_views(market, plan, asked, horizon=horizon, options=options, look=_condensing(asked))
     if options.inflation != "none":
         raise RcbError(
@@ -239,6 +244,15 @@ def _looked_at_plan(
         )
     used = oracle or PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries take time
     return policy_views(market, lambda own, seed: Rcb(own, plan, oracle=used, options=options), asked, horizon=horizon)
+
+
+def _side_by_side(market: Market, asked: Asked) -> bool:
+    """Whether all worlds can be looked at together: Gaussian rewards, or 0/1 rewards of users from a short table."""
+    if market.noise.is_gaussian:
+        return True
+    if not isinstance(market.covariates, Empirical) or market.covariates.n_rows > _LONGEST_TABLE:
+        return False
+    return asked.users is None or are_from_table(market.covariates.rows, asked.users)
 
 
 def _as_asked(

@@ -7,7 +7,7 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.posterior import Engine, make_engine
-from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.data import Data
 from rcb_bayes.posterior.engines import fit_arms
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.posterior.stretched import StretchedEngine
@@ -35,13 +35,11 @@ class CountingEngine:
         """The same engine, counted elsewhere."""
         return CountingEngine(self._engine, counts)
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, counted."""
         return self._count(self._engine.fit(data, covariance=covariance, users=users))
 
-    def fit_arms(self, data: Statistics | Rows) -> PosteriorBatch:
+    def fit_arms(self, data: Data) -> PosteriorBatch:
         """Posterior means and covariances arm by arm, counted."""
         return self._count(fit_arms(self._engine, data))
 
@@ -50,7 +48,7 @@ class CountingEngine:
         self._counts.n_not_vouched += int((~batch.vouched).sum())
         return batch
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
         return self._engine.draw(data, n, rng=rng)
 
@@ -69,9 +67,7 @@ class RememberingEngine:
         self._known: dict[bytes, PosteriorBatch] = {}
         self._n_values = 0
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set; covariances are not remembered."""
         if covariance:
             return self._engine.fit(data, covariance=True, users=users)
@@ -84,16 +80,16 @@ class RememberingEngine:
             self._known[question] = batch
         return batch
 
-    def fit_arms(self, data: Statistics | Rows) -> PosteriorBatch:
+    def fit_arms(self, data: Data) -> PosteriorBatch:
         """Posterior means and covariances arm by arm; these are not remembered."""
         return fit_arms(self._engine, data)
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
         return self._engine.draw(data, n, rng=rng)
 
 
-def _digest(data: Statistics | Rows, users: FloatArray | None) -> bytes:
+def _digest(data: Data, users: FloatArray | None) -> bytes:
     """What tells data, and the users asked for, from all others."""
     found = blake2b(digest_size=16)
     for part in (*(getattr(data, field.name) for field in fields(data)), users):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, GuardAt
-from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.outlook import Outlook
 from rcb_bayes.schema import FloatArray
 
 
@@ -18,7 +18,7 @@ class EpochLook:
     """Worlds that are looked at in one epoch: their places among all, what is expected, and the spread."""
 
     worlds: np.ndarray
-    outlook: LinearOutlook
+    outlook: Outlook
     gamma: FloatArray
     epoch: int
 

@@ -15,7 +15,7 @@ from rcb_bayes.mechanism.epoch import Epoch, PredictionError, before_the_first, 
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_probabilities, pick
 from rcb_bayes.mechanism.loops import kernel_table, visit_sums
-from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
@@ -56,14 +56,18 @@ def begin_exploitation(
     rounds : of the cold start of each path, (R,); 0 where the clock does not ask for them
     comers : users of a world's own, see ``EpochWorlds``
     """
+    from rcb_bayes.mechanism.tally_worlds import TallyWorlds  # which are such worlds themselves
+
     market = simulator.market
     worlds, data, chosen = simulator.after_cold_start(walked, paths, n_worlds=n_worlds)
     began = np.zeros(n_worlds) if rounds is None else rounds[chosen]
     begins = epoch_numbered(epoch, began, market=market, mechanism=mechanism, options=options).begins
     factor = loosening(options, begins - began)
-    worlds, data = loosened(worlds, data, mean=market.prior.mean.values, factor=factor)
+    if isinstance(data, Statistics):
+        worlds, data = loosened(worlds, data, mean=market.prior.mean.values, factor=factor)
     rng = np.random.default_rng(int(simulator.rng(purpose).integers(2**63)))
-    found = EpochWorlds(
+    kind = EpochWorlds if market.noise.is_gaussian else TallyWorlds
+    found = kind(
         simulator.engines,
         simulator.panel,
         worlds,
@@ -98,12 +102,14 @@ class EpochWorlds:
         Rewards other than Gaussian.
     """
 
+    _any_rewards = False
+
     def __init__(
         self,
         engines: Engines,
         panel: Panel,
         worlds: Worlds,
-        data: Statistics,
+        data: Any,
         *,
         mechanism: Mechanism,
         options: Exploiting,
@@ -111,8 +117,8 @@ class EpochWorlds:
         rng: np.random.Generator,
         comers: int | None = None,
     ) -> None:
-        if not engines.market.noise.is_gaussian:
-            raise RcbError("Exploitation side by side needs Gaussian rewards. Audit the policy world by world instead.")
+        if not engines.market.noise.is_gaussian and not self._any_rewards:
+            raise RcbError("These worlds are for Gaussian rewards. Use TallyWorlds for 0/1 rewards.")
         self.market, self.engines, self.panel, self.worlds = engines.market, engines, panel, worlds
         self.mechanism, self.options = mechanism, options
         self._all = self._fed = data
@@ -133,7 +139,7 @@ class EpochWorlds:
         return self.state.gamma
 
     @property
-    def outlook(self) -> LinearOutlook:
+    def outlook(self) -> LinearOutlook | TableOutlook:
         """What users expect, and what the platform goes by, as the epoch begins."""
         return LinearOutlook(self.user_means, None if self.means is self.user_means else self.means)
 

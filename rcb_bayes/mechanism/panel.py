@@ -106,12 +106,14 @@ def expected_rewards(prior: Prior, noise: Noise, users: FloatArray) -> FloatArra
     """mu0(x, i) = E[mean reward of arm i for user x] before any data, (U, d) -> (U, K).
 
     Rewards that are not linear in beta are integrated by Gauss-Hermite rules where the belief is a finite mixture of
-    Gaussians, else averaged over draws of the belief, always the same ones.
+    Gaussians or Gaussian given one scale, else averaged over draws of the belief, always the same ones.
     """
     if noise.is_gaussian:
         return users @ prior.mean.values.T
     if prior.law is not None:
         return _integrated(prior.law, noise, users, n_arms=prior.n_arms)
+    if prior.conditional_grid is not None and prior.conditional_grid.sigma is None:
+        return _integrated(prior.conditional_grid.law, noise, users, n_arms=prior.n_arms)
     beta, _ = prior.draw_arrays(_PRIOR_DRAWS, rng=np.random.default_rng(0))
     out = np.empty((len(users), prior.n_arms))
     step = max(1, _CHUNK_VALUES // _PRIOR_DRAWS)

@@ -26,7 +26,7 @@ from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samp
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import Classes, RatesAt, Walk, alike_arms, arms_of, open_arms, rates_by_arm, walk
 from rcb_bayes.mechanism.worlds import Design, Worlds, block_seeds, data_of_designs, draw_worlds
-from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.data import Data, Statistics, Tallies
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -207,7 +207,7 @@ class Simulator:
             return found
         return replace(found, law=self._mean_law(blocks, overlap))
 
-    def _mean_law(self, blocks: Sequence[Statistics | Rows], overlap: Callable[[], float]) -> MeanLaw | None:
+    def _mean_law(self, blocks: Sequence[Data], overlap: Callable[[], float]) -> MeanLaw | None:
         """The law of posterior means given the designs, where there is one and the platform goes by them."""
         belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
         if belief is None or sigma is None or not belief.is_gaussian or self.engines.platform is not None:
@@ -220,22 +220,28 @@ class Simulator:
 
     def after_cold_start(
         self, walked: ColdStarts, ended: np.ndarray, *, n_worlds: int
-    ) -> tuple[Worlds, Statistics, np.ndarray]:
+    ) -> tuple[Worlds, Statistics | Tallies, np.ndarray]:
         """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,).
 
-        Gaussian rewards only.
+        0/1 rewards are counted for each user of the panel.
         """
         rng = self.rng(Stream.AFTER_COLD_START)
         chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
         saturated = np.ones((n_worlds, self.market.n_arms), dtype=bool)
-        blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63))))
-        sets = [data for _, data in blocks if isinstance(data, Statistics)]
-        return Worlds.joined([worlds for worlds, _ in blocks]), Statistics.joined(sets), chosen
+        counted = not self.market.noise.is_gaussian
+        blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63)), counted=counted))
+        worlds = Worlds.joined([part for part, _ in blocks])
+        if counted:
+            return worlds, Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)]), chosen
+        return worlds, Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)]), chosen
 
     def _blocks(
-        self, walked: ColdStarts, chosen: np.ndarray, saturated: BoolArray, *, seed: int
-    ) -> Iterator[tuple[Worlds, Statistics | Rows]]:
-        """Worlds of the users' belief that took the chosen paths, and samples of their saturated arms, by blocks."""
+        self, walked: ColdStarts, chosen: np.ndarray, saturated: BoolArray, *, seed: int, counted: bool = False
+    ) -> Iterator[tuple[Worlds, Data]]:
+        """Worlds of the users' belief that took the chosen paths, and samples of their saturated arms, by blocks.
+
+        With ``counted``, 0/1 rewards come as counts for each user of the panel.
+        """
         start = 0
         sampled = np.flatnonzero(saturated.any(axis=0))
         for size, rng in block_seeds(len(chosen), seed=seed):
@@ -244,12 +250,13 @@ class Simulator:
             for arm, stream in zip(sampled.tolist(), rng.spawn(len(sampled)), strict=True):
                 there = np.flatnonzero(saturated[some, arm])
                 who = walked.design(chosen[some][there], arm, rng=stream)
-                designs[arm] = Design(there, self.panel.users[who])
+                designs[arm] = Design(there, self.panel.users[who], who)
             worlds = draw_worlds(self.market.prior, size, rng=rng)
-            yield worlds, data_of_designs(worlds, self.market, designs, rng=rng)
+            table = self.panel.users if counted else None
+            yield worlds, data_of_designs(worlds, self.market, designs, rng=rng, table=table)
             start += size
 
-    def _expected(self, data: Statistics | Rows) -> list[FloatArray]:
+    def _expected(self, data: Data) -> list[FloatArray]:
         """Under each belief: posterior means, or the panel's mean rewards where these are not linear in beta."""
         users = None if self.market.noise.is_gaussian else self.panel.users
         batches = [engine.fit(data, users=users) for engine in self.engines.all]

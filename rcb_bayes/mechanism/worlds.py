@@ -12,13 +12,14 @@ arm do not depend on how many worlds are drawn after it, nor on which other arms
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import Noise
-from rcb_bayes.posterior.data import Rows, Statistics, unchecked_statistics
+from rcb_bayes.posterior.data import Data, Rows, Statistics, Tallies, unchecked_statistics
 from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users import Covariates, Empirical, Gaussian
 from rcb_bayes.users.moments import spectrum
@@ -104,21 +105,31 @@ def simulate_data(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """Users behind n samples of an arm, ``x`` (len(worlds), n, d), in some of the worlds."""
+    """Users behind n samples of an arm, ``x`` (len(worlds), n, d), in some of the worlds, and where they stand in a
+    table, ``who`` (len(worlds), n), where they are from one."""
 
     worlds: np.ndarray
     x: FloatArray
+    who: np.ndarray | None = None
 
 
 def data_of_designs(
-    worlds: Worlds, market: Market, designs: Mapping[int, Design], *, rng: np.random.Generator
-) -> Statistics | Rows:
+    worlds: Worlds,
+    market: Market,
+    designs: Mapping[int, Design],
+    *,
+    rng: np.random.Generator,
+    table: FloatArray | None = None,
+) -> Data:
     """Rewards of given users, ``designs`` being each sampled arm's: what an engine takes.
 
-    With rewards other than Gaussian every world has samples of as many arms, whichever they are.
+    With rewards other than Gaussian every world has samples of as many arms, whichever they are; they are counted for
+    each user of the ``table`` that the users are from, where one is given.
     """
     w, k, d = worlds.beta.shape
     streams = rng.spawn(k)
+    if table is not None:
+        return _tallies_of_designs(worlds, market, designs, table, streams=streams)
     if not market.noise.is_gaussian:
         return _rows_of_designs(worlds, market, designs, streams=streams)
     sigma = noise_sd(worlds, market.noise)
@@ -154,6 +165,26 @@ def _rows_of_designs(
         rewards[there[:, None], columns] = market.noise.sample(eta, rng=streams[arm])
         filled[there] += own.shape[1]
     return Rows(x=x, arm=arms, reward=rewards, n_arms=k)
+
+
+def _tallies_of_designs(
+    worlds: Worlds,
+    market: Market,
+    designs: Mapping[int, Design],
+    table: FloatArray,
+    *,
+    streams: list[np.random.Generator],
+) -> Tallies:
+    """The same rewards as one by one, counted for each user of a table."""
+    w, k, _ = worlds.beta.shape
+    trials, successes = np.zeros((w, k, len(table))), np.zeros((w, k, len(table)))
+    for arm, design in designs.items():
+        assert design.who is not None  # users of a table
+        eta = (design.x @ worlds.beta[design.worlds, arm, :, None])[..., 0]
+        at: Any = (design.worlds[:, None], arm, design.who)
+        np.add.at(trials, at, 1.0)
+        np.add.at(successes, at, market.noise.sample(eta, rng=streams[arm]))
+    return Tallies(users=table, trials=trials, successes=successes)
 
 
 def sample_grams(covariates: Covariates, *, n: int, n_sets: int, rng: np.random.Generator) -> FloatArray:

@@ -11,7 +11,7 @@ from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
 from rcb_bayes.mechanism.notions import Notion
-from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook
 from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
@@ -136,12 +136,14 @@ def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWo
         return guards[min(epoch, len(guards) - 1)].of(panel, goal=setting.goal) if guards else None
 
     rng = setting.simulator.rng(Stream.MOMENTS)
-    means, gamma, number = np.empty(epochs.outlook.means.shape), np.empty(n_worlds), np.empty(n_worlds)
-    platform = None if epochs.outlook.platform is None else np.empty(means.shape)
+    begun = _linear(epochs.outlook)
+    means, gamma, number = np.empty(begun.means.shape), np.empty(n_worlds), np.empty(n_worlds)
+    platform = None if begun.platform is None else np.empty(means.shape)
     for look in looks_at_random_rounds(epochs, horizon=rounds, guard_at=guard_at, rng=rng):
-        means[look.worlds], gamma[look.worlds], number[look.worlds] = look.outlook.means, look.gamma, look.epoch
-        if platform is not None and look.outlook.platform is not None:
-            platform[look.worlds] = look.outlook.platform
+        seen = _linear(look.outlook)
+        means[look.worlds], gamma[look.worlds], number[look.worlds] = seen.means, look.gamma, look.epoch
+        if platform is not None and seen.platform is not None:
+            platform[look.worlds] = seen.platform
     means_of = setting.market.prior.mean.values, setting.market.platform_prior.mean.values
     return LaterWorlds(
         outlook=compact_outlook(LinearOutlook(means, platform), *means_of),
@@ -202,6 +204,12 @@ def exploitation_regret(setting: GuardSetting, *, multiple: float, guard: bool, 
     return ExpectedRegret(regret=float(total.mean()), regret_mcse=error, needs_guard=needs_guard)
 
 
+def _linear(outlook: Outlook) -> LinearOutlook:
+    """The outlook of Gaussian rewards: with others guards let nothing but the best arm through."""
+    assert isinstance(outlook, LinearOutlook)
+    return outlook
+
+
 def closed_guard(market: Market) -> GuardRule:
     """The guard that lets nothing but the best arm through."""
     return GuardRule(outlook=None, gamma=np.zeros(0), slack=0.0, factors=np.zeros(market.n_arms), kept=0.0, closed=1.0)
@@ -210,7 +218,7 @@ def closed_guard(market: Market) -> GuardRule:
 def _rule(setting: GuardSetting, epochs: EpochWorlds, *, slack: float) -> tuple[GuardRule, FloatArray]:
     """The guard of the epoch that has just begun, and its factors for the panel's users, (P, K)."""
     market, panel = setting.market, setting.simulator.panel
-    outlook = compact_outlook(epochs.outlook, market.prior.mean.values, market.platform_prior.mean.values)
+    outlook = compact_outlook(_linear(epochs.outlook), market.prior.mean.values, market.platform_prior.mean.values)
     gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
     shared = {"epsilon": setting.epsilon, "notion": setting.notion, "slack": slack}

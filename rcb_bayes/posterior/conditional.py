@@ -19,7 +19,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import Block
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
+from rcb_bayes.posterior.data import Data, Statistics, as_statistics
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
@@ -60,9 +60,7 @@ class ConditionalEngine:
         self._noise = noise
         self._kept: dict[tuple[int, int], list[tuple[list[Block], Components]]] = {}
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, with k-hat and effective size of the scales' weights."""
         data = as_statistics(data)
         turn = data.fingerprints()
@@ -114,7 +112,7 @@ class ConditionalEngine:
         assert self._noise_line is not None  # callers ask first
         return integrate_noise(block.means[0], block.covariances[0], data, line=self._noise_line)
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws, (M, n, K, d): a draw of the scales by its weight, then the rest exactly."""
         data = as_statistics(data)
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))

@@ -1,7 +1,8 @@
 r"""Data sets for the posterior engines, many at a time.
 
 With linear Gaussian rewards a data set enters only through :math:`X'X`, :math:`X'y`, :math:`y'y` and n of each arm, so
-thousands of simulated histories are a few small arrays. Bernoulli rewards need the rows.
+thousands of simulated histories are a few small arrays. Bernoulli rewards need the rows or, of users from a table, how
+often each came and with what.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.posterior.consistency import check_consistent
 from rcb_bayes.schema import FloatArray, as_finite_array
 
-_TOLERANCE = 1e-8
-_RANK_TOLERANCE = 1e-6
+_LONG = 200  # samples, from which on it pays to look for users who come again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +60,7 @@ class Statistics:
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise DataError(f"{name} must have shape {shape} to fit xty, got {getattr(self, name).shape}.")
-        _check_consistent(self)
+        check_consistent(self)
 
     @classmethod
     def from_rows(cls, x: ArrayLike, *, arm: ArrayLike, reward: ArrayLike, n_arms: int) -> "Statistics":
@@ -216,25 +217,146 @@ class Rows:
         """Some of the data sets."""
         return Rows(x=self.x[index], arm=self.arm[index], reward=self.reward[index], n_arms=self.n_arms)
 
+    def of_each(self, arms: Sequence[int]) -> "ArmRows":
+        """The rows of each of some arms, padded to a common length."""
+        counts = (self.arm[:, :, None] == np.array(arms)).sum(axis=1)  # (M, K)
+        m, size, d = self.n_sets, int(counts.max(initial=0)), self.x.shape[2]
+        x, s = np.zeros((m, len(arms), size, d)), np.zeros((m, len(arms), size))
+        n = (np.arange(size) < counts[..., None]).astype(float)
+        for k, arm in enumerate(arms):
+            first = np.argsort(self.arm != arm, axis=1, kind="stable")[:, :size]
+            x[:, k] = np.take_along_axis(self.x, first[..., None], axis=1) * n[:, k, :, None]
+            s[:, k] = np.take_along_axis(self.reward, first, axis=1) * n[:, k]
+        return ArmRows(x, n, s)
+
     def fingerprints(self) -> np.ndarray:
         """A number for each data set, (M,), by which an engine picks its random numbers: see ``_fingerprints``."""
         weight = np.where(self.arm >= 0, 1.0 + self.reward, 0.0)
         return _fingerprints((weight * np.abs(self.x).sum(axis=2)).sum(axis=1))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ArmRows:
+    """Rows ``x`` (M, K, C, d) of each arm, padded, with trials ``n`` and successes ``s`` (M, K, C)."""
+
+    x: FloatArray
+    n: FloatArray
+    s: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tallies:
+    """0/1 rewards of M data sets, counted for each user of one table and each arm.
+
+    Parameters
+    ----------
+    users : ndarray
+        The table, (C, d).
+    trials : ndarray
+        How often each user was given each arm, (M, K, C).
+    successes : ndarray
+        How many of these rewards were 1, (M, K, C).
+    """
+
+    users: FloatArray
+    trials: FloatArray
+    successes: FloatArray
+
+    @property
+    def n_sets(self) -> int:
+        """M, the number of data sets."""
+        return len(self.trials)
+
+    @property
+    def n_arms(self) -> int:
+        """K, the number of arms."""
+        return self.trials.shape[1]
+
+    @property
+    def n(self) -> FloatArray:
+        """Numbers of samples, (M, K)."""
+        return self.trials.sum(axis=2)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Tallies]") -> "Tallies":
+        """The data sets of all parts, which have one table, one after the other."""
+        trials, successes = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("trials", "successes")
+        )
+        return cls(users=parts[0].users, trials=trials, successes=successes)
+
+    def plus(self, other: "Tallies") -> "Tallies":
+        """The samples of both, data set by data set."""
+        return Tallies(users=self.users, trials=self.trials + other.trials, successes=self.successes + other.successes)
+
+    def take(self, index: np.ndarray | slice) -> "Tallies":
+        """Some of the data sets."""
+        return Tallies(users=self.users, trials=self.trials[index], successes=self.successes[index])
+
+    def fingerprints(self) -> np.ndarray:
+        """A number for each data set, (M,), the same as that of its rows."""
+        weight = (self.trials + self.successes).sum(axis=1)
+        return _fingerprints((weight * np.abs(self.users).sum(axis=1)).sum(axis=1))
+
+    def as_rows(self) -> Rows:
+        """The same samples one by one, padded to a common length."""
+        m, k, c = self.trials.shape
+        size = int(self.n.sum(axis=1).max(initial=0))
+        x, arm, reward = np.zeros((m, size, self.users.shape[1])), np.full((m, size), -1), np.zeros((m, size))
+        arms, users = (part.reshape(-1) for part in np.indices((k, c)))
+        for own in range(m):
+            start = 0
+            ones = self.successes[own].reshape(-1).astype(int)
+            for value, times in ((1.0, ones), (0.0, self.trials[own].reshape(-1).astype(int) - ones)):
+                places = np.repeat(np.arange(k * c), times)
+                there = slice(start, start + len(places))
+                x[own, there], arm[own, there], reward[own, there] = self.users[users[places]], arms[places], value
+                start += len(places)
+        return Rows(x=x, arm=arm, reward=reward, n_arms=k)
+
+
+Data = Statistics | Rows | Tallies
+"""Data sets as an engine takes them."""
+
+
+def tallied(users: FloatArray, who: np.ndarray, arm: np.ndarray, reward: FloatArray, *, n_arms: int) -> Tallies:
+    """Samples counted: positions of users and arms (M, n), -1 for padding, and rewards 0 or 1 (M, n)."""
+    m, c = len(who), len(users)
+    there = arm >= 0
+    key = ((np.arange(m)[:, None] * n_arms + np.maximum(arm, 0)) * c + who)[there]
+    trials, successes = (
+        np.bincount(key, weights=weights, minlength=m * n_arms * c).reshape(m, n_arms, c).astype(float)
+        for weights in (None, reward[there])
+    )
+    return Tallies(users=users, trials=trials, successes=successes)
+
+
 def _columns(data: Statistics) -> tuple[FloatArray, ...]:
     return data.xtx, data.xty, data.yty, data.n
 
 
-def as_statistics(data: "Statistics | Rows") -> Statistics:
+def as_statistics(data: Data) -> Statistics:
     """The data as statistics, which Gaussian rewards are given as."""
     if not isinstance(data, Statistics):
         raise DataError("Gaussian rewards are given as Statistics (X'X, X'y, y'y, n), not as Rows.")
     return data
 
 
-def as_rows(data: "Statistics | Rows") -> Rows:
+def as_counted(data: Data) -> Rows | Tallies:
+    """Bernoulli rewards as they are, but for a long history of few users, whose samples are counted."""
+    if isinstance(data, Statistics):
+        raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
+    if isinstance(data, Rows) and data.n_sets == 1 and data.x.shape[1] > _LONG:
+        users, who = np.unique(data.x[0] + 0.0, axis=0, return_inverse=True)
+        if 2 * len(users) <= data.x.shape[1]:
+            return tallied(users, who.reshape(1, -1), data.arm, data.reward, n_arms=data.n_arms)
+    return data
+
+
+def as_rows(data: Data) -> Rows:
     """The data as rows, which Bernoulli rewards are given as."""
+    if isinstance(data, Tallies):
+        return data.as_rows()
     if not isinstance(data, Rows):
         raise DataError("Bernoulli rewards are given as Rows, not as Statistics.")
     return data
@@ -249,58 +371,6 @@ def _fingerprints(sums: FloatArray) -> np.ndarray:
     bits = sums.astype(np.float32).view(np.uint32).astype(np.uint64)
     bits = (bits ^ (bits >> np.uint64(16))) * np.uint64(0x9E3779B97F4A7C15)
     return (bits >> np.uint64(33)).astype(np.int64)
-
-
-def _check_consistent(data: Statistics) -> None:
-    if (data.n < 0).any() or (data.n != np.round(data.n)).any():
-        raise DataError("n must hold whole numbers of samples, 0 or more.")
-    if (data.yty < 0).any():
-        raise DataError(f"y'y must hold sums of squares, 0 or more, got {data.yty.min():.3g}.")
-    size = np.abs(data.xtx).max(axis=(2, 3), initial=0.0)
-    gap = np.abs(data.xtx - data.xtx.swapaxes(2, 3)).max(axis=(2, 3), initial=0.0)
-    if (gap > _TOLERANCE * size).any():
-        raise DataError("X'X must be symmetric: pass sums of x x'.")
-    empty = (data.n == 0) & (size + np.abs(data.xty).sum(axis=2) + data.yty > 0)
-    if empty.any():
-        m, k = (int(index) for index in np.argwhere(empty)[0])
-        raise DataError(f"n says that data set {m} has no sample of arm {k}, but its sums are not zero.")
-    if data.xty.size:
-        _check_spectrum(data)
-
-
-def _check_spectrum(data: Statistics) -> None:
-    """The moments of (x, y) as correlations: positive semi-definite, and those of x of a rank no higher than n."""
-    d = data.xty.shape[-1]
-    joint = np.empty((*data.n.shape, d + 1, d + 1))
-    joint[..., :d, :d], joint[..., d, d] = data.xtx, data.yty
-    joint[..., :d, d] = joint[..., d, :d] = data.xty
-    scale = np.sqrt(np.maximum(np.diagonal(joint, axis1=2, axis2=3), 0.0))
-    scale = np.maximum(scale, 1e-7 * scale.max(axis=-1, keepdims=True))  # below is rounding
-    scale = np.where(scale > 0, scale, 1.0)
-    joint /= scale[..., :, None] * scale[..., None, :]
-    if not _is_semi_definite(joint):
-        if not _is_semi_definite(joint[..., :d, :d]):
-            smallest = np.linalg.eigvalsh(data.xtx)[..., 0].min()
-            raise DataError(f"X'X must be positive semi-definite, got an eigenvalue of {smallest:.3g}.")
-        raise DataError("X'y is larger than X'X and y'y allow: the sums are not of the same samples.")
-    few = data.n < d
-    rank = (np.linalg.eigvalsh(joint[few][:, :d, :d]) > _RANK_TOLERANCE).sum(axis=-1)
-    if (rank > data.n[few]).any():
-        where = int(np.argmax(rank > data.n[few]))
-        m, k = (int(index) for index in np.argwhere(few)[where])
-        raise DataError(
-            f"n says that data set {m} has {data.n[m, k]:.0f} sample(s) of arm {k}, "
-            f"but its X'X has rank {rank[where]}. Count every sample in n."
-        )
-
-
-def _is_semi_definite(matrices: FloatArray) -> bool:
-    """Whether no eigenvalue of any correlation matrix (..., p, p) lies below zero by more than rounding."""
-    try:
-        np.linalg.cholesky(matrices + _TOLERANCE * np.eye(matrices.shape[-1]))
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def unchecked_statistics(xtx: FloatArray, xty: FloatArray, yty: FloatArray, n: FloatArray) -> Statistics:

@@ -24,14 +24,14 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
-from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
+from rcb_bayes.posterior.data import Data, Statistics, Tallies, as_counted, as_statistics
 from rcb_bayes.posterior.exact import exact_arm_moments, exact_draws, exact_moments
 from rcb_bayes.posterior.gibbs import GibbsEngine, layout_of
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
-from rcb_bayes.posterior.marginal import ScaleDensity
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
+from rcb_bayes.posterior.site_draws import SiteSampler
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
 
 _CHUNK_VALUES = 20_000_000
@@ -45,9 +45,7 @@ class Engine(Protocol):
     name: str
     reason: str
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior means of every data set; covariances, and mean rewards of users, on request.
 
         ``users`` are (U, d), the same for all data sets, or (M, U, d), each data set's own.
@@ -68,7 +66,7 @@ class Engine(Protocol):
         """
         ...
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d).
 
         Parameters
@@ -104,9 +102,7 @@ class ExactEngine:
         self._law = prior.law
         self._sigma = noise.sigma
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, in chunks that bound the memory."""
         data = as_statistics(data)
         size = self.prior.n_arms * self.prior.n_features
@@ -126,7 +122,7 @@ class ExactEngine:
             reward=linear_rewards(mean, users),
         )
 
-    def fit_arms(self, data: Statistics | Rows) -> PosteriorBatch:
+    def fit_arms(self, data: Data) -> PosteriorBatch:
         """Posterior means, and the covariance of every arm's own coefficients."""
         data = as_statistics(data)
         size = max(len(block.arms) * block.n_components for block in self._law.blocks)
@@ -145,12 +141,12 @@ class ExactEngine:
             reason=self.reason,
         )
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Independent draws of the posterior, (M, n, K, d)."""
         return exact_draws(self._law, as_statistics(data), precision=1.0 / self._sigma**2, n=n, rng=rng)
 
 
-def fit_arms(engine: Engine, data: Statistics | Rows) -> PosteriorBatch:
+def fit_arms(engine: Engine, data: Data) -> PosteriorBatch:
     """Posterior means, and at least the covariance of every arm's own coefficients: see ``arm_covariances``.
 
     An engine that need not work out how arms go together has ``fit_arms``.
@@ -171,9 +167,7 @@ class ImportanceEngine:
         self.reason = "importance: the belief has a density"
         self._sampler = ImportanceSampler(prior, sigma=noise.sigma, seed=seed)
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set with k-hat and effective size."""
         found = self._sampler.fit(as_statistics(data), covariance=covariance)
         return PosteriorBatch(
@@ -190,7 +184,7 @@ class ImportanceEngine:
             reward=linear_rewards(found.mean, users),
         )
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Draws of the posterior, resampled from the weighted ones, (M, n, K, d)."""
         return self._sampler.draw(as_statistics(data), n, rng=rng)
 
@@ -210,9 +204,7 @@ class CheckedEngine:
         self.reason = f"{first.reason}; what it does not vouch for goes to {way}"
         self.nuts = NutsEngine(first.prior, noise, seed=seed)
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set; ``n_sent`` of the result counts those that NUTS answered."""
         batch = self._first.fit(data, covariance=covariance, users=users)
         sent = np.flatnonzero(~batch.vouched)
@@ -225,7 +217,7 @@ class CheckedEngine:
         answered = self.nuts.fit(data.take(sent), covariance=covariance, users=users_of(users, sent))
         return replace(merged(batch, answered, sent), n_sent=len(sent), reason=self.reason)
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws, (M, n, K, d), by NUTS where the first engine does not vouch for its own."""
         sent = np.flatnonzero(~self._first.fit(data).vouched)
         draws = self._first.draw(data, n, rng=rng)
@@ -282,7 +274,7 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
 def posterior_means(
     prior: Prior,
     noise: Noise,
-    data: Statistics | Rows,
+    data: Data,
     *,
     engine: str = "auto",
     covariance: bool = False,
@@ -329,8 +321,7 @@ def posterior_means(
 def _choose(prior: Prior, noise: Noise) -> str:
     """The name of the engine for a belief and a reward model."""
     if not isinstance(noise, GaussianNoise):
-        has_density = prior.has_density or ScaleDensity.of(prior.conditional_grid) is not None
-        return "laplace" if has_density else "nuts"
+        return "laplace" if prior.has_density or SiteSampler.of(prior) is not None else "nuts"
     if noise.sigma is not None and prior.law is not None:
         return "exact"
     if noise.sigma is not None and prior.has_density:
@@ -391,11 +382,14 @@ ENGINES: dict[str, EngineMaker] = {
 """What makes an engine of each name from a belief, a reward model and a seed; enter one of your own under its name."""
 
 
-def check_data(prior: Prior, noise: Noise, data: Statistics | Rows, *, n_sets: int | None = None) -> None:
+def check_data(prior: Prior, noise: Noise, data: Data, *, n_sets: int | None = None) -> None:
     """Raise where data do not fit the belief, the reward model or the number of data sets wanted."""
     if n_sets is not None and data.n_sets != n_sets:
         raise DataError(f"Expected {n_sets} data set(s), got {data.n_sets}. Use posterior_means for a batch.")
-    k, d = data.xty.shape[1:] if isinstance(data, Statistics) else (data.n_arms, data.x.shape[2])
+    if isinstance(data, Statistics):
+        k, d = data.xty.shape[1:]
+    else:
+        k, d = data.n_arms, (data.users if isinstance(data, Tallies) else data.x).shape[-1]
     if (k, d) != (prior.n_arms, prior.n_features):
         raise DataError(f"The data have {k} arms and {d} features, the belief {prior.n_arms} and {prior.n_features}.")
-    as_statistics(data) if noise.is_gaussian else as_rows(data)
+    as_statistics(data) if noise.is_gaussian else as_counted(data)

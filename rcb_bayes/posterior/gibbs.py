@@ -22,7 +22,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.belief.scale_mixture import ScaleMixture
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.posterior.data import Rows, Statistics, as_statistics
+from rcb_bayes.posterior.data import Data, Statistics, as_statistics
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
 from rcb_bayes.posterior.vouching import LARGEST_GAP, largest_error
 from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray
@@ -195,9 +195,7 @@ class GibbsEngine:
         self._sigma, self._seed = noise.sigma, seed
         self._mixture, self._layout = mixture, layout
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, with the error, the gap and the drift of the chains' means."""
         data = as_statistics(data)
         p = self.prior.n_arms * self.prior.n_features
@@ -223,7 +221,7 @@ class GibbsEngine:
             reward=linear_rewards(mean, users),
         )
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Draws of the chains, evenly spread over their last round, (M, n, K, d)."""
         data = as_statistics(data)
         per_chain = -(-n // N_CHAINS)

@@ -15,7 +15,7 @@ the posterior, not logistic of the mean.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -24,13 +24,16 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior.coordinates import NormalScores, normal_scores
-from rcb_bayes.posterior.data import Rows, Statistics, as_rows
+from rcb_bayes.posterior.data import Data, Rows, as_counted, as_rows
+from rcb_bayes.posterior.estimates import Estimates
 from rcb_bayes.posterior.importance import N_REPLICATES, normalised, resample
 from rcb_bayes.posterior.logit import CHUNK_VALUES, log_likelihood, logistic, modes, signed_design
 from rcb_bayes.posterior.lumps import find_lumps
 from rcb_bayes.posterior.marginal import ScaleDensity
 from rcb_bayes.posterior.proposal import moment_surrogate, scale_surrogate
 from rcb_bayes.posterior.results import PosteriorBatch, users_of
+from rcb_bayes.posterior.site_draws import SiteSampler
+from rcb_bayes.posterior.site_fits import draws_of, fit_sites
 from rcb_bayes.posterior.student import StudentMixture
 from rcb_bayes.posterior.vouching import Checked, check_means, check_rewards
 from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray
@@ -63,7 +66,9 @@ class LaplaceEngine:
 
     def __init__(self, prior: Prior, *, seed: int = DEFAULT_SEED) -> None:
         self._integrated = None if prior.has_density else ScaleDensity.of(prior.conditional_grid)
-        if not prior.has_density and self._integrated is None:
+        self._climbs = prior.has_density or self._integrated is not None
+        self._sites = SiteSampler.of(prior)
+        if not self._climbs and self._sites is None:
             raise BeliefError(
                 f"The laplace engine needs a density of beta, which '{prior.name}' lacks ({prior.density_reason}). "
                 "Use engine='nuts' or engine='auto'."
@@ -72,20 +77,14 @@ class LaplaceEngine:
         self.reason = "laplace: Bernoulli rewards and a belief with a density"
         self._seed = seed
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set and, on request, mean rewards of users (M, U, K)."""
-        data = as_rows(data)
         n_users = 0 if users is None else users.shape[-2]
-        found = _Estimates.empty(data.n_sets, self.prior, n_users=n_users, covariance=covariance)
-        turn = data.fingerprints() % N_REPLICATES
-        members = [np.flatnonzero(turn == replicate) for replicate in range(N_REPLICATES)]
-        step = self._step(_LADDER[0])
-        chunks = [(r, own[k : k + step]) for r, own in enumerate(members) for k in range(0, len(own), step)]
-        for replicate, chunk in track(chunks, description="Laplace proposals"):
-            proposals = self._laplace(data.take(chunk))
-            self._climb(data, chunk, proposals, found, rung=0, replicate=replicate, users=users)
+        found = Estimates.empty(data.n_sets, self.prior, n_users=n_users, covariance=covariance)
+        if self._sites is not None:
+            fit_sites(self._sites, as_counted(data), found, users=users, seed=self._seed)
+        if self._climbs:
+            self._fit_modes(data, np.flatnonzero(~found.vouched), found, users=users)
         return PosteriorBatch(
             mean=found.mean.reshape(data.n_sets, self.prior.n_arms, self.prior.n_features),
             covariance=found.covariance,
@@ -99,22 +98,53 @@ class LaplaceEngine:
             },
             reason=self.reason,
             reward=found.reward if users is not None else None,
+            reward_variance=found.reward_variance,
         )
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def _fit_modes(self, data: Data, wanted: np.ndarray, found: Estimates, *, users: FloatArray | None) -> None:
+        """Answer for some data sets, from proposals around modes."""
+        if not len(wanted):
+            return
+        rows = as_rows(data.take(wanted))
+        own = users_of(users, wanted)
+        part = Estimates.like(found, len(wanted))
+        turn = rows.fingerprints() % N_REPLICATES
+        members = [np.flatnonzero(turn == replicate) for replicate in range(N_REPLICATES)]
+        step = self._step(_LADDER[0])
+        chunks = [(r, some[k : k + step]) for r, some in enumerate(members) for k in range(0, len(some), step)]
+        for replicate, chunk in track(chunks, description="Laplace proposals"):
+            proposals = self._laplace(rows.take(chunk))
+            self._climb(rows, chunk, proposals, part, rung=0, replicate=replicate, users=own)
+        found.fill(wanted, part)
+
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws by resampling the weighted ones, (M, n, K, d)."""
-        data = as_rows(data)
+        law = self._surrogate
         out = np.empty((data.n_sets, n, self.prior.n_arms, self.prior.n_features))
         enough = [n_draws for n_draws in _LADDER if n_draws >= 4 * n] or [_LADDER[-1]]
-        for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
+        sited = self._sites_vouch(data)
+        for m in range(data.n_sets):
             one = data.take(slice(m, m + 1))
+            if sited[m] or not self._climbs:
+                assert self._sites is not None  # or nobody would vouch
+                values, log_weight = draws_of(self._sites, as_counted(one), n_draws=enough[0], seed=self._seed)
+                out[m] = resample(values[0], log_weight[0], law=law, n=n, rng=rng)
+                continue
+            rows = as_rows(one)
             draws = None
-            for draws in self._attempts(one, replicate=int(turn)):
-                if draws.n_draws >= enough[0] and self._is_vouched(one, draws):
+            for draws in self._attempts(rows, replicate=int(rows.fingerprints()[0] % N_REPLICATES)):
+                if draws.n_draws >= enough[0] and self._is_vouched(rows, draws):
                     break
             assert draws is not None  # the ladder has rungs
-            out[m] = resample(draws.values[0], draws.log_weight[0], law=self._surrogate, n=n, rng=rng)
+            out[m] = resample(draws.values[0], draws.log_weight[0], law=law, n=n, rng=rng)
         return out
+
+    def _sites_vouch(self, data: Data) -> BoolArray:
+        """Which data sets weighted draws under a Gaussian factor do for, (M,)."""
+        found = Estimates.empty(data.n_sets, self.prior, n_users=0, covariance=False)
+        if self._sites is not None:
+            fit_sites(self._sites, as_counted(data), found, users=None, seed=self._seed)
+        return found.vouched
 
     def _attempts(self, data: Rows, *, replicate: int) -> Iterator[_Draws]:
         """The draws of every rung, each from proposals fitted to those of the rung before."""
@@ -125,7 +155,7 @@ class LaplaceEngine:
             proposals = _fitted(proposals, draws)
 
     def _is_vouched(self, one: Rows, draws: _Draws) -> bool:
-        found = _Estimates.empty(1, self.prior, n_users=0, covariance=False)
+        found = Estimates.empty(1, self.prior, n_users=0, covariance=False)
         self._average(draws, np.zeros(1, dtype=int), found, unseen=one.n == 0, users=None)
         return bool(found.vouched[0])
 
@@ -134,7 +164,7 @@ class LaplaceEngine:
         data: Rows,
         chunk: np.ndarray,
         proposals: list[StudentMixture],
-        found: "_Estimates",
+        found: Estimates,
         *,
         rung: int,
         replicate: int,
@@ -195,7 +225,7 @@ class LaplaceEngine:
         self,
         draws: _Draws,
         chunk: np.ndarray,
-        found: "_Estimates",
+        found: Estimates,
         *,
         unseen: BoolArray,
         users: FloatArray | None,
@@ -227,7 +257,7 @@ class LaplaceEngine:
         part: FloatArray,
         block: Block,
         chunk: np.ndarray,
-        found: "_Estimates",
+        found: Estimates,
         checked: Checked,
         *,
         users: FloatArray,
@@ -238,15 +268,13 @@ class LaplaceEngine:
             reward = logistic(part[:, :, k * d : (k + 1) * d] @ users.swapaxes(-1, -2))  # (M, S, U)
             mean = (weight[:, None] @ reward)[:, 0]
             found.reward[chunk, :, arm] = mean
-            error, gap = check_rewards(weight, reward, mean)
-            checked = replace(
-                checked,
-                reward_error=np.maximum(checked.reward_error, error),
-                reward_gap=np.maximum(checked.reward_gap, gap),
-            )
+            if found.reward_variance is not None:
+                square = (weight[:, None] @ reward**2)[:, 0]
+                found.reward_variance[chunk, :, arm] = np.maximum(square - mean**2, 0.0)
+            checked = checked.with_rewards(*check_rewards(weight, reward, mean))
         return checked
 
-    def _fill_unseen(self, rows: np.ndarray, index: list[int], found: "_Estimates") -> None:
+    def _fill_unseen(self, rows: np.ndarray, index: list[int], found: Estimates) -> None:
         """A group without any sample keeps its prior moments."""
         if not len(rows):
             return
@@ -262,6 +290,8 @@ class LaplaceEngine:
             return self.prior.law
         if self._integrated is not None:
             return self._integrated.typical(_N_SCALES)
+        if not self.prior.has_density and self.prior.conditional_grid is not None:
+            return self.prior.conditional_grid.law
         gaussian = moment_surrogate(self.prior)
         smooth = scale_surrogate(self.prior, gaussian)  # tails are not lumps: the proposal has its own
         full = find_lumps(self.prior, gaussian, smooth, fewest=_LADDER[0], most=_LADDER[-1]).law
@@ -285,42 +315,6 @@ class LaplaceEngine:
         """Each group's Gaussian components, in the coordinates of its proposals."""
         pairs = zip(self._surrogate.blocks, self._scores, strict=True)
         return [block if scores is None else _standard(block, scores) for block, scores in pairs]
-
-
-@dataclass(slots=True, eq=False)
-class _Estimates:
-    """Results being filled in, one row a data set."""
-
-    mean: FloatArray
-    covariance: FloatArray | None
-    reward: FloatArray
-    khat: FloatArray
-    effective_size: FloatArray
-    effective_share: FloatArray
-    gap: FloatArray
-    vouched: BoolArray
-
-    @classmethod
-    def empty(cls, n_sets: int, prior: Prior, *, n_users: int, covariance: bool) -> "_Estimates":
-        size = prior.n_arms * prior.n_features
-        return cls(
-            mean=np.empty((n_sets, size)),
-            covariance=np.zeros((n_sets, size, size)) if covariance else None,
-            reward=np.empty((n_sets, n_users, prior.n_arms)),
-            khat=np.full(n_sets, np.nan),
-            effective_size=np.zeros(n_sets),
-            effective_share=np.zeros(n_sets),
-            gap=np.full(n_sets, np.nan),
-            vouched=np.zeros(n_sets, dtype=bool),
-        )
-
-    def put(self, checked: Checked, chunk: np.ndarray, *, n_draws: int) -> None:
-        """Write what the draws of some data sets show to its place."""
-        self.khat[chunk] = checked.khat
-        self.effective_size[chunk] = checked.effective_size
-        self.effective_share[chunk] = checked.effective_size / n_draws
-        self.gap[chunk] = checked.gap
-        self.vouched[chunk] = checked.vouched(n_draws=n_draws, n_coefficients=self.mean.shape[1])
 
 
 def _fitted(proposals: list[StudentMixture], draws: _Draws) -> list[StudentMixture]:

@@ -2,8 +2,8 @@ r"""The density of a belief that is Gaussian given one scale: the scale integrat
 
 .. math:: p(b) = \sum_j w_j N(b; m, C_j)
 
-with the weights of a trapezoid rule over the scale. Where all :math:`C_j` have the same eigenvectors, as those of arms
-around a shared level have, a value is rotated once, and its distances from all components are one matrix product.
+with the weights of a trapezoid rule over the scale. Where all :math:`C_j` are diagonal along the same axes, as those of
+arms around a shared level are, a value is turned once, and its distances from all components are one matrix product.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.belief.law import Block, GaussianLaw
+from rcb_bayes.posterior.proposal import lifted
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
@@ -24,16 +25,20 @@ class ScaleDensity:
         block = given.law.blocks[0]
         self._law = given.law
         self._centre = block.means[0]
-        mixed = np.tensordot(np.random.default_rng(0).uniform(0.5, 1.0, len(block.means)), block.covariances, axes=1)
-        self._axes = np.linalg.eigh(mixed)[1]
+        rng = np.random.default_rng(0)
+        # Axes that need not be at right angles: columns in other units have other eigenvectors, but the same axes.
+        first, second = (np.tensordot(rng.uniform(0.5, 1.0, len(block.means)), block.covariances, axes=1) for _ in "ab")
+        scale = np.sqrt(np.diagonal(first))
+        back = np.linalg.inv(np.linalg.cholesky(lifted(first / (scale[:, None] * scale)))) / scale
+        self._axes = back.T @ np.linalg.eigh(back @ second @ back.T)[1]
         rotated = self._axes.T @ block.covariances @ self._axes
         self.spectrum = np.diagonal(rotated, axis1=1, axis2=2).copy()  # (J, p)
         rest = rotated - self.spectrum[:, None] * np.eye(len(self._centre))
-        self.is_shared = bool((np.abs(rest).max(axis=(1, 2)) < 1e-10 * self.spectrum.max(axis=1)).all())
+        self.is_shared = bool((np.abs(rest).max(axis=(1, 2)) < 1e-8 * self.spectrum.max(axis=1)).all())
         self.is_centred = bool((block.means == self._centre).all())
         with np.errstate(divide="ignore"):
             log_weight = np.log(block.weights)
-        constant = -0.5 * len(self._centre) * np.log(2.0 * np.pi)
+        constant = np.linalg.slogdet(self._axes)[1] - 0.5 * len(self._centre) * np.log(2.0 * np.pi)
         self._log_weight = log_weight - 0.5 * np.log(self.spectrum).sum(axis=1) + constant
 
     @classmethod

@@ -15,7 +15,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import BeliefError, RcbError, is_interrupt
 from rcb_bayes.market.noise import Noise
-from rcb_bayes.posterior.data import Rows, Statistics, as_rows, as_statistics
+from rcb_bayes.posterior.data import Data, Rows, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
@@ -84,9 +84,7 @@ class NutsEngine:
         """The belief's discrete variables, which NUTS cannot sample; none for a belief that it serves."""
         return tuple(str(variable.name) for variable in self.prior.model.discrete_value_vars)
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, with the diagnostics of ``diagnose``."""
         size = self.prior.n_arms * self.prior.n_features
         mean = np.empty((data.n_sets, self.prior.n_arms, self.prior.n_features))
@@ -94,6 +92,7 @@ class NutsEngine:
         diagnostics = {name: np.full(data.n_sets, np.nan) for name in DIAGNOSTICS}
         vouched = np.zeros(data.n_sets, dtype=bool)
         reward = None if users is None else np.empty((data.n_sets, users.shape[-2], self.prior.n_arms))
+        spread = np.empty(reward.shape) if reward is not None and covariance else None
         for m in track(range(data.n_sets), description="NUTS, one data set after another"):
             one = data.take(slice(m, m + 1))
             chains = self._chains(one, seed=_seed_of(one))
@@ -103,7 +102,10 @@ class NutsEngine:
                 joint[m] = np.cov(draws.reshape(-1, size), rowvar=False).reshape(size, size)
             if reward is not None and users is not None:
                 eta = np.einsum("ud,skd->suk", users if users.ndim == 2 else users[m], draws)
-                reward[m] = self.noise.mean_reward(eta).mean(axis=0)
+                given = self.noise.mean_reward(eta)
+                reward[m] = given.mean(axis=0)
+                if spread is not None:
+                    spread[m] = given.var(axis=0)
             for name, value in chains.diagnostics.items():
                 diagnostics[name][m] = value
             vouched[m] = self.vouches(chains.diagnostics)
@@ -115,9 +117,10 @@ class NutsEngine:
             diagnostics=diagnostics,
             reason=self.reason,
             reward=reward,
+            reward_variance=spread,
         )
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of every data set, spread evenly over its chains, (M, n, K, d)."""
         shape = (self.prior.n_arms, self.prior.n_features)
         out = np.empty((data.n_sets, n, *shape))
@@ -130,7 +133,7 @@ class NutsEngine:
         """Whether a run with these diagnostics is vouched for."""
         return is_good(diagnostics) and not self.prior.has_mixture
 
-    def sample(self, data: Statistics | Rows) -> Any:
+    def sample(self, data: Data) -> Any:
         """The DataTree of one data set, run again with more draws where its diagnostics are poor."""
         tree, factor = None, 1
         while factor:
@@ -138,7 +141,7 @@ class NutsEngine:
             factor = self._next_factor(diagnose(*_of_tree(tree)), factor)
         return tree
 
-    def _chains(self, data: Statistics | Rows, *, seed: int) -> Chains:
+    def _chains(self, data: Data, *, seed: int) -> Chains:
         """As ``sample``, without the labels, which cost as much as the draws."""
         chains = self._read(self._run(data, seed=seed, factor=1, raw=True))
         while factor := self._next_factor(chains.diagnostics, chains.factor):
@@ -167,7 +170,7 @@ class NutsEngine:
         together = np.stack(draws)
         return Chains(together, diagnose(together, diverging), factor)
 
-    def _run(self, data: Statistics | Rows, *, seed: int, factor: int, raw: bool) -> Any:
+    def _run(self, data: Data, *, seed: int, factor: int, raw: bool) -> Any:
         import nutpie
 
         inputs = self._as_inputs(data)
@@ -188,7 +191,7 @@ class NutsEngine:
         )
         return _finished(sampler)
 
-    def _as_inputs(self, data: Statistics | Rows) -> dict[str, np.ndarray]:
+    def _as_inputs(self, data: Data) -> dict[str, np.ndarray]:
         if self.noise.is_gaussian:
             data = as_statistics(data)
             parts = {"xtx": data.xtx[0], "xty": data.xty[0]}
@@ -362,7 +365,7 @@ def _scale_reduction(chains: FloatArray) -> FloatArray:
         return np.sqrt((between / within + n - 1) / n)
 
 
-def _seed_of(data: Statistics | Rows) -> int:
+def _seed_of(data: Data) -> int:
     """The seed of a single data set's chains, a matter of its data alone."""
     return int(data.fingerprints()[0])
 

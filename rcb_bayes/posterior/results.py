@@ -43,6 +43,8 @@ class PosteriorBatch:
         Which engine was chosen, and why.
     reward : ndarray, optional
         E[mean reward of user u by arm k | S], (M, U, K), or None where no users were given.
+    reward_variance : ndarray, optional
+        Its posterior variance, (M, U, K): of 0/1 rewards where users were given and covariances asked for.
     """
 
     mean: FloatArray
@@ -53,6 +55,7 @@ class PosteriorBatch:
     n_sent: int = 0
     reason: str = ""
     reward: FloatArray | None = None
+    reward_variance: FloatArray | None = None
 
     @property
     def n_sets(self) -> int:
@@ -110,16 +113,19 @@ def merged(first: PosteriorBatch, second: PosteriorBatch, index: np.ndarray) -> 
         diagnostics[name] = values
     return PosteriorBatch(
         mean=_replaced(first.mean, second.mean, index),
-        covariance=None
-        if first.covariance is None or second.covariance is None
-        else _replaced(first.covariance, second.covariance, index),
+        covariance=_replaced_if_any(first.covariance, second.covariance, index),
         vouched=_replaced(first.vouched, second.vouched, index),
         engine=_replaced(first.engine, second.engine, index),
         diagnostics=diagnostics,
         n_sent=first.n_sent,
         reason=first.reason,
-        reward=None if first.reward is None or second.reward is None else _replaced(first.reward, second.reward, index),
+        reward=_replaced_if_any(first.reward, second.reward, index),
+        reward_variance=_replaced_if_any(first.reward_variance, second.reward_variance, index),
     )
+
+
+def _replaced_if_any(old: FloatArray | None, new: FloatArray | None, index: np.ndarray) -> FloatArray | None:
+    return None if old is None or new is None else _replaced(old, new, index)
 
 
 def _replaced(old: np.ndarray, new: np.ndarray, index: np.ndarray) -> np.ndarray:

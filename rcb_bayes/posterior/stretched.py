@@ -16,7 +16,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market.noise import GaussianNoise, Noise
-from rcb_bayes.posterior.data import Rows, Statistics, as_statistics, unchecked_statistics
+from rcb_bayes.posterior.data import Data, Statistics, as_statistics, unchecked_statistics
 from rcb_bayes.posterior.engines import Engine, make_engine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
@@ -46,16 +46,14 @@ class StretchedEngine:
         self.name = self.inner.name
         self.reason = f"{self.inner.reason}; variances times {factor:g}"
 
-    def fit(
-        self, data: Statistics | Rows, *, covariance: bool = False, users: FloatArray | None = None
-    ) -> PosteriorBatch:
+    def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set."""
         batch = self.inner.fit(self.inner_data(data), covariance=covariance)
         means = self.stretched(batch.mean)
         spread = None if batch.covariance is None else self.stretch**2 * batch.covariance
         return replace(batch, mean=means, covariance=spread, reason=self.reason, reward=linear_rewards(means, users))
 
-    def draw(self, data: Statistics | Rows, n: int, *, rng: np.random.Generator) -> FloatArray:
+    def draw(self, data: Data, n: int, *, rng: np.random.Generator) -> FloatArray:
         """n posterior draws of beta for every data set, (M, n, K, d)."""
         return self.stretched(self.inner.draw(self.inner_data(data), n, rng=rng))
 
@@ -64,7 +62,7 @@ class StretchedEngine:
         mean = self.prior.mean.values
         return mean + self.stretch * (beta - mean)
 
-    def inner_data(self, data: Statistics | Rows) -> Statistics:
+    def inner_data(self, data: Data) -> Statistics:
         """The data with the rewards that c, rather than b, would have given."""
         data, s = as_statistics(data), self.stretch
         shift = (1.0 - 1.0 / s) * self.prior.mean.values  # (K, d)

@@ -6,7 +6,7 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.market.noise import Noise
-from rcb_bayes.posterior.data import Rows, Statistics
+from rcb_bayes.posterior.data import Data, Statistics, as_rows
 from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_engine
 from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
@@ -29,7 +29,7 @@ _OBSERVED_DIMS = {
 
 
 def fit_posterior(
-    prior: Prior, noise: Noise, data: Statistics | Rows, *, engine: str = "auto", seed: int = DEFAULT_SEED
+    prior: Prior, noise: Noise, data: Data, *, engine: str = "auto", seed: int = DEFAULT_SEED
 ) -> "xr.DataTree":
     """The posterior of one data set, as ArviZ knows it.
 
@@ -69,9 +69,7 @@ def fit_posterior(
     return posterior_tree(make_engine(prior, noise, engine=engine, seed=seed), data, seed=seed)
 
 
-def posterior_tree(
-    engine: Engine, data: Statistics | Rows, *, seed: int = DEFAULT_SEED, quiet: bool = False
-) -> "xr.DataTree":
+def posterior_tree(engine: Engine, data: Data, *, seed: int = DEFAULT_SEED, quiet: bool = False) -> "xr.DataTree":
     """The same from an engine that is kept for many data sets; ``quiet`` leaves ``vouched`` to the caller to read."""
     if isinstance(engine, StretchedEngine):
         tree = posterior_tree(engine.inner, engine.inner_data(data), seed=seed, quiet=quiet)
@@ -86,7 +84,7 @@ def posterior_tree(
 
 
 def tree_of_draws(
-    prior: Prior, draws: FloatArray, data: Statistics | Rows, *, vouched: bool, reason: str, seed: int
+    prior: Prior, draws: FloatArray, data: Data, *, vouched: bool, reason: str, seed: int
 ) -> "xr.DataTree":
     """The same from draws of beta (S, K, d), S even, that are at hand already."""
     shape = (_CHAINS, len(draws) // _CHAINS)
@@ -94,9 +92,7 @@ def tree_of_draws(
     return _tree(prior, draws.reshape(*shape, prior.n_arms, prior.n_features), stats, data, reason=reason, seed=seed)
 
 
-def read_means(
-    engine: Engine, data: Statistics | Rows, batch: PosteriorBatch, *, seed: int = DEFAULT_SEED
-) -> FloatArray:
+def read_means(engine: Engine, data: Data, batch: PosteriorBatch, *, seed: int = DEFAULT_SEED) -> FloatArray:
     """Posterior means (K, d) from the ArviZ summary of one data set's posterior, whose ``batch`` the engine gave."""
     import xarray as xr
 
@@ -146,14 +142,14 @@ def summary_means(tree: "xr.DataTree") -> "xr.DataArray":
     return xr.DataArray(values, dims=(ARM, FEATURE), coords=coords, name="mean")
 
 
-def _draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> FloatArray:
+def _draws(engine: Engine, batch: PosteriorBatch, data: Data, *, seed: int) -> FloatArray:
     """Draws (chain, draw, K, d) whose mean is the engine's own."""
     draws = engine.draw(data, _CHAINS * _DRAWS, rng=np.random.default_rng(seed))[0]
     draws = draws - draws.mean(axis=0) + batch.mean[0]
     return draws.reshape(_CHAINS, _DRAWS, engine.prior.n_arms, engine.prior.n_features)
 
 
-def _from_draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, *, seed: int) -> "xr.DataTree":
+def _from_draws(engine: Engine, batch: PosteriorBatch, data: Data, *, seed: int) -> "xr.DataTree":
     shape = (_CHAINS, _DRAWS)
     draws = _draws(engine, batch, data, seed=seed)
     stats: dict[str, Any] = {name: np.full(shape, values[0]) for name, values in batch.diagnostics.items()}
@@ -162,7 +158,7 @@ def _from_draws(engine: Engine, batch: PosteriorBatch, data: Statistics | Rows, 
     return _tree(engine.prior, draws, stats, data, reason=batch.reason, seed=seed)
 
 
-def _from_nuts(engine: NutsEngine, data: Statistics | Rows, *, reason: str, seed: int, quiet: bool) -> "xr.DataTree":
+def _from_nuts(engine: NutsEngine, data: Data, *, reason: str, seed: int, quiet: bool) -> "xr.DataTree":
     sampled = engine.sample(data)
     draws = sampled["posterior"]["beta"].values
     stats = {name: values.values for name, values in sampled["sample_stats"].data_vars.items() if values.ndim == 2}
@@ -183,7 +179,7 @@ def _from_nuts(engine: NutsEngine, data: Statistics | Rows, *, reason: str, seed
 
 
 def _tree(
-    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Statistics | Rows, *, reason: str, seed: int
+    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Data, *, reason: str, seed: int
 ) -> "xr.DataTree":
     import arviz as az
 
@@ -202,8 +198,9 @@ def _tree(
     return tree
 
 
-def _observed(data: Statistics | Rows) -> dict[str, np.ndarray]:
+def _observed(data: Data) -> dict[str, np.ndarray]:
     if isinstance(data, Statistics):
         return {"xtx": data.xtx[0], "xty": data.xty[0], "yty": data.yty[0], "n": data.n[0]}
+    data = as_rows(data)
     used = data.arm[0] >= 0
     return {"x": data.x[0][used], "arm_position": data.arm[0][used], "reward": data.reward[0][used]}

@@ -61,6 +61,11 @@ class Checked:
             gap=np.where(known, 0.0, self.gap),
         )
 
+    def with_rewards(self, error: FloatArray, gap: FloatArray) -> "Checked":
+        """The figures with those of more users' rewards."""
+        worst = np.maximum(self.reward_error, error), np.maximum(self.reward_gap, gap)
+        return replace(self, reward_error=worst[0], reward_gap=worst[1])
+
     def worse(self, other: "Checked") -> "Checked":
         """The worse of two groups' figures, data set by data set; NaN stays NaN."""
         return Checked(
@@ -93,7 +98,7 @@ def check_means(log_weight: FloatArray, weight: FloatArray, centred: FloatArray)
     variance = np.maximum(square[:, 0], np.finfo(float).tiny)
     of_means = (variance / np.maximum(square[:, 1], np.finfo(float).tiny)).min(axis=1)
     of_weights = 1.0 / np.maximum((weight**2).sum(axis=1), 1.0 / weight.shape[1])
-    gap = (np.abs(_between_halves(weight, centred)) / np.sqrt(variance)).max(axis=1)
+    gap = (np.abs(between_halves(weight, centred)) / np.sqrt(variance)).max(axis=1)
     share = weight[:, : weight.shape[1] // 2].sum(axis=1)
     gap = np.where(np.abs(share - 0.5) > UNEVEN, np.inf, gap)
     nothing = np.zeros(len(weight))
@@ -107,10 +112,10 @@ def check_rewards(weight: FloatArray, reward: FloatArray, mean: FloatArray) -> t
     twice = (weight**2)[:, None]
     first, second, total = (twice @ reward)[:, 0], (twice @ reward**2)[:, 0], twice.sum(axis=2)
     error = np.sqrt(np.maximum(second - 2.0 * mean * first + mean**2 * total, 0.0))
-    return error.max(axis=1), np.abs(_between_halves(weight, reward)).max(axis=1)
+    return error.max(axis=1), np.abs(between_halves(weight, reward)).max(axis=1)
 
 
-def _between_halves(weight: FloatArray, values: FloatArray) -> FloatArray:
+def between_halves(weight: FloatArray, values: FloatArray) -> FloatArray:
     """The second half's weighted mean of values (M, S, p) less the first's, (M, p)."""
     half = weight.shape[1] // 2
     signed = weight.copy()

@@ -16,7 +16,7 @@ from rcb_bayes.auditing import plan_views
 from rcb_bayes.auditing.pooled_views import Part, pooled
 from rcb_bayes.auditing.view import View
 from rcb_bayes.mechanism import simulator
-from rcb_bayes.mechanism.panel import Panel
+from rcb_bayes.mechanism.panel import Panel, panel_of
 from tests.twins import plain_mechanism as plain
 from tests.twins.pooled_truth import rows_of
 from tests.twins.truth import Case, Row, scenario_of
@@ -105,7 +105,7 @@ def test_parts_are_mixed_by_rounds_whatever_worlds_they_have() -> None:
         part_of(market, rounds=30.0, n_worlds=50, chance=0.5, lead=2.0, fixed=0.25),
         part_of(market, rounds=60.0, n_worlds=20, chance=0.1, lead=-1.0, fixed=0.0),
     ]
-    view = pooled(parts, market, name="all", share=1.0)(np.array([[1.0]]), slice(None))
+    view = pooled(parts, lambda users: panel_of(market, users), name="all", share=1.0)(np.array([[1.0]]), slice(None))
     weights = view.world_weights
     assert weights.mean() == pytest.approx(1.0)
     assert (weights * view.chances[0, 0]).mean() == pytest.approx(0.1 * 1.0 + 0.3 * (0.5 + 0.25) + 0.6 * 0.1)

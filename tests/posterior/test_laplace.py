@@ -248,11 +248,11 @@ def test_users_of_each_data_set(engines):
     assert found is not None
     others = np.arange(9) != 4
     np.testing.assert_allclose(found[others], shared[others], rtol=1e-12)
-    np.testing.assert_allclose(found[4], 1.0 - shared[4], rtol=1e-9)
+    np.testing.assert_allclose(found[4], 1.0 - shared[4], atol=2e-6)  # predictors are in single precision
 
 
 def test_more_draws_where_the_first_do_not_do(engines, monkeypatch: pytest.MonkeyPatch):
-    engine = engine_of("gaussian", 1, engines)
+    engine = engine_of("laplace", 1, engines)
     rows = bernoulli_rows(engine.prior, 20, n_sets=4, seed=2)
     monkeypatch.setattr(laplace_module, "_LADDER", (64, 2048))  # 64 draws cannot have an effective size of 200
     batch = engine.fit(rows)
