@@ -266,7 +266,7 @@ def audit_types(
     rows = []
     part = level / (2 * len(types))  # half for the bands, half for the users being a sample
     for number, kind in enumerate(types):
-        users = market.covariates.sample(n_users, seed=rng)
+        users = market.population.sample(n_users, seed=rng)
         epsilons = _epsilons(kind, plan, n_users, rng)
         own = market if kind.prior is None else replace(market, prior=kind.prior, nature=kind.prior)
         found = audit(

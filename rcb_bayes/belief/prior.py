@@ -302,6 +302,11 @@ class Prior:
         return len(self.features)
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Labels of users' x: the features, or what the belief's own feature map is told of users."""
+        return self.features if self.feature_map is None else self.feature_map.inputs
+
+    @property
     def arms_independent(self) -> bool:
         """Whether every arm is independent of the others, as the paper assumes."""
         return len(self.groups) == self.n_arms

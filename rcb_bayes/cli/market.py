@@ -77,12 +77,12 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
         _check_population(covariates)
     prior = load_prior(name, **params)
     if users is None:
-        users = _population(covariates, prior.n_features)
-    elif users.features != prior.features and set(prior.features) <= set(users.features):
-        left_out = [column for column in users.features if column not in prior.features]
+        users = _population(covariates, len(prior.inputs))
+    elif users.features != prior.inputs and set(prior.inputs) <= set(users.features):
+        left_out = [column for column in users.features if column not in prior.inputs]
         if left_out:
             typer.echo(f"columns left out, no features of the belief: {', '.join(left_out)}", err=True)
-        users = Empirical.from_csv(covariates, columns=prior.features)
+        users = Empirical.from_csv(covariates, columns=prior.inputs)
     if rewards is None and not prior.has_sigma:
         if is_own:
             raise RcbError(_lacking(path.name, users=False, rewards=True))

@@ -160,7 +160,7 @@ def _share_of_users(
 ) -> tuple[float, float]:
     """The share of users for whom the arm's own chance is at least rho, by the point estimates of a panel."""
     market = stages.market
-    panel = market.covariates.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
+    panel = market.population.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
     column = [k for k in range(market.n_arms) if k not in saturated].index(arm)
     chance = (gap_values(stages, saturated, users=panel)[column] >= tau).mean(axis=1)  # (users,)
     holds = (chance >= rho).astype(float)
@@ -187,7 +187,7 @@ def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
 
 def _covariates(market: Market, *, seed: int) -> Check:
     """Assumption 3; a table is exact for its own rows, and a sample of the users to come."""
-    users = market.covariates
+    users = market.population
     verdict: Verdict = "pass" if users.phi0 > 0 else "fail"
     error, text = 0.0, ""
     if isinstance(users, Empirical):
@@ -239,7 +239,7 @@ def remaining_doubt(stages: Stages) -> tuple[float, float]:
     """
     market = stages.market
     size = market.n_arms * market.n_features
-    moment = market.covariates.second_moment
+    moment = market.population.second_moment
     prior = float(_reward_variance(market.prior.covariance.values.reshape(1, size, size), moment)[0])
     if not np.isfinite(prior) or prior == 0:
         return 0.0, 0.0

@@ -134,4 +134,4 @@ class Stages:
         return self._kept["users"]
 
     def _block_users(self, size: int, rng: np.random.Generator) -> FloatArray:
-        return self.market.covariates.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)
+        return self.market.population.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)

@@ -121,7 +121,7 @@ class PredictionError:
     """
 
     def __init__(self, market: Market) -> None:
-        self.users, self._weights = spread_users(market.covariates)
+        self.users, self._weights = spread_users(market.population)
         self._n_arms = market.n_arms
 
     def __call__(self, kernel: FloatArray | None, variances: FloatArray) -> FloatArray:
