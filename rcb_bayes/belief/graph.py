@@ -187,7 +187,10 @@ def substitute(output: Any, replaced: Mapping[Any, Any]) -> Any:
         if all(one is other for one, other in zip(inputs, node.inputs, strict=True)):
             continue
         rebuilt = node.clone_with_new_inputs(inputs, strict=False)
-        new |= {old: out for old, out in zip(node.outputs, rebuilt.outputs, strict=True) if old not in replaced}
+        for old, out in zip(node.outputs, rebuilt.outputs, strict=True):
+            if old not in replaced:
+                out.name = old.name
+                new[old] = out
     return new.get(output, output)
 
 

@@ -11,6 +11,7 @@ belief over ``beta`` (arm, basis) like any other, and its features a map of x. A
 x, and products or sums of such terms are first written out with x alone on one side.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,7 +154,9 @@ def _opened(model: Any, asked: _Asked) -> tuple[pm.Model, Any, Any]:
 
     others = [str(data.name) for data in model.data_vars if data.name != asked.inputs]
     dims = [dim for dim in model.dim_lengths if dim != asked.user]
-    frozen: Any = freeze_dims_and_data(model, dims=dims, data=others)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Detected variables likely created by GP objects")  # these are not used again
+        frozen: Any = freeze_dims_and_data(model, dims=dims, data=others)
     by_user = [name for name in others if asked.user in (model.named_vars_to_dims.get(name) or ())]
     mu = frozen[asked.mean]  # of the copy's own variables, so that coefficients can be registered with it
     behind = {variable.name for variable in ancestors([frozen[asked.mean]])}
