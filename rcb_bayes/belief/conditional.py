@@ -295,13 +295,18 @@ def _given_many(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means (J, K d) and roots (J, K d, n) given J values of the drawn conditioners: at once where that can be."""
     known = conditioners.drawn
-    first, last = (_given(beta, {v: part[j] for v, part in zip(known, values, strict=True)}, conditioners.mixed) for j in (0, -1))
+    first, last = (
+        _given(beta, {v: part[j] for v, part in zip(known, values, strict=True)}, conditioners.mixed) for j in (0, -1)
+    )
     run = compile_given(beta, known, leaves=list(first[2]), graph=graph)
     if run is not None and first[2].keys() == last[2].keys():
         means, roots = run(values)
         if all(_same(means[j], roots[j], found) for j, found in ((0, first), (-1, last))):
             return means, roots
-    given = [_given(beta, {v: part[j] for v, part in zip(known, values, strict=True)}, conditioners.mixed) for j in range(len(values[0]))]
+    given = [
+        _given(beta, {v: part[j] for v, part in zip(known, values, strict=True)}, conditioners.mixed)
+        for j in range(len(values[0]))
+    ]
     return np.array([mean.reshape(-1) for mean, _, _ in given]), np.array([root for _, root, _ in given])
 
 

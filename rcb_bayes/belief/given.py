@@ -24,9 +24,7 @@ _CHUNK_VALUES = 4_000_000
 _FAILURES = (NotImplementedError, TypeError, ValueError, UnknownShapeError, np.linalg.LinAlgError, AssertionError)
 
 
-def compile_given(
-    beta: Any, known: Sequence[Variable], *, leaves: Sequence[Variable], graph: Graph
-) -> Given | None:
+def compile_given(beta: Any, known: Sequence[Variable], *, leaves: Sequence[Variable], graph: Graph) -> Given | None:
     """A function of values (J, ...) of the known variables: means (J, P) and roots (J, P, n), leaves in their order.
 
     None where the graph cannot be written so for many values at once.

@@ -35,7 +35,9 @@ def read_model(
     """
     if (mean is None) != (inputs is None):
         lacking = "inputs" if inputs is None else "mean"
-        raise BeliefError(f"A regression needs both its mean and its inputs: pass {lacking}=, the variable's name, too.")
+        raise BeliefError(
+            f"A regression needs both its mean and its inputs: pass {lacking}=, the variable's name, too."
+        )
     refuse_potentials(model)
     if mean is None or inputs is None:
         words = Words(coefficients=coefficients, arm=arm, feature=feature, intercept=intercept)

@@ -117,12 +117,16 @@ class Separation:
         if isinstance(op, DimShuffle):
             if not all(narrow[k] for k, axis in enumerate(op.new_order) if axis == "x"):
                 return None
-            inside = own.dimshuffle(*(op.new_order.index(k) if k in op.new_order else "x" for k in range(op.input_ndim)))
+            inside = own.dimshuffle(
+                *(op.new_order.index(k) if k in op.new_order else "x" for k in range(op.input_ndim))
+            )
             return op(self._product([inside, factor.owner.inputs[0]]))
         if isinstance(op, Sum):
             axes = reduced_axes(factor.owner)
             places = iter(range(own.type.ndim))
-            inside = own.dimshuffle(*("x" if k in axes else next(places) for k in range(factor.owner.inputs[0].type.ndim)))
+            inside = own.dimshuffle(
+                *("x" if k in axes else next(places) for k in range(factor.owner.inputs[0].type.ndim))
+            )
             return self._product([inside, factor.owner.inputs[0]]).sum(axis=axes)
         if is_matrix_product(factor.owner) and factor.type.ndim == 2:
             left, right = factor.owner.inputs
@@ -132,7 +136,9 @@ class Separation:
                 return left @ self._product([own, right])
         if isinstance(op, Join):
             axis = op.axis % factor.type.ndim
-            return pt.join(axis, *(self._product([own, part]) for part in factor.owner.inputs)) if narrow[axis] else None
+            return (
+                pt.join(axis, *(self._product([own, part]) for part in factor.owner.inputs)) if narrow[axis] else None
+            )
         return None
 
     def _factors(self, factor: Any) -> list[Any]:

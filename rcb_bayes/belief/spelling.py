@@ -99,7 +99,11 @@ def _checked_dims(model: Any, words: Words) -> tuple[str, ...]:
     dims = tuple(str(dim) for dim in model.named_vars_to_dims.get(name) or ())
     if set(dims) != {words.arm, words.feature} or len(dims) != 2:
         got = f"dims {dims}" if dims else "no dims"
-        which = f" Say which is which: arm='{dims[0]}', feature='{dims[1]}' (or the other way round)." if len(dims) == 2 else ""
+        which = (
+            f" Say which is which: arm='{dims[0]}', feature='{dims[1]}' (or the other way round)."
+            if len(dims) == 2
+            else ""
+        )
         raise BeliefError(
             f"The variable '{name}' must have dims ('{words.arm}', '{words.feature}'), got {got}."
             + (which or f" Pass dims=('{words.arm}', '{words.feature}') and coords for both.")

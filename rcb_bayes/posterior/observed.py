@@ -37,8 +37,8 @@ def posterior_model(prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows
     prior : Prior
         The belief.
     data : pandas.DataFrame, mapping of str to object or Rows
-        A table with a column for each feature of users' x, ``arm`` (labels, or positions) and ``reward``, such as a log; a dict of
-        ``x`` (n, d), ``arm`` and ``reward``; or one data set of ``Rows``.
+        A table with a column for each of users' covariates, ``arm`` (labels, or positions) and ``reward``, such as a
+        log; a dict of ``x`` (n, p), ``arm`` and ``reward``; or one data set of ``Rows``, by features.
     noise : Noise
         Gaussian rewards, with a known sigma or the belief's own variable ``sigma``; or Bernoulli.
 

@@ -98,7 +98,8 @@ class ScaleGrid:
             if not (largest > 0.0).all():
                 return None
             ridge = _RIDGE * largest[:, None, None] * np.eye(block.covariances.shape[1])
-            given = replace(given, law=replace(given.law, blocks=(replace(block, covariances=block.covariances + ridge),)))
+            raised = replace(block, covariances=block.covariances + ridge)
+            given = replace(given, law=replace(given.law, blocks=(raised,)))
         return cls(given, sigma=sigma)
 
     def fit(self, data: Statistics, *, covariance: bool) -> Integrated:

@@ -58,7 +58,7 @@ class AwaitedRewards:
         return first
 
     def issue_one(self, pending: Pending, chances: list[float], *, person: FloatArray) -> None:
-        """The ticket of one recommendation, with the probabilities of all arms, to a user whom people know by x (p,)."""
+        """The ticket of one recommendation to a user whom people know by x (p,), with the probabilities of all arms."""
         ticket = self._rcb.rounds
         self.pending.issue(ticket, pending)
         self.tally.note(RECOMMENDED, pending.stage, pending.arm)

@@ -140,7 +140,10 @@ def test_names_order_and_intercept():
         ({}, "no variable 'beta'"),
         ({"coefficients": "weights"}, "Say which is which: arm='column', feature='treatment'"),
         ({"coefficients": "wieghts"}, "Did you mean 'weights'"),
-        ({"coefficients": "weights", "arm": "treatment", "feature": "column", "intercept": "alfa"}, "Did you mean 'alpha'"),
+        (
+            {"coefficients": "weights", "arm": "treatment", "feature": "column", "intercept": "alfa"},
+            "Did you mean 'alpha'",
+        ),
         ({"arm": "treatment", "feature": "column"}, "coefficients='weights'"),
     ],
 )

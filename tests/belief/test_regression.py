@@ -42,7 +42,9 @@ def quadratic(x):
 
 
 def interaction(x):
-    return (x[:, 0] * x[:, 1])[:, None] * normal("c", 2) + (normal("d", 2) * x[:, 0][:, None] + 1.0) * x[:, 1][:, None] ** 2
+    return (x[:, 0] * x[:, 1])[:, None] * normal("c", 2) + (normal("d", 2) * x[:, 0][:, None] + 1.0) * x[:, 1][
+        :, None
+    ] ** 2
 
 
 def split_factors(x):
@@ -80,7 +82,9 @@ def test_features_times_coefficients_are_the_mean_at_other_users(mean):
     x = np.random.default_rng(8).uniform(-1.2, 1.2, size=(50, 2))
     features = x if prior.feature_map is None else prior.feature_map(x)
     beta = prior.model["beta"]
-    mu, coefficients = pm.draw([_fed(prior, x), beta], random_seed=5, mode="FAST_COMPILE")  # the same latents behind both
+    mu, coefficients = pm.draw(
+        [_fed(prior, x), beta], random_seed=5, mode="FAST_COMPILE"
+    )  # the same latents behind both
     np.testing.assert_allclose(mu, features @ coefficients.T, rtol=1e-8, atol=1e-10)
     assert np.abs(mu - features @ (coefficients * 1.001).T).max() > 1e-6
 
