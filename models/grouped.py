@@ -13,6 +13,7 @@ Segments are bands of the first covariate; one that nobody belongs to keeps its 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -34,7 +35,7 @@ def build_model(
     arms: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> pm.Model:
-    """Belief of segments, a regression with mean ``mu`` (user, arm) of ``x``; ``mean`` is one number, or one per arm."""
+    """Belief of segments, a regression with mean ``mu`` (user, arm) of ``x``; ``mean`` is a number, or one per arm."""
     scale, tau_scale = number_above(scale, name="scale"), number_above(tau_scale, name="tau_scale")
     tau = None if tau is None else number_above(tau, name="tau")
     bounds = np.sort(np.atleast_1d(np.asarray(cuts, dtype=float)))
@@ -44,7 +45,7 @@ def build_model(
     offset = per_coefficient(mean, name="mean", coords=coords | {"feature": ["level"]})[:, 0]
     k, d = len(coords["arm"]), len(coords["feature"])
     with pm.Model(coords=coords) as model:
-        x = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
+        x: Any = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
         spread = pm.HalfNormal("tau", tau_scale) if tau is None else tau
         effects = pm.Normal("g", offset, spread, shape=(len(bounds) + 1, k))
         slopes = pm.Normal("b", 0.0, scale, shape=(d, k))

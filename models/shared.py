@@ -13,6 +13,7 @@ exactly.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -34,7 +35,7 @@ def build_model(
     arms: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> pm.Model:
-    """Belief of a shared curve, a regression with mean ``mu`` (user, arm) of ``x``; ``mean`` is one number, or one an arm."""
+    """Belief of one curve, a regression with mean ``mu`` (user, arm) of ``x``; ``mean``: a number, or one an arm."""
     scale, amplitude = number_above(scale, name="scale"), number_above(amplitude, name="amplitude")
     length, reach = number_above(length, name="length"), number_above(reach, 1.0, name="reach")
     n_basis = int(number_above(n_basis, name="n_basis"))
@@ -42,13 +43,13 @@ def build_model(
     offset = per_coefficient(mean, name="mean", coords=coords | {"feature": ["level"]})[:, 0]
     k, d = len(coords["arm"]), len(coords["feature"])
     with pm.Model(coords=coords) as model:
-        x = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
+        x: Any = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
         levels = pm.Normal("a", 0.0, scale, dims="arm")
         slopes = pm.Normal("b", 0.0, scale, shape=(d, k))
         z = pm.Normal("z", 0.0, 1.0, shape=(d, n_basis))
         mu = offset + levels + x @ slopes
         for place in range(d):
-            process = pm.gp.HSGP(m=[n_basis], L=[reach], cov_func=amplitude**2 * pm.gp.cov.Matern52(1, ls=length))
+            process: Any = pm.gp.HSGP(m=[n_basis], L=[reach], cov_func=amplitude**2 * pm.gp.cov.Matern52(1, ls=length))
             phi, root = process.prior_linearized(x[:, place : place + 1])
             mu = mu + (phi @ (z[place] * root))[:, None]
         pm.Deterministic("mu", mu, dims=("user", "arm"))

@@ -8,12 +8,13 @@ belief has coefficients. Use it where rewards bend and nobody knows how.
 
 Applicability
 -------------
-Covariates lie in [-1, 1], and reach exceeds that: a process is forced to 0 at +-reach. With ``amplitude`` and ``length``
+Covariates lie in [-1, 1], and reach exceeds that: a process is forced to 0 there. With ``amplitude`` and ``length``
 given the belief is Gaussian and solved exactly; with both unknown they are integrated on a lattice. A length below
 2 reach / n_basis is more wiggly than the sines can follow.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -37,7 +38,7 @@ def build_model(
     arms: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> pm.Model:
-    """Belief of smooth curves, a regression with mean ``mu`` (user, arm) of ``x``; ``mean`` is a number, or one an arm."""
+    """Belief of curves, a regression with mean ``mu`` (user, arm) of ``x``; ``mean``: a number, or one an arm."""
     level, amplitude_scale = number_above(level, name="level"), number_above(amplitude_scale, name="amplitude_scale")
     reach = number_above(reach, 1.0, name="reach", why="covariates lie in [-1, 1]")
     n_basis = int(number_above(n_basis, name="n_basis"))
@@ -47,14 +48,14 @@ def build_model(
     offset = per_coefficient(mean, name="mean", coords=coords | {"feature": ["level"]})[:, 0]
     k, d = len(coords["arm"]), len(coords["feature"])
     with pm.Model(coords=coords) as model:
-        x = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
+        x: Any = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
         eta = pm.HalfNormal("amplitude", amplitude_scale) if known["amplitude"] is None else known["amplitude"]
         ell = pm.LogNormal("length", np.log(0.7), 0.4) if known["length"] is None else known["length"]
         levels = pm.Normal("a", 0.0, level, dims="arm")
         z = pm.Normal("z", 0.0, 1.0, shape=(d, n_basis, k))
         mu = offset + levels
         for place in range(d):
-            process = pm.gp.HSGP(m=[n_basis], L=[reach], cov_func=eta**2 * pm.gp.cov.Matern52(1, ls=ell))
+            process: Any = pm.gp.HSGP(m=[n_basis], L=[reach], cov_func=eta**2 * pm.gp.cov.Matern52(1, ls=ell))
             phi, root = process.prior_linearized(x[:, place : place + 1])
             mu = mu + phi @ (z[place] * root[:, None])
         pm.Deterministic("mu", pt.as_tensor(mu), dims=("user", "arm"))

@@ -12,6 +12,7 @@ Gaussian and solved exactly.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -41,12 +42,13 @@ def build_model(
     offset = per_coefficient(mean, name="mean", coords=coords | {"feature": ["level"]})[:, 0]
     k, d = len(coords["arm"]), len(coords["feature"])
     with pm.Model(coords=coords) as model:
-        x = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
+        x: Any = pm.Data("x", np.tile(np.linspace(-1.0, 1.0, 9)[:, None], d), dims=("user", "feature"))
         levels = pm.Normal("a", 0.0, scale, dims="arm")
         b = pm.Normal("b", 0.0, scale, shape=(3, d, k))
         c = pm.Normal("c", 0.0, bend, shape=(len(places), d, k))
         mu = offset + levels + x @ b[0] + x**2 @ b[1] + x**3 @ b[2]
         for j, knot in enumerate(places):
-            mu = mu + pt.maximum(x - knot, 0.0) ** 3 @ c[j]
+            above: Any = pt.maximum(x - knot, 0.0)
+            mu = mu + above**3 @ c[j]
         pm.Deterministic("mu", mu, dims=("user", "arm"))
     return model

@@ -149,7 +149,8 @@ def _fitted(transformer: Any, sample: FloatArray, *, name: str) -> Any:
     if _needs_rewards(transformer):
         raise MarketError(_looks_at_rewards(name))
     try:
-        return clone(transformer).fit(sample)
+        copy: Any = clone(transformer)
+        return copy.fit(sample)
     except (TypeError, ValueError, AttributeError) as error:
         if "y" in str(error).replace("'", " ").replace("`", " ").split():
             raise MarketError(_looks_at_rewards(name)) from error

@@ -2,8 +2,8 @@ r"""Do rewards bend where the belief does not? Residual curvature of a log, arm 
 
 A belief that is linear in its features says of an arm's rewards :math:`y = \phi b + \mathrm{noise}`, whatever b is. So
 squares and products of users' x, less their projection on the features, tell nothing: with :math:`W_\perp` these,
-:math:`W_\perp' y` has mean zero and covariance :math:`\sigma^2 W_\perp' W_\perp`, and its squared length in units of that
-is chi-square distributed (F where sigma is the belief's to learn).
+:math:`W_\perp' y` has mean zero and covariance :math:`\sigma^2 W_\perp' W_\perp`, and its squared length in units of
+that is chi-square distributed (F where sigma is the belief's to learn).
 """
 
 from pathlib import Path
@@ -51,8 +51,8 @@ def check_shape(market: Market, log: "pd.DataFrame | str | Path", *, level: floa
 
     Applicability
     -------------
-    The features are what platform and users share. Arms were chosen in the light of earlier rewards, which the test does
-    not know of: in a cold start the choice is by x and chance alone, and the level is exact there.
+    The features are what platform and users share. Arms were chosen in the light of earlier rewards, which the test
+    does not know of: in a cold start the choice is by x and chance alone, and the level is exact there.
 
     Examples
     --------

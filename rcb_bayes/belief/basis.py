@@ -157,8 +157,10 @@ def read_coefficients(mu: Any, x: Any, basis: Basis, *, rows: FloatArray) -> Any
     has_constant = any((given[0] != 0).any() for given, _, _ in drawn)
     kept = np.flatnonzero(used)
     basis.keep(kept, constant=has_constant)
-    slopes = answers[1 + kept] if not has_constant else answers[1 + kept] - answers[0]
-    return pt.concatenate([answers[:1], slopes]).T if has_constant else slopes.T
+    if not has_constant:
+        return answers[1 + kept].T
+    joined: Any = pt.concatenate([answers[:1], answers[1 + kept] - answers[0]])
+    return joined.T
 
 
 def _mean_of(mu: Any, basis: Basis, weights: FloatArray) -> Any:

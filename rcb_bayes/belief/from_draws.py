@@ -110,7 +110,7 @@ def read_draws(
 
 
 def _variable(tree: Any, name: str) -> Any:
-    group = tree["posterior"] if "posterior" in tree else tree["prior"] if "prior" in tree else tree
+    group = next((tree[part] for part in ("posterior", "prior") if part in tree), tree)
     known = [str(key) for key in group.data_vars]
     if name not in known:
         raise BeliefError(
@@ -122,7 +122,7 @@ def _variable(tree: Any, name: str) -> Any:
 
 def fit_law(draws: FloatArray) -> tuple[GaussianLaw, DrawsFit]:
     """The mixture that stands for draws (chain, draw, K, d), and how well it does."""
-    n_chains, n, k, d = draws.shape
+    k, d = draws.shape[2:]
     flat = draws.reshape(-1, k * d)
     centre, root = _whitening(flat)
     z = (flat - centre) @ np.linalg.pinv(root).T if root.shape[1] else np.zeros((len(flat), 0))

@@ -1,8 +1,8 @@
 """A belief given many values of a few of its variables at once: means and covariance roots from one compiled function.
 
 ``affine.AffineReader`` reads a graph for one value after another. Here every normal variable is written as its location
-plus its scale times fresh standard normals z, so that beta is a function of the known variables and of z which is affine
-in z: at z = 0 it is the mean, and at each unit vector it exceeds that by a column of the root.
+plus its scale times fresh standard normals z, so that beta is a function of the known variables and of z, affine in
+z: at z = 0 it is the mean, and at each unit vector it exceeds that by a column of the root.
 """
 
 from collections.abc import Callable, Sequence

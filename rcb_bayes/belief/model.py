@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pymc as pm
 from pymc.distributions.mixture import MixtureRV
 from pytensor.graph.traversal import ancestors
 

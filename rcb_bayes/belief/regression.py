@@ -1,7 +1,7 @@
 r"""Regressions as beliefs: a model's mean ``mu`` (user, arm) of its inputs ``x``, read as coefficients of a basis.
 
-Nodes of the graph that depend on x alone, with a user in each row, are the basis :math:`\phi(x)`. Where ``mu`` is affine
-in them given the latents,
+Nodes of the graph that depend on x alone, with a user in each row, are the basis :math:`\phi(x)`. Where ``mu`` is
+affine in them given the latents,
 
 .. math:: \mu(x)_a = c_a(z) + \sum_b \phi_b(x)\, \beta_{ab}(z),
 
@@ -107,14 +107,17 @@ def _checked(model: Any, *, mean: str, inputs: str, arm: str, feature: str) -> _
         if name not in model.named_vars:
             known = ", ".join(model.named_vars) or "none"
             raise BeliefError(
-                f"The model has no variable '{name}' ({what}; variables: {known}).{suggestion(name, list(model.named_vars))}"
+                f"The model has no variable '{name}' ({what}; variables: {known})."
+                f"{suggestion(name, list(model.named_vars))}"
             )
     if model[inputs] not in model.data_vars:
         raise BeliefError(
             f"The inputs '{inputs}' must be data, to be fed with other users: "
             f"pm.Data('{inputs}', values, dims=('user', '{feature}'))."
         )
-    dims_x, dims_mu = (tuple(model.named_vars_to_dims.get(name) or ()) for name in (inputs, mean))
+    named: Any = model.named_vars_to_dims
+    dims_x: tuple[str, ...] = tuple(named.get(inputs) or ())
+    dims_mu: tuple[str, ...] = tuple(named.get(mean) or ())
     n_dims = model[inputs].type.ndim
     if n_dims not in (1, 2) or len(dims_x) != n_dims or (n_dims == 2 and dims_x[1] != feature):
         raise BeliefError(

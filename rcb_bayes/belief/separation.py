@@ -170,8 +170,9 @@ class Separation:
         size = table.type.shape[axis]
         if size is None or np.dtype(index.type.dtype).kind not in "iu":
             return None
-        wrapped = pt.switch(index < 0, index + size, index)
-        indicators = pt.eq(wrapped[:, None], np.arange(size)).astype("float64")
+        wrapped: Any = pt.switch(index < 0, index + size, index)
+        equal: Any = pt.eq(wrapped[:, None], np.arange(size))
+        indicators = equal.astype("float64")
         others = [k for k in range(table.type.ndim) if k != axis]
         if not others:
             return (indicators @ table[:, None])[:, 0]

@@ -156,7 +156,8 @@ def _intercept(model: Any, words: Words, *, n_arms: int) -> Any:
         raise BeliefError(
             f"The intercept '{name}' must be a number or have dims ('{words.arm}',), got {dims or 'no dims'}."
         )
-    return pt.specify_shape(variable, (n_arms,))[:, None]
+    column: Any = pt.specify_shape(variable, (n_arms,))
+    return column[:, None]
 
 
 def _free_label(name: str, features: tuple[str, ...]) -> str:

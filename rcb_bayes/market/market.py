@@ -7,7 +7,7 @@ two change what the platform recommends and what regret it pays.
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import MarketError
@@ -38,10 +38,10 @@ class Market:
     nature : Prior
         Where the true coefficients come from; the users' belief unless given.
     feature_map : FeatureMap
-        From users' x to the features that beliefs speak of; the belief's own unless given, and None where features are x.
+        From users' x to the features that beliefs speak of; the belief's own unless given, None where features are x.
     features : scikit-learn transformer
-        Makes that map, in its place: polynomials, splines, one-hot codes, a pipeline. One that is not fitted is fitted, a
-        copy of it, to covariates alone. (Read, ``features`` are the labels of x.)
+        Makes that map, in its place: polynomials, splines, one-hot codes, a pipeline. One that is not fitted is
+        fitted, a copy of it, to covariates alone. (Read, ``features`` are the labels of x.)
 
     Raises
     ------
@@ -80,10 +80,13 @@ class Market:
     platform_prior: Prior = None  # pyright: ignore[reportAssignmentType]
     nature: Prior = None  # pyright: ignore[reportAssignmentType]
     feature_map: FeatureMap | None = None
-    features: InitVar[Any] = None
+    if TYPE_CHECKING:
+        features: Any = None
+    else:
+        features: InitVar[Any] = None  # passed: the transformer; read: labels (below)
     population: Covariates = field(init=False, repr=False)
 
-    def __post_init__(self, features: Any) -> None:
+    def __post_init__(self, features: Any = None) -> None:  # noqa: RUF033 (type checkers see no InitVar)
         if not isinstance(self.prior, Prior):
             raise MarketError(
                 f"prior must be a Prior, got {_kind(self.prior)}. "
@@ -112,10 +115,12 @@ class Market:
         """Arm labels."""
         return self.prior.arms
 
-    @property
-    def features(self) -> tuple[str, ...]:  # noqa: F811 (read: labels; passed: the transformer)
-        """Labels of users' x: the belief's, or those that its feature map asks for."""
-        return self.prior.features if self.feature_map is None else self.feature_map.inputs
+    if not TYPE_CHECKING:
+
+        @property
+        def features(self) -> tuple[str, ...]:
+            """Labels of users' x: the belief's, or those that its feature map asks for."""
+            return self.prior.features if self.feature_map is None else self.feature_map.inputs
 
     def features_of(self, x: FloatArray) -> FloatArray:
         """What beliefs speak of: phi(x) of users, (..., p) -> (..., d); x itself where there is no map."""

@@ -5,8 +5,8 @@ the components by how well they predict it. The weights are importance weights w
 are vouched for like any others: k-hat below .7 and an effective size of at least 200. Data sets take turns with
 several sets of draws, because an error that all of them share does not average out over them.
 
-Where one or two numbers are unknown, a rule over their values comes first (``scales``, ``unknown_noise``): it takes some
-twenty components in place of hundreds of draws, and draws are for what it does not vouch for.
+Where one or two numbers are unknown, a rule over their values comes first (``scales``, ``unknown_noise``): it takes
+some twenty components in place of hundreds of draws, and draws are for what it does not vouch for.
 """
 
 from collections.abc import Iterator

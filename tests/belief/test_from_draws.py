@@ -1,4 +1,7 @@
 """Beliefs from draws, and from models with observed data: a fitted mixture, and what it leaves open."""
+# pyright: reportOptionalCall=false, reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportOptionalOperand=false, reportArgumentType=false, reportIndexIssue=false, reportCallIssue=false
+# pyright: reportOperatorIssue=false, reportIncompatibleMethodOverride=false
 
 import numpy as np
 import pymc as pm

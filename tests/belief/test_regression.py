@@ -1,4 +1,7 @@
 """Regressions as beliefs: the basis read off the graph, coefficients against plain Bayesian linear regression."""
+# pyright: reportOptionalCall=false, reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportOptionalOperand=false, reportArgumentType=false, reportIndexIssue=false, reportCallIssue=false
+# pyright: reportOperatorIssue=false, reportIncompatibleMethodOverride=false
 
 from collections.abc import Callable
 

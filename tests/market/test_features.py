@@ -1,4 +1,7 @@
 """Feature maps in a market: beliefs speak of phi(x), people of x."""
+# pyright: reportOptionalCall=false, reportOptionalMemberAccess=false, reportOptionalSubscript=false
+# pyright: reportOptionalOperand=false, reportArgumentType=false, reportIndexIssue=false, reportCallIssue=false
+# pyright: reportOperatorIssue=false, reportIncompatibleMethodOverride=false
 
 import warnings
 
