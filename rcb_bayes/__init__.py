@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing import audit_log as audit_log
     from rcb_bayes.auditing import audit_types as audit_types
     from rcb_bayes.auditing import check_log as check_log
-    from rcb_bayes.auditing import check_shape as check_shape
     from rcb_bayes.auditing.calibration import calibrate as calibrate
     from rcb_bayes.auditing.comparison import compare_plans as compare_plans
     from rcb_bayes.belief import Prior as Prior
@@ -79,7 +78,7 @@ if sys.version_info < (3, 12):  # noqa: UP036 (a checkout can be imported by any
 
 _ROOMS = ("baselines", "errors", "plots", "posterior", "studies", "users")
 _NAMES = {
-    "auditing": "Audit LogCheck MixedAudit UserType audit audit_log audit_types check_log check_shape",
+    "auditing": "Audit LogCheck MixedAudit UserType audit audit_log audit_types check_log",
     "auditing.calibration": "calibrate",
     "auditing.comparison": "compare_plans",
     "belief": "Prior gallery load_prior",

@@ -59,9 +59,10 @@ def check_shape(market: Market, log: "pd.DataFrame | str | Path", *, level: floa
     With ``market`` as in ``calibrate``:
 
     >>> import pandas as pd
+    >>> from rcb_bayes.auditing import check_shape
     >>> x = market.covariates.sample(200, seed=1)
     >>> log = pd.DataFrame(x, columns=market.features).assign(arm="old", reward=2.0 * x[:, 0] ** 2)
-    >>> rcb.check_shape(market, log).verdict
+    >>> check_shape(market, log).verdict
     'fail'
     """
     if not market.noise.is_gaussian:

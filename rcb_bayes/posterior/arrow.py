@@ -175,11 +175,11 @@ def integrate(
 ) -> None:
     """Posterior moments of M data sets over J values.
 
-    Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d), ``tip_pull``
-    (J, r), ``constant``, the ``noise``'s precision and whether it is an ``edge`` of the grid (J,), and the data: X'X
-    (M, K, d, d), X'y (M, K, d), y'y and n (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d), the means by
-    every other value, ``sd`` (M, K d) at the best value, ``shares`` (M, 2) of the edges and of all odd values, and, where
-    wanted, ``joint`` (M, K d, K d).
+    Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d),
+    ``tip_pull`` (J, r), ``constant``, the ``noise``'s precision and whether it is an ``edge`` of the grid (J,), and
+    the data: X'X (M, K, d, d), X'y (M, K, d), y'y and n (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d),
+    the means by every other value, ``sd`` (M, K d) at the best value, ``shares`` (M, 2) of the edges and of all odd
+    values, and, where wanted, ``joint`` (M, K d, K d).
     """
     n_values, n_arms, d, r = head.shape
     roots, own = np.zeros((n_arms, d, d)), np.zeros((n_arms, d, d))

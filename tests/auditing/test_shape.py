@@ -10,6 +10,7 @@ from scipy import stats
 from sklearn.preprocessing import PolynomialFeatures
 
 import rcb_bayes as rcb
+from rcb_bayes.auditing import check_shape
 
 NOISE = rcb.GaussianNoise(0.3)
 LINE = rcb.Uniform([-1.0], [1.0])
@@ -31,15 +32,15 @@ def log_of(seed: int, *, bend: float, n: int = 120) -> pd.DataFrame:
 
 def test_a_straight_truth_fails_at_the_level():
     market = straight()
-    p_values = [rcb.check_shape(market, log_of(seed, bend=0.0)).estimate for seed in range(300)]
+    p_values = [check_shape(market, log_of(seed, bend=0.0)).estimate for seed in range(300)]
     fails = sum(p < 0.05 for p in p_values)
     assert stats.binomtest(fails, 300, 0.05).pvalue > 1e-4
-    bent = sum(rcb.check_shape(market, log_of(seed, bend=0.5)).verdict == "fail" for seed in range(40))
+    bent = sum(check_shape(market, log_of(seed, bend=0.5)).verdict == "fail" for seed in range(40))
     assert bent > 15
 
 
 def test_curvature_is_seen_and_named():
-    found = rcb.check_shape(straight(), log_of(1, bend=1.5))
+    found = check_shape(straight(), log_of(1, bend=1.5))
     assert found.verdict == "fail"
     assert "new" in found.meaning
     assert "curves" in found.remedy
@@ -48,13 +49,13 @@ def test_curvature_is_seen_and_named():
 def test_features_that_bend_already_leave_nothing_to_look_for():
     prior = rcb.Prior.gaussian(np.zeros((2, 3)), 0.25, arms=["old", "new"])
     market = rcb.Market(prior=prior, covariates=LINE, noise=NOISE, features=PolynomialFeatures(2))
-    assert rcb.check_shape(market, log_of(1, bend=1.5)).verdict == "inconclusive"
+    assert check_shape(market, log_of(1, bend=1.5)).verdict == "inconclusive"
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, "x"])
 def test_bad_levels(level):
     with pytest.raises(rcb.RcbError, match="level"):
-        rcb.check_shape(straight(), log_of(1, bend=0.0), level=level)
+        check_shape(straight(), log_of(1, bend=0.0), level=level)
 
 
 # --- a quadratic truth ------------------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ def test_the_log_of_lines_in_a_parabola_warns():
     arm = np.arange(80) % 2
     reward = np.where(arm == 0, 0.3, 0.8 - 1.5 * x**2) + 0.3 * rng.standard_normal(80)
     log = pd.DataFrame({"feature_0": x, "arm": np.array(market.arms)[arm], "reward": reward})
-    assert rcb.check_shape(straight_like(market), log).verdict == "fail"
+    assert check_shape(straight_like(market), log).verdict == "fail"
 
 
 def straight_like(market: rcb.Market) -> rcb.Market:
