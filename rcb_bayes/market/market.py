@@ -97,8 +97,8 @@ class Market:
                 f"covariates must be a population, got {_kind(self.covariates)}. "
                 "Use Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)."
             )
-        # The property of the same name is what a call without the argument passes.
-        given = None if isinstance(features, property) else features
+        # A call without the argument passes the property of the same name, dataclasses.replace the labels read from it.
+        given = None if isinstance(features, property | tuple) else features
         object.__setattr__(self, "feature_map", _settle_map(self, given))
         object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
         _check_features(self.prior, self.population)

@@ -4,6 +4,7 @@
 # pyright: reportOperatorIssue=false, reportIncompatibleMethodOverride=false
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -57,6 +58,12 @@ def test_labels_are_of_x_and_coverage_of_the_map(curved):
     exact = np.linalg.eigvalsh([[1.0, 0.0, 1 / 3], [0.0, 1 / 3, 0.0], [1 / 3, 0.0, 1 / 5]])[0]
     assert curved.population.phi0 == pytest.approx(exact, rel=0.02)
     np.testing.assert_allclose(curved.features_of(np.array([[0.5]])), [[1.0, 0.5, 0.25]])
+
+
+def test_a_market_with_another_part_keeps_its_map(curved):
+    other = replace(curved, nature=CURVED)
+    assert other.feature_map is curved.feature_map
+    assert replace(rcb.Market(prior=CURVED, covariates=rcb.Sphere(3), noise=NOISE), nature=CURVED).feature_map is None
 
 
 @pytest.mark.parametrize(
