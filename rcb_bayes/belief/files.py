@@ -40,7 +40,7 @@ def gallery() -> dict[str, GalleryEntry]:
     --------
     >>> import rcb_bayes as rcb
     >>> sorted(rcb.gallery())[:4]
-    ['correlated', 'empirical_bayes', 'gaussian', 'hierarchical']
+    ['correlated', 'empirical_bayes', 'gaussian', 'grouped']
     >>> rcb.gallery()["student_t"].summary
     'Student-t effects: mostly modest, rare large surprises.'
     """
