@@ -196,7 +196,7 @@ def as_log(market: Market, table: "pd.DataFrame") -> Log:
     arm = _arms(table, "arm", market)
     counted = (_numbers(table, "counted") if "counted" in table.columns else np.ones(len(table))) > 0
     return Log(
-        x=np.stack([_numbers(table, name) for name in market.features], axis=1),
+        x=market.features_of(np.stack([_numbers(table, name) for name in market.features], axis=1)),
         arm=arm,
         taken=_arms(table, "taken", market) if "taken" in table.columns else arm,
         reward=_numbers(table, "reward", where=counted),

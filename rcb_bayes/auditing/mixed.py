@@ -277,7 +277,7 @@ def audit_types(
     shared: dict[str, Any] = {"horizon": horizon, "n_worlds": n_worlds, "notion": notion, "level": part}
     asked: dict[str, _Asked] = {}
     for number, kind in enumerate(types):
-        users = market.covariates.sample(n_users, seed=rng)
+        users = market.population.sample(n_users, seed=rng)
         own = market if kind.prior is None else replace(market, prior=kind.prior, nature=kind.prior)
         asked[f"cells/type-{number}.nc"] = (own, users, _epsilons(kind, plan, n_users, rng), seed + number)
     manifest = {"experiment": "audit_types", **shared, "n_users": n_users, "seed": seed, "plan": name_of(plan)}

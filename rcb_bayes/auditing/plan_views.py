@@ -72,6 +72,7 @@ def plan_views(
 
     ``look`` makes of each view what is kept of it.
     """
+    plan = plan.by_features
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
     walked = simulator.walk_under(plan, knows=asked.knows)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))

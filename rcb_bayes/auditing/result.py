@@ -437,7 +437,7 @@ def as_audit(
         epsilon=asked.epsilon,
         by_notion=found,
         compliance=compliance_of(found[asked.notion.by_user.name], crowd, asked),
-        users=crowd.judged.users,
+        users=crowd.judged.people,
         n_worlds=asked.n_worlds,
         n_random=0 if asked.users is not None else crowd.judged.n_users,
         level=asked.level,

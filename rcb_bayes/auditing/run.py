@@ -287,10 +287,10 @@ def _as_asked(
 
 
 def as_users(market: Market, users: Users) -> FloatArray:
-    """Users to be judged, (U, d); a warning names those outside the population's support."""
+    """Users to be judged, x (U, p); a warning names those outside the population's support."""
     found = np.atleast_2d(rows_of(users, features=market.features, name="users", also=market.covariates.features))
     if not len(found):
-        raise DataError(f"users must have shape (U, {market.n_features}), got {found.shape}.")
+        raise DataError(f"users must have shape (U, {len(market.features)}), got {found.shape}.")
     outside = ~market.covariates.contains(found)
     if outside.any():
         warnings.warn(

@@ -26,7 +26,7 @@ def worst_in(view_of: ViewOf, market: Market, panel: Panel, asked: Asked, *, rng
     k = market.n_arms
     return worst_users(
         lambda users: _scores(view_of, users, asked, n_worlds=SEARCH_WORLDS, n_arms=k),
-        market.covariates,
+        market.population,
         panel,
         rng=rng,
         roughly=lambda users: _scores(view_of, users, asked, n_worlds=_ROUGH_WORLDS, n_arms=k),

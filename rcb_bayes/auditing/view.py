@@ -10,7 +10,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.knowledge import STAGE, Knowledge
 from rcb_bayes.mechanism.margins import steadied_terms
 from rcb_bayes.mechanism.notions import Notion
-from rcb_bayes.mechanism.panel import Panel, panel_of
+from rcb_bayes.mechanism.panel import Panel, panel_of_people
 from rcb_bayes.schema import BoolArray, FloatArray
 
 
@@ -195,7 +195,7 @@ def as_it_is(view: View) -> View:
 def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd:
     """Users as they come, drawn from the panel; all of them where the panel is a short table; or those given."""
     if asked.users is not None:
-        given = panel_of(market, asked.users)
+        given = panel_of_people(market, asked.users)
         return Crowd(judged=given, population=given)
     if panel.is_exact and panel.n_users <= asked.n_users:
         return Crowd(judged=panel, population=panel)

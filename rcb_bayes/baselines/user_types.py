@@ -29,7 +29,7 @@ def sole_user(market: Market, *, what: str) -> FloatArray:
 
 def panel_of(market: Market) -> FloatArray:
     """Distinct users (U, d): all of a short table, else a sample."""
-    covariates = market.covariates
+    covariates = market.population
     if isinstance(covariates, Empirical):
         rows = np.unique(covariates.rows[covariates.weights > 0], axis=0)
         if len(rows) <= _MOST:

@@ -24,9 +24,11 @@ from pytensor.tensor.random.basic import LaplaceRV, MvNormalRV, NormalRV, Studen
 from rcb_bayes.belief.affine import AffineReader, Form, NotAffineError
 from rcb_bayes.belief.draws import compile_draws
 from rcb_bayes.belief.gaussian import read_gaussian
+from rcb_bayes.belief.given import compile_given
 from rcb_bayes.belief.graph import Graph, UnknownShapeError, drawn_behind
+from rcb_bayes.belief.independence import Sources, union_all
 from rcb_bayes.belief.law import Block, GaussianLaw
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
@@ -38,12 +40,14 @@ _LARGEST_BEND = 0.1  # of log variances, and of means in standard deviations, be
 class ConditionalLaw:
     """J Gaussian components, one per draw of the conditioners, and the noise's sd (J,) where it is among them.
 
-    ``only_sigma`` says that the components differ in nothing but the noise.
+    ``only_sigma`` says that the components differ in nothing but the noise; ``edge`` (J,) which points of a lattice lie
+    on its rim.
     """
 
     law: GaussianLaw
     sigma: FloatArray | None
     only_sigma: bool = False
+    edge: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +111,9 @@ def conditional_law(
     outputs = [*conditioners.drawn, sigma] if sigma is not None else list(conditioners.drawn)
     drawn = compile_draws(outputs, graph=graph)(n_draws, np.random.default_rng([3, replicate])) if outputs else []
     n_arms, d = graph.shape(beta)
-    means, roots = _given_draws(beta, conditioners, drawn, n_draws, rng=np.random.default_rng([5, replicate]))
+    means, roots = _given_draws(
+        beta, conditioners, drawn, n_draws, graph=graph, rng=np.random.default_rng([5, replicate])
+    )
     means = np.broadcast_to(means, (n_draws, n_arms * d))
     if sigma is not None:
         groups = (tuple(range(n_arms)),)
@@ -149,28 +155,77 @@ def conditional_grid(
     if line is None or (sigma is not None and drawn_behind([sigma]) != list(conditioners.drawn)):
         return None
     values, log_density = line
-    known = [{conditioners.drawn[0]: np.asarray(value)} for value in values]
-    given = [given_values(beta, one, ())[:2] for one in known]
+    means, roots = _given_many(beta, conditioners, [values], graph=graph)
     n_arms, d = graph.shape(beta)
-    means, roots = np.array([mean.reshape(-1) for mean, _ in given]), np.array([root for _, root in given])
     if not _is_smooth(beta, conditioners.drawn[0], values, means, roots):
         return None
-    weights = np.exp(log_density - log_density.max())
     groups = (tuple(range(n_arms)),) if sigma is not None else groups
-    blocks = tuple(
-        Block(
-            arms=arms,
-            weights=weights / weights.sum(),
-            means=means[:, index],
-            covariances=roots[:, index] @ roots[:, index].swapaxes(1, 2),
-        )
-        for arms in groups
-        for index in [[arm * d + k for arm in arms for k in range(d)]]
-    )
+    blocks = tuple(_grid_block(arms, means, roots, log_density, d=d) for arms in groups)
+    known = [{conditioners.drawn[0]: np.asarray(value)} for value in values]
     sigmas = None if sigma is None else np.array([float(Graph(known=one).value(sigma)) for one in known])
     if sigmas is not None and not (sigmas > 0).all():
         return None
     return ConditionalLaw(GaussianLaw(n_arms=n_arms, n_features=d, blocks=blocks), sigmas)
+
+
+def conditional_lattices(
+    beta: Variable,
+    *,
+    conditioners: Conditioners,
+    groups: tuple[tuple[int, ...], ...],
+    n_side: int,
+    sources: Sources,
+    graph: Graph,
+) -> tuple[ConditionalLaw, ...] | None:
+    """For each independent group of arms: its law given each point of a lattice of its one or two conditioners.
+
+    Points of two conditioners lie row by row, an odd number in each, so that every other point is a lattice as well.
+    None where a group has none or more of them, or where they depend on one another.
+    """
+    drawn = conditioners.drawn
+    masks = [union_all(sources.of(beta)[list(arms)]) for arms in groups]
+    own = [[k for k, v in enumerate(drawn) if union_all(sources.of(v)) & mask] for mask in masks]
+    if conditioners.mixed or not all(len(one) in (1, 2) for one in own):
+        return None
+    lines = [_line_of(variable, n_nodes=n_side, graph=graph) for variable in drawn]
+    n_points = n_side**2
+    values, densities = [np.empty(n_points) for _ in drawn], []
+    for members in own:
+        density = np.zeros(n_points)
+        for place, k in enumerate(members):
+            line = lines[k]
+            if line is None:
+                return None
+            spread = np.repeat if place == 0 else np.tile
+            values[k] = spread(line[0], n_side)
+            density = density + (spread(line[1], n_side) if len(members) == 2 else np.tile(line[1], n_side))
+        densities.append(density)
+    means, roots = _given_many(beta, conditioners, values, graph=graph)
+    n_arms, d = graph.shape(beta)
+    rows, columns = np.divmod(np.arange(n_points), n_side)
+    edge = np.isin(rows, (0, n_side - 1)) | np.isin(columns, (0, n_side - 1))
+    return tuple(
+        ConditionalLaw(
+            GaussianLaw(n_arms=n_arms, n_features=d, blocks=(_grid_block(arms, means, roots, density, d=d),)),
+            None,
+            edge=edge,
+        )
+        for arms, density in zip(groups, densities, strict=True)
+    )
+
+
+def _grid_block(
+    arms: tuple[int, ...], means: FloatArray, roots: FloatArray, log_density: FloatArray, *, d: int
+) -> Block:
+    """Some arms given each value of a grid, weighted by their densities."""
+    index = [arm * d + k for arm in arms for k in range(d)]
+    weights = np.exp(log_density - log_density.max())
+    return Block(
+        arms=arms,
+        weights=weights / weights.sum(),
+        means=means[:, index],
+        covariances=roots[:, index] @ roots[:, index].swapaxes(1, 2),
+    )
 
 
 def noise_line(sigma: Variable, *, n_nodes: int, graph: Graph) -> tuple[FloatArray, FloatArray] | None:
@@ -242,7 +297,13 @@ def _is_smooth(beta: Variable, variable: Variable, values: FloatArray, means: Fl
 
 
 def _given_draws(
-    beta: Variable, conditioners: Conditioners, drawn: list[np.ndarray], n_draws: int, *, rng: np.random.Generator
+    beta: Variable,
+    conditioners: Conditioners,
+    drawn: list[np.ndarray],
+    n_draws: int,
+    *,
+    graph: Graph,
+    rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means (J, K d) and covariance roots (J, K d, n) of beta given each draw; J = 1 where nothing is drawn.
 
@@ -250,19 +311,53 @@ def _given_draws(
     """
     n_given = n_draws if conditioners.drawn else 1  # what nothing is drawn for is the same every time
     per_given = n_draws // n_given
-    means, roots = [], []
-    for j in range(n_given):
-        values = {v: part[j] for v, part in zip(conditioners.drawn, drawn, strict=False)}
-        mean, root, columns = given_values(beta, values, conditioners.mixed)
-        if conditioners.mixed:
+    first = {v: part[0] for v, part in zip(conditioners.drawn, drawn, strict=False)}
+    mean, root, columns = given_values(beta, first, conditioners.mixed)
+    if conditioners.drawn:
+        values = [part[:n_given] for part in drawn[: len(conditioners.drawn)]]
+        means, roots = _given_many(beta, conditioners, values, graph=graph)
+    else:
+        means, roots = mean.reshape(1, -1), root[None]
+    if conditioners.mixed:
+        parts = []
+        for j in range(n_given):
+            known = {v: part[j] for v, part in zip(conditioners.drawn, drawn, strict=False)}
             factors = np.ones((per_given, root.shape[1]))
             for variable, places in columns.items():
                 if variable in conditioners.mixed:
-                    factors[:, places] = _mixing_scales(variable, per_given, Graph(known=values), rng)
-            root = root * factors[:, None, :]
-        means.append(mean.reshape(-1))
-        roots.append(root if conditioners.mixed else root[None])
-    return np.array(means), np.concatenate(roots)
+                    factors[:, places] = _mixing_scales(variable, per_given, Graph(known=known), rng)
+            parts.append(roots[j] * factors[:, None, :])
+        roots = np.concatenate(parts)
+    return means, roots
+
+
+def _given_many(
+    beta: Variable, conditioners: Conditioners, values: list[np.ndarray], *, graph: Graph
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means (J, K d) and roots (J, K d, n) given J values of the drawn conditioners: at once where that can be."""
+    known = conditioners.drawn
+    ends = [{v: part[j] for v, part in zip(known, values, strict=True)} for j in (0, -1)]
+    first, last = (given_values(beta, end, conditioners.mixed) for end in ends)
+    run = compile_given(beta, known, leaves=list(first[2]), graph=graph)
+    if run is not None and first[2].keys() == last[2].keys():
+        means, roots = run(values)
+        if all(_same(means[j], roots[j], found) for j, found in ((0, first), (-1, last))):
+            return means, roots
+    given = [
+        given_values(beta, {v: part[j] for v, part in zip(known, values, strict=True)}, conditioners.mixed)
+        for j in range(len(values[0]))
+    ]
+    return np.array([mean.reshape(-1) for mean, _, _ in given]), np.array([root for _, root, _ in given])
+
+
+def _same(mean: np.ndarray, root: np.ndarray, found: tuple[np.ndarray, np.ndarray, Any]) -> bool:
+    """Whether a mean and a root are those that were read, up to rounding; of roots what counts is R R'."""
+    expected, other, _ = found
+    spread, wanted = root @ root.T, other @ other.T
+    scale = np.sqrt(np.outer(np.diagonal(wanted), np.diagonal(wanted))) + 1e-300
+    return np.allclose(mean, expected.reshape(-1), rtol=1e-9, atol=1e-12) and bool(
+        (np.abs(spread - wanted) <= 1e-9 * scale + 1e-12 * scale.max()).all()
+    )
 
 
 def given_values(

@@ -40,7 +40,7 @@ def gallery() -> dict[str, GalleryEntry]:
     --------
     >>> import rcb_bayes as rcb
     >>> sorted(rcb.gallery())[:4]
-    ['correlated', 'empirical_bayes', 'gaussian', 'hierarchical']
+    ['correlated', 'empirical_bayes', 'gaussian', 'grouped']
     >>> rcb.gallery()["student_t"].summary
     'Student-t effects: mostly modest, rare large surprises.'
     """
@@ -97,7 +97,8 @@ def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
             f"build_model of {path.name} must return a pm.Model, got {type(model).__name__}. "
             "End it with `return model`."
         )
-    return Prior.from_pymc(model, name=path.stem)
+    is_regression = "beta" not in model.named_vars and {"mu", "x"} <= set(model.named_vars)
+    return Prior.from_pymc(model, name=path.stem, **({"mean": "mu", "inputs": "x"} if is_regression else {}))
 
 
 def find_model(path_or_name: str | Path) -> Path:

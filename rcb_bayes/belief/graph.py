@@ -179,6 +179,21 @@ def _in_full_precision(outputs: list[Any]) -> list[Any]:
     return [wider.get(output, output) for output in outputs]
 
 
+def substitute(output: Any, replaced: Mapping[Any, Any]) -> Any:
+    """The graph of a variable with others in the place of some; what these do not stand behind stays the same nodes."""
+    new: dict[Any, Any] = dict(replaced)
+    for node in toposort([output], blockers=list(replaced)):
+        inputs = [new.get(part, part) for part in node.inputs]
+        if all(one is other for one, other in zip(inputs, node.inputs, strict=True)):
+            continue
+        rebuilt = node.clone_with_new_inputs(inputs, strict=False)
+        for old, out in zip(node.outputs, rebuilt.outputs, strict=True):
+            if old not in replaced:
+                out.name = old.name
+                new[old] = out
+    return new.get(output, output)
+
+
 def is_random_op(node: Apply) -> bool:
     """Whether a node draws random numbers: a distribution, or an operation (a loop, say) that is given a generator."""
     return _is_distribution(node) or any(isinstance(part.type, RandomType) for part in node.inputs)

@@ -49,7 +49,8 @@ class Sources:
             if node is None or not self._graph.is_random(variable):
                 self._masks[variable] = self._empty(self._graph.shape(variable))
             else:
-                self._masks[variable] = self._read(node, variable)
+                found = self._read(node, variable)
+                self._masks[variable] = found if isinstance(found, np.ndarray) else _single(found)
         return self._masks[variable]
 
     def behind(self, variable: Variable) -> int:
@@ -220,6 +221,13 @@ def _reduce(masks: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     out = np.empty(moved.shape[:-1], dtype=object)
     for index in np.ndindex(out.shape):
         out[index] = union_all(moved[index])
+    return out
+
+
+def _single(mask: int) -> np.ndarray:
+    """A scalar's bit set as an array: indexing an array of objects by a scalar unwraps it."""
+    out = np.empty((), dtype=object)
+    out[()] = mask
     return out
 
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pymc as pm
 from pymc.distributions.mixture import MixtureRV
 from pytensor.graph.traversal import ancestors
 
@@ -16,6 +15,7 @@ from rcb_bayes.belief.conditional import (
     ConditionalLaw,
     Conditioners,
     conditional_grid,
+    conditional_lattices,
     conditional_law,
     find_conditioners,
     noise_line,
@@ -29,15 +29,15 @@ from rcb_bayes.belief.graph import Graph, drawn_behind, freeze
 from rcb_bayes.belief.independence import Sources, independent_groups
 from rcb_bayes.belief.law import SINGULAR, GaussianLaw
 from rcb_bayes.belief.scale_mixture import ScaleMixture, read_scale_mixture
+from rcb_bayes.belief.spelling import BETA, Spelt
 from rcb_bayes.belief.support import reach, refuse_impossible
 from rcb_bayes.belief.tails import is_improper, tail_index
 from rcb_bayes.errors import BeliefError, BeliefWarning
-from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
+from rcb_bayes.schema import FloatArray
 
-BETA = "beta"
 SIGMA = "sigma"
 _TAIL_DRAWS = 100_000
-_GRID_NODES, _LINE_NODES = 113, 4097
+_GRID_NODES, _LATTICE_SIDE, _LINE_NODES = 113, 33, 4097
 _LKJ = {"_LKJCholeskyCovRV", "LKJCorrRV"}
 _FEW_POINTS = 20  # a heavy tail of whole numbers still has hundreds of different values
 _NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
@@ -45,6 +45,8 @@ _NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its 
 
 class ModelBelief:
     """One PyMC model with a variable ``beta`` (arm, feature), and perhaps a scalar ``sigma``, the noise's sd.
+
+    What else it may be called, and where it comes from, is settled before (``spelling``, ``regression``).
 
     Attributes
     ----------
@@ -54,10 +56,10 @@ class ModelBelief:
     tail : tail index of beta (no mean at 1 or below, no variance at 2 or below), or None where it is not known
     """
 
-    def __init__(self, model: pm.Model) -> None:
-        self.model = model
-        self.arms, self.features = _check_beta(model)
-        _refuse_conditioned(model)
+    def __init__(self, spelt: Spelt) -> None:
+        model = self.model = spelt.model
+        self.arms, self.features, self.feature_map = spelt.arms, spelt.features, spelt.feature_map
+        refuse_potentials(model)
         self.has_sigma = _has_sigma(model)
         frozen = freeze(model)
         self._beta: Any = frozen[BETA]
@@ -144,6 +146,20 @@ class ModelBelief:
         return None if self.law is not None else read_scale_mixture(self._beta, graph=self._graph)
 
     @cached_property
+    def conditional_lattices(self) -> tuple[ConditionalLaw, ...] | None:
+        """Each group of arms given points of a lattice of its two conditioners, or None."""
+        if self.conditioners is None or self._sigma is not None or len(self.conditioners.drawn) < 2:
+            return None
+        return conditional_lattices(
+            self._beta,
+            conditioners=self.conditioners,
+            groups=self.groups,
+            n_side=_LATTICE_SIDE,
+            sources=self._sources,
+            graph=self._graph,
+        )
+
+    @cached_property
     def noise_line(self) -> tuple[FloatArray, FloatArray] | None:
         """Logarithms of the noise's sd and their log densities where nothing else is unknown but beta, or None."""
         if self._sigma is None or self.conditioners is None or self.conditioners:
@@ -202,49 +218,13 @@ class ModelBelief:
         )
 
 
-def _check_beta(model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The labels of arms and features, after checking that beta is there with the right dims."""
-    if not isinstance(model, pm.Model):
-        raise BeliefError(
-            f"Expected a pm.Model, got {type(model).__name__}. Build one with `with pm.Model(coords=...)`."
-        )
-    if BETA not in model.named_vars:
-        names = ", ".join(model.named_vars) or "none"
-        raise BeliefError(
-            f"The model has no variable 'beta' (variables: {names}).{suggestion(BETA, list(model.named_vars))} "
-            f"Name the coefficients 'beta', with dims=('arm', 'feature')."
-        )
-    dims = model.named_vars_to_dims.get(BETA)
-    if dims is None or tuple(dims) != (ARM, FEATURE):
-        got = "no dims" if dims is None else f"dims {tuple(dims)}"
-        raise BeliefError(
-            f"The variable 'beta' must have dims ('arm', 'feature'), got {got}. "
-            "Pass dims=('arm', 'feature') and coords={'arm': [...], 'feature': [...]}."
-        )
-    lengths: dict[str, Any] = model.dim_lengths
-    sizes = {dim: int(lengths[dim].eval()) for dim in (ARM, FEATURE)}
-    if sizes[ARM] < 2 or sizes[FEATURE] < 1:
-        raise BeliefError(
-            f"A belief needs at least two arms and one feature, got {sizes[ARM]} arm(s) "
-            f"and {sizes[FEATURE]} feature(s)."
-        )
-    arms, features = (as_labels(model.coords.get(dim), dim=dim, size=sizes[dim]) for dim in (ARM, FEATURE))
-    return arms, features
-
-
-def _refuse_conditioned(model: Any) -> None:
-    """Forward draws ignore potentials and observations: a model that has them is not the belief it seems."""
-    if model.potentials:
+def refuse_potentials(model: Any) -> None:
+    """Forward draws ignore potentials: a model that has them is not the belief it seems."""
+    if getattr(model, "potentials", None):
         names = ", ".join(str(potential.name) for potential in model.potentials)
         raise BeliefError(
             f"The model has a Potential ({names}), which forward draws ignore. "
             "Write that knowledge as a distribution (pm.Truncated, a tighter prior) instead."
-        )
-    if model.observed_RVs:
-        names = ", ".join(str(variable.name) for variable in model.observed_RVs)
-        raise BeliefError(
-            f"The model has observed variables ({names}), so it is a posterior, not a belief before the data. "
-            "Sample it with pm.sample and pass its posterior mean and covariance to Prior.gaussian."
         )
 
 

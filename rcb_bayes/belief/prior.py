@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.belief.law import SINGULAR, GaussianLaw, gaussian_law, joint_covariance, square_root
 from rcb_bayes.belief.travelling import as_bytes, from_bytes
 from rcb_bayes.errors import BeliefError
+from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, Seed, as_count, as_finite_array, as_labels, as_rng
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from rcb_bayes.belief.conditional import ConditionalLaw
+    from rcb_bayes.belief.from_draws import DrawsFit
     from rcb_bayes.belief.model import ModelBelief
     from rcb_bayes.belief.scale_mixture import ScaleMixture
 
@@ -46,6 +48,10 @@ class Prior:
         The PyMC model as it was read; None for a belief in closed form.
     name : str
         What to call the belief in tables.
+    feature_map : FeatureMap, optional
+        From users' x to the features, where the belief brings features of its own; None where features are x.
+    fit : DrawsFit, optional
+        How well the belief stands for the draws it was fitted to; None where it was not.
 
     Applicability
     -------------
@@ -71,36 +77,75 @@ class Prior:
         law: GaussianLaw | None,
         source: "ModelBelief | None",
         name: str,
+        feature_map: FeatureMap | None = None,
+        fit: "DrawsFit | None" = None,
     ) -> None:
         self.arms = arms
         self.features = features
         self.groups = groups
         self.law = law
         self.name = name
+        self.feature_map = feature_map
+        self.fit = fit
         self._source = source
+        self._given: pm.Model | None = None  # the model as it was given, and the words in which it was read
+        self._words: dict[str, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What is pickled: the model as it was read, or the closed form; nothing that was compiled."""
         if self._source is not None:
-            return from_bytes, (self._packed, self.name)
+            return from_bytes, (self._packed, self.name, self._words)
         parts = {"arms": self.arms, "features": self.features, "groups": self.groups, "law": self.law}
+        parts |= {"feature_map": self.feature_map, "fit": self.fit}
         return partial(Prior, **parts, source=None, name=self.name), ()
 
     @cached_property
     def _packed(self) -> bytes:
-        return as_bytes(self.model, name=self.name)
+        return as_bytes(self.model if self._given is None else self._given, name=self.name)
 
     @classmethod
-    def from_pymc(cls, model: "pm.Model", *, name: str = "belief") -> "Prior":
-        """Read a PyMC model with a variable ``beta`` of dims ("arm", "feature").
+    def from_pymc(
+        cls,
+        model: "pm.Model",
+        *,
+        coefficients: str = "beta",
+        arm: str = ARM,
+        feature: str = FEATURE,
+        intercept: str | None = None,
+        mean: str | None = None,
+        inputs: str | None = None,
+        name: str = "belief",
+    ) -> "Prior":
+        r"""Read a PyMC model: its coefficients ``beta`` (arm, feature), or the mean of a regression.
 
-        ``beta`` may be random or deterministic, hierarchical, or stacked from one family per arm. A scalar variable
-        ``sigma``, where there is one, is the belief about the noise's standard deviation.
+        Coefficients may be random or deterministic, hierarchical, or stacked from one family per arm. A regression has
+        a mean (user, arm) of inputs (user, feature), and becomes a belief about the coefficients of its own basis,
+
+        .. math:: \mu(x)_a = \sum_b \phi_b(x) \beta_{ab},
+
+        where :math:`\phi` is read off the model's graph: splines, polynomials, interactions, effects of groups,
+        ``pm.gp.HSGP``. Users are then told by x as before, and ``feature_map`` gives their features. A scalar variable
+        ``sigma``, where there is one, is the belief about the noise's standard deviation. A model with observed
+        variables is sampled by NUTS, once, and its posterior is the belief: a mixture of Gaussians fitted to the draws,
+        whose error is in ``fit``.
 
         Parameters
         ----------
         model : pymc.Model
-            The model.
+            The model; it stays as it is.
+        coefficients : str
+            The variable of the coefficients, with the dims ``arm`` and ``feature`` in either order.
+        arm : str
+            What the model calls the dimension of the arms.
+        feature : str
+            What the model calls the dimension of the features.
+        intercept : str, optional
+            A variable (arm) that is kept apart from the coefficients; it becomes the first of them, of a feature that
+            is 1 for everybody and that users' x does not have.
+        mean : str, optional
+            The mean of a regression, with dims (user, arm).
+        inputs : str, optional
+            Its inputs, ``pm.Data`` with dims (user, feature).
         name : str
             What to call the belief in tables.
 
@@ -112,8 +157,8 @@ class Prior:
         Raises
         ------
         BeliefError
-            No ``beta`` or other dims, fewer than two arms, potentials or observed variables, an improper prior,
-            impossible parameters, or no finite mean.
+            No such variables or other dims, fewer than two arms, potentials, an improper prior, impossible parameters,
+            no finite mean; a regression whose mean is random given the latents, or nonlinear.
 
         Examples
         --------
@@ -124,17 +169,87 @@ class Prior:
         >>> prior = rcb.Prior.from_pymc(model)
         >>> prior.is_gaussian, prior.arms
         (True, ('old', 'new'))
-        """
-        from rcb_bayes.belief.model import ModelBelief
 
-        source = ModelBelief(model)
+        A regression, quadratic in age:
+
+        >>> with pm.Model(coords={"arm": ["old", "new"], "feature": ["age"]}) as model:
+        ...     x = pm.Data("x", [[0.2], [0.7]], dims=("user", "feature"))
+        ...     w = pm.Normal("w", 0.0, 0.5, shape=(2, 2))
+        ...     mu = pm.Deterministic("mu", x @ w[:1] + x**2 @ w[1:], dims=("user", "arm"))
+        >>> prior = rcb.Prior.from_pymc(model, mean="mu", inputs="x")
+        >>> prior.features, prior.feature_map(np.array([[0.5]]))
+        (('age', 'basis_1'), array([[0.5 , 0.25]]))
+        """
+        from rcb_bayes.belief.reading import read_model
+
+        words = {"coefficients": coefficients, "arm": arm, "feature": feature, "intercept": intercept}
+        words |= {"mean": mean, "inputs": inputs}
+        found = cls(**read_model(model, **words), name=name)
+        found._given, found._words = model, words
+        return found
+
+    @classmethod
+    def from_draws(
+        cls,
+        draws: Any,
+        *,
+        coefficients: str = "beta",
+        arm: str = ARM,
+        feature: str = FEATURE,
+        arms: Iterable[object] | None = None,
+        features: Iterable[object] | None = None,
+        name: str = "draws",
+    ) -> "Prior":
+        """A belief from draws of its coefficients: a mixture of Gaussians fitted to them, with its error.
+
+        Parameters
+        ----------
+        draws : array_like, xarray.DataArray, xarray.Dataset or xarray.DataTree
+            (draw, K, d) or (chain, draw, K, d); or labelled draws, such as what ``pm.sample`` returns.
+        coefficients : str
+            The variable of the coefficients, where there are several.
+        arm : str
+            What the draws call the dimension of the arms.
+        feature : str
+            What the draws call the dimension of the features.
+        arms : iterable, optional
+            Labels of the arms; those of the draws unless given.
+        features : iterable, optional
+            Labels of the features; those of the draws unless given.
+        name : str
+            What to call the belief in tables.
+
+        Returns
+        -------
+        Prior
+            The belief; ``fit`` says how many draws it rests on, and how well the mixture stands for them.
+
+        Raises
+        ------
+        BeliefError
+            No such variable or dims, or fewer than 100 draws.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> beta = np.random.default_rng(1).normal(0.3, 0.1, size=(4000, 2, 1))
+        >>> prior = rcb.Prior.from_draws(beta, arms=["old", "new"], features=["dose"])
+        >>> prior.is_gaussian, prior.fit.n_components, prior.fit.fits
+        (True, 1, True)
+        """
+        from rcb_bayes.belief.from_draws import fit_law, read_draws
+
+        words = {"coefficients": coefficients, "arm": arm, "feature": feature}
+        found = read_draws(draws, **words, arms=arms, features=features)
+        law, fit = fit_law(found.values)
         return cls(
-            arms=source.arms,
-            features=source.features,
-            groups=source.groups,
-            law=source.law,
-            source=source,
+            arms=found.arms,
+            features=found.features,
+            groups=tuple(block.arms for block in law.blocks),
+            law=law,
+            source=None,
             name=name,
+            fit=fit,
         )
 
     @classmethod
@@ -206,6 +321,11 @@ class Prior:
         return len(self.features)
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """Labels of users' x: the features, or what the belief's own feature map is told of users."""
+        return self.features if self.feature_map is None else self.feature_map.inputs
+
+    @property
     def arms_independent(self) -> bool:
         """Whether every arm is independent of the others, as the paper assumes."""
         return len(self.groups) == self.n_arms
@@ -256,6 +376,11 @@ class Prior:
     def scale_mixture(self) -> "ScaleMixture | None":
         """The belief as normal effects with unknown scales: see ``belief.scale_mixture``; None where it is not so."""
         return None if self._source is None else self._source.scale_mixture
+
+    @property
+    def conditional_lattices(self) -> "tuple[ConditionalLaw, ...] | None":
+        """For each group of arms a mixture over a lattice of the two numbers that it is Gaussian given; or None."""
+        return None if self._source is None else self._source.conditional_lattices
 
     @property
     def noise_line(self) -> "tuple[FloatArray, FloatArray] | None":
@@ -421,7 +546,8 @@ class Prior:
         coupled = "coupled arms" if len(self.groups) == 1 else f"{len(self.groups)} independent groups of coupled arms"
         arms = "independent arms" if self.arms_independent else coupled
         noise = ", unknown noise" if self.has_sigma else ""
-        return f"{self.name}: {self.n_arms} arms, {self.n_features} features, {family}, {arms}{noise}"
+        rests_on = "" if self.fit is None else f"; {self.fit.describe()}"
+        return f"{self.name}: {self.n_arms} arms, {self.n_features} features, {family}, {arms}{noise}{rests_on}"
 
     def __repr__(self) -> str:
         return f"<Prior {self.describe()}>"
@@ -431,7 +557,8 @@ class Prior:
         size = self.n_arms * self.n_features
         if self.law is not None:
             mean, cov = self.law.mean(), self.law.covariance()
-            return mean, np.zeros_like(mean), cov, np.zeros((size, size))
+            error = np.zeros_like(mean) if self.fit is None else self.fit.mean_mcse
+            return mean, error, cov, np.zeros((size, size))
         assert self._source is not None  # a belief has a source or a law
         beta, _ = self._source.draw(_MOMENT_DRAWS, np.random.default_rng(0))
         flat = beta.reshape(len(beta), size)

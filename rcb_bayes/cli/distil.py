@@ -46,7 +46,7 @@ def command(
     from rcb_bayes.planning.plan import Plan
 
     plan = Plan.load(os.path.expanduser(plan_file))
-    users = None if covariates is None else users_of(covariates, plan.features)
+    users = None if covariates is None else users_of(covariates, plan.inputs)
     rule = plan.distil(max_leaves, covariates=users, seed=seed)
     if json_file is not None:
         write_json(rule.to_dict(), json_file)

@@ -64,6 +64,7 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
     is_own = not any(entry.path.samefile(path) for entry in gallery().values())
     if is_own and covariates is None:
         raise RcbError(_lacking(path.name, users=True, rewards=noise is None))
+    unsaid = covariates is None
     covariates = covariates or _USERS
     users: Covariates | None = None
     is_table = covariates.lower().endswith(".csv")
@@ -77,12 +78,13 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
         _check_population(covariates)
     prior = load_prior(name, **params)
     if users is None:
-        users = _population(covariates, prior.n_features)
-    elif users.features != prior.features and set(prior.features) <= set(users.features):
-        left_out = [column for column in users.features if column not in prior.features]
+        # A curve is nothing on the sphere: with one covariate its users are two points.
+        users = _population("ball" if unsaid and prior.feature_map is not None else covariates, len(prior.inputs))
+    elif users.features != prior.inputs and set(prior.inputs) <= set(users.features):
+        left_out = [column for column in users.features if column not in prior.inputs]
         if left_out:
             typer.echo(f"columns left out, no features of the belief: {', '.join(left_out)}", err=True)
-        users = Empirical.from_csv(covariates, columns=prior.features)
+        users = Empirical.from_csv(covariates, columns=prior.inputs)
     if rewards is None and not prior.has_sigma:
         if is_own:
             raise RcbError(_lacking(path.name, users=False, rewards=True))

@@ -167,7 +167,7 @@ def _share_of_users(
 ) -> tuple[float, float]:
     """The share of users for whom the arm's own chance is at least rho, by the point estimates of a panel."""
     market = stages.market
-    panel = market.covariates.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
+    panel = market.population.sample(_PANEL, seed=np.random.SeedSequence([stages.seed, _PANEL]))
     column = [k for k in range(market.n_arms) if k not in saturated].index(arm)
     chance = (gap_values(stages, saturated, users=panel)[column] >= tau).mean(axis=1)  # (users,)
     holds = (chance >= rho).astype(float)
@@ -194,7 +194,7 @@ def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
 
 def _covariates(market: Market, *, seed: int) -> Check:
     """Assumption 3; a table is exact for its own rows, and a sample of the users to come."""
-    users = market.covariates
+    users = market.population
     verdict: Verdict = "pass" if users.phi0 > 0 else "fail"
     error, text = 0.0, ""
     if isinstance(users, Empirical):
@@ -246,7 +246,7 @@ def remaining_doubt(stages: Stages) -> tuple[float, float]:
     """
     market = stages.market
     size = market.n_arms * market.n_features
-    moment = market.covariates.second_moment
+    moment = market.population.second_moment
     prior = float(_reward_variance(market.prior.covariance.values.reshape(1, size, size), moment)[0])
     if not np.isfinite(prior) or prior == 0:
         return 0.0, 0.0
@@ -267,7 +267,7 @@ def _doubt_of_block(desk: Desk, block: int, *, n_per_arm: int, n_worlds: int, se
     n = np.full(market.n_arms, float(n_per_arm))
     batch = desk.engine.fit(simulate_data(worlds, market, n_per_arm=n, rng=rng), covariance=True)
     assert batch.covariance is not None  # asked for
-    return _reward_variance(batch.covariance, market.covariates.second_moment)
+    return _reward_variance(batch.covariance, market.population.second_moment)
 
 
 def _reward_variance(covariance: FloatArray, moment: FloatArray) -> FloatArray:

@@ -401,7 +401,7 @@ def _as_users(market: Market, users: Users | None) -> FloatArray | None:
     panel = np.atleast_2d(as_users(users, features=market.features, name="users", also=market.covariates.features))
     if not len(panel):
         raise DataError("users is empty: give one row per user, or None to average over the population.")
-    return panel
+    return market.features_of(panel)
 
 
 def _as_taus(taus: ArrayLike | None) -> FloatArray | None:

@@ -58,7 +58,7 @@ def limiting_gaps(market: Market, *, n_worlds: int, seed: int) -> LimitingGaps:
     worlds = draw_worlds(market.prior, n_worlds, rng=rng)
     # Prior rewards that are not linear in beta are costly: a user a world will do.
     n_users = _USERS_PER_WORLD if market.noise.is_gaussian else 1
-    flat = market.covariates.sample(n_worlds * n_users, seed=rng)
+    flat = market.population.sample(n_worlds * n_users, seed=rng)
     users = flat.reshape(n_worlds, n_users, -1)
     rewards: FloatArray = market.noise.mean_reward(own_linear_rewards(users, worlds.beta))
     top = -np.sort(-rewards, axis=0)[:2]

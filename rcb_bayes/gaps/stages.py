@@ -180,4 +180,4 @@ def _fit_block(
 
 
 def _block_users(market: Market, size: int, rng: np.random.Generator) -> FloatArray:
-    return market.covariates.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)
+    return market.population.sample(size * USERS_PER_WORLD, seed=rng).reshape(size, USERS_PER_WORLD, -1)

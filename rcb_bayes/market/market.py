@@ -6,14 +6,19 @@ two change what the platform recommends and what regret it pays.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import MarketError
+from rcb_bayes.feature_maps import FeatureMap, of_transformer
 from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_users
 from rcb_bayes.market.noise import GaussianNoise, Noise
-from rcb_bayes.schema import ARM, FEATURE, default_labels
-from rcb_bayes.users import Covariates
+from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
+from rcb_bayes.users import Covariates, Empirical
+from rcb_bayes.users.mapped import mapped
+
+_FIT_USERS = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,11 +37,19 @@ class Market:
         What the platform estimates with; the users' belief unless given.
     nature : Prior
         Where the true coefficients come from; the users' belief unless given.
+    feature_map : FeatureMap
+        From users' x to the features that beliefs speak of; the belief's own unless given, None where features are x.
+    features : scikit-learn transformer
+        Makes that map, in its place: polynomials, splines, one-hot codes, a pipeline. One that is not fitted is
+        fitted, a copy of it, to covariates alone. (Read, ``features`` are the labels of x.)
 
     Raises
     ------
     MarketError
-        When numbers or labels of arms or features disagree, or it is not clear what the noise is.
+        When numbers or labels of arms or features disagree, it is not clear what the noise is, or a transformer needs
+        rewards.
+    DataError
+        When a map gives values that are not finite, or fails.
 
     Examples
     --------
@@ -47,6 +60,17 @@ class Market:
     users believe   gaussian: 2 arms, 2 features, Gaussian, independent arms
     users           uniform on the unit sphere, 2 features, phi0 = 0.5
     rewards         Gaussian rewards, sigma = 0.3
+
+    A belief about an intercept, age and its square, and users who are told by their age:
+
+    >>> from sklearn.preprocessing import PolynomialFeatures
+    >>> prior = rcb.Prior.gaussian([[0.5, 0.2, 0.0], [0.2, 0.2, 0.0]], 0.25, arms=["old", "new"])
+    >>> ages = rcb.Empirical([[0.1], [0.4], [0.9]], features=["age"])
+    >>> curved = rcb.Market(
+    ...     prior=prior, covariates=ages, noise=rcb.GaussianNoise(0.3), features=PolynomialFeatures(2)
+    ... )
+    >>> curved.features, curved.feature_map.features, curved.features_of(np.array([[0.5]]))
+    (('age',), ('1', 'age', 'age^2'), array([[1.  , 0.5 , 0.25]]))
     """
 
     prior: Prior
@@ -55,8 +79,14 @@ class Market:
     noise: Noise = None  # pyright: ignore[reportAssignmentType]
     platform_prior: Prior = None  # pyright: ignore[reportAssignmentType]
     nature: Prior = None  # pyright: ignore[reportAssignmentType]
+    feature_map: FeatureMap | None = None
+    if TYPE_CHECKING:
+        features: Any = None
+    else:
+        features: InitVar[Any] = None  # passed: the transformer; read: labels (below)
+    population: Covariates = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, features: Any = None) -> None:  # noqa: RUF033 (type checkers see no InitVar)
         if not isinstance(self.prior, Prior):
             raise MarketError(
                 f"prior must be a Prior, got {_kind(self.prior)}. "
@@ -67,7 +97,11 @@ class Market:
                 f"covariates must be a population, got {_kind(self.covariates)}. "
                 "Use Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)."
             )
-        _check_features(self.prior, self.covariates)
+        # A call without the argument passes the property of the same name, dataclasses.replace the labels read from it.
+        given = None if isinstance(features, property | tuple) else features
+        object.__setattr__(self, "feature_map", _settle_map(self, given))
+        object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
+        _check_features(self.prior, self.population)
         object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
         for role in ("platform_prior", "nature"):
             other = getattr(self, role)
@@ -81,10 +115,16 @@ class Market:
         """Arm labels."""
         return self.prior.arms
 
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Feature labels, the belief's."""
-        return self.prior.features
+    if not TYPE_CHECKING:
+
+        @property
+        def features(self) -> tuple[str, ...]:
+            """Labels of users' x: the belief's, or those that its feature map asks for."""
+            return self.prior.features if self.feature_map is None else self.feature_map.inputs
+
+    def features_of(self, x: FloatArray) -> FloatArray:
+        """What beliefs speak of: phi(x) of users, (..., p) -> (..., d); x itself where there is no map."""
+        return x if self.feature_map is None else self.feature_map(x)
 
     @property
     def n_arms(self) -> int:
@@ -118,7 +158,7 @@ class Market:
         found = {
             "belief": lambda: of_belief(self.prior),
             "platform": lambda: of_belief(self.platform_prior),
-            "users": lambda: of_users(self.covariates),
+            "users": lambda: of_users(self.population),
             "noise": lambda: of_noise(self.noise),
         }
         return {part: found[part]() for part in parts}
@@ -127,7 +167,7 @@ class Market:
         """The market in a few lines."""
         lines = [
             f"users believe   {self.prior.describe()}",
-            f"users           {self.covariates.describe()}",
+            f"users           {self.population.describe()}",
             f"rewards         {self.noise.describe()}",
         ]
         if self.platform_prior is not self.prior:
@@ -137,13 +177,42 @@ class Market:
         return "\n".join(lines)
 
 
+def _settle_map(market: "Market", transformer: Any) -> FeatureMap | None:
+    """The map from x to the belief's features: a transformer's, one that is given, or the belief's own."""
+    own, users = market.prior.feature_map, market.covariates
+    if transformer is not None:
+        if own is not None:
+            raise MarketError(
+                f"The belief '{market.prior.name}' brings features of its own ({own.source}), so features= would be "
+                "the features of features. Leave it out, or write the belief about the transformer's features."
+            )
+        if isinstance(transformer, FeatureMap):
+            return transformer
+        sample = users.rows if isinstance(users, Empirical) else users.sample(_FIT_USERS, seed=0)
+        return of_transformer(transformer, inputs=users.features, sample=sample)
+    found = market.feature_map if market.feature_map is not None else own
+    if found is None:
+        return None
+    if found.n_inputs != users.n_features:
+        raise MarketError(
+            f"The features ({found.source}) are of {found.n_inputs} covariate(s), {', '.join(found.inputs[:8])}; the "
+            f"users have {users.n_features}. Select columns, or build the belief for these."
+        )
+    _check_labels(found.inputs, users.features)
+    return found
+
+
 def _check_features(prior: Prior, covariates: Covariates) -> None:
     if prior.n_features != covariates.n_features:
         raise MarketError(
             f"The belief has {prior.n_features} features, the covariates have {covariates.n_features}. "
             f"Build the belief with n_features={covariates.n_features}, or select columns."
         )
-    ours, theirs = prior.features, covariates.features
+    _check_labels(prior.features, covariates.features)
+
+
+def _check_labels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    """Refuse a belief and users that name features otherwise; default labels are no names."""
     if any(labels == default_labels(FEATURE, len(labels)) for labels in (ours, theirs)) or ours == theirs:
         return
     if set(ours) == set(theirs):

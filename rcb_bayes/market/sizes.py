@@ -132,7 +132,7 @@ def check_samples(n_per_arm: int) -> None:
 
 def _check_draws(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
     # Sums over Gaussian users, and over long samples of a table, are drawn at once.
-    at_once = isinstance(market.covariates, Gaussian | Empirical) and market.noise.is_gaussian
+    at_once = isinstance(market.population, Gaussian | Empirical) and market.noise.is_gaussian
     each = market.n_features if at_once else n_per_arm
     draws = n_worlds * market.n_arms * market.n_features * each
     if draws > MOST_DRAWS:

@@ -121,7 +121,7 @@ class PredictionError:
     """
 
     def __init__(self, market: Market) -> None:
-        self.users, self._weights = spread_users(market.covariates)
+        self.users, self._weights = spread_users(market.population)
         self._n_arms = market.n_arms
         outer = self.users[:, :, None] * self.users[:, None, :]
         self._outer = self._weights[:, None] * outer.reshape(len(outer), -1)  # (U, d d)

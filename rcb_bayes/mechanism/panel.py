@@ -1,11 +1,12 @@
 """Users who stand for the whole population, and what each expects of every arm before any data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import GaussianLaw
+from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.schema import FloatArray
@@ -25,11 +26,12 @@ class Panel:
 
     Attributes
     ----------
-    users : (P, d)
+    users : as beliefs see them, features (P, d)
     weights : (P,)
     prior_rewards : mu0(x, i) under the users' belief, (P, K)
     promoted_by : the same under the platform's belief, by which it promotes arms
     is_exact : whether these are all the users there are (a table), rather than a sample of them
+    x : as people know them, (P, p); None where features are x
     """
 
     users: FloatArray
@@ -37,6 +39,12 @@ class Panel:
     prior_rewards: FloatArray
     promoted_by: FloatArray
     is_exact: bool
+    x: FloatArray | None = field(default=None, metadata=LATE)
+
+    @property
+    def people(self) -> FloatArray:
+        """Users as people know them, x (P, p)."""
+        return self.users if self.x is None else self.x
 
     @property
     def n_users(self) -> int:
@@ -59,6 +67,7 @@ class Panel:
             prior_rewards=self.prior_rewards[places],
             promoted_by=self.promoted_by[places],
             is_exact=is_exact,
+            x=None if self.x is None else self.x[places],
         )
 
     def some(self, n: int, *, rng: np.random.Generator) -> tuple[np.ndarray, FloatArray]:
@@ -69,7 +78,7 @@ class Panel:
 
 
 def panel_of(market: Market, users: FloatArray, *, weights: FloatArray | None = None, is_exact: bool = False) -> Panel:
-    """Given users (U, d), with weights (U,) that sum to 1, all alike unless given."""
+    """Given users by their features (U, d), with weights (U,) that sum to 1, all alike unless given."""
     prior_rewards = expected_rewards(market.prior, market.noise, users)
     same = market.platform_prior is market.prior
     return Panel(
@@ -83,8 +92,16 @@ def panel_of(market: Market, users: FloatArray, *, weights: FloatArray | None = 
 
 def make_panel(market: Market, *, n_users: int, rng: np.random.Generator) -> Panel:
     """The rows of a table, or a sample of n users where there is no table or a very long one."""
-    users, weights, is_exact = some_users(market.covariates, n_users=n_users, rng=rng)
-    return panel_of(market, users, weights=weights, is_exact=is_exact)
+    x, weights, is_exact = some_users(market.covariates, n_users=n_users, rng=rng)
+    return panel_of_people(market, x, weights=weights, is_exact=is_exact)
+
+
+def panel_of_people(
+    market: Market, x: FloatArray, *, weights: FloatArray | None = None, is_exact: bool = False
+) -> Panel:
+    """Given users as people know them, x (U, p)."""
+    found = panel_of(market, market.features_of(x), weights=weights, is_exact=is_exact)
+    return found if market.feature_map is None else replace(found, x=x)
 
 
 def spread_users(covariates: Covariates) -> tuple[FloatArray, FloatArray]:

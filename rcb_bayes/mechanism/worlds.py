@@ -221,7 +221,7 @@ def _simulate_statistics(
         n = int(n_per_arm[arm])
         if n == 0:
             continue
-        xtx[:, arm] = sample_grams(market.covariates, n=n, n_sets=w, rng=stream)
+        xtx[:, arm] = sample_grams(market.population, n=n, n_sets=w, rng=stream)
         xty[:, arm], yty[:, arm] = draw_rewards(xtx[:, arm], worlds.beta[:, arm], sigma, n=n, rng=stream)
     return unchecked_statistics(xtx, xty, yty, np.broadcast_to(n_per_arm.astype(float), (w, k)))
 
@@ -284,7 +284,7 @@ def _simulate_rows(worlds: Worlds, market: Market, *, n_per_arm: FloatArray, rng
     sizes = n_per_arm.astype(int)
     everywhere = np.arange(w)
     designs = {
-        arm: Design(everywhere, market.covariates.sample(w * sizes[arm], seed=stream).reshape(w, sizes[arm], d))
+        arm: Design(everywhere, market.population.sample(w * sizes[arm], seed=stream).reshape(w, sizes[arm], d))
         for arm, stream in enumerate(of_users.spawn(k))
         if sizes[arm]
     }

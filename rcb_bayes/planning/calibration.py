@@ -167,7 +167,7 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
     simulator = Simulator(market, seed=plan.seed if seed is None else as_count(seed, name="seed"))
     setting = GuardSetting(
         simulator=simulator,
-        walk=simulator.walk_under(plan),
+        walk=simulator.walk_under(plan.by_features),
         epsilon=plan.epsilon,
         notion=plan.goal.sense,
         n_worlds=max(plan.n_worlds, MAX_WORLDS),

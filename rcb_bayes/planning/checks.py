@@ -34,10 +34,10 @@ def plan_differs(market: Market, plan: Plan, *, parts: tuple[str, ...] = PARTS) 
 
 def check_arms(market: Market, plan: Plan) -> None:
     """Refuse a plan that says nothing in this market: other arms, features, or a platform with other prior means."""
-    if plan.arms != market.arms or plan.features != market.features:
+    if plan.arms != market.arms or plan.features != market.prior.features:
         raise RcbError(
             f"The plan is for arms {', '.join(plan.arms)} and {len(plan.features)} features, the market has "
-            f"{', '.join(market.arms)} and {len(market.features)}. Calibrate a plan for this market."
+            f"{', '.join(market.arms)} and {market.n_features}. Calibrate a plan for this market."
         )
     expected = plan.prior_mean if plan.platform_mean is None else plan.platform_mean
     if not np.allclose(expected, market.platform_prior.mean.values, rtol=1e-6, atol=1e-9):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.outlook import find_rows, places_of
@@ -30,6 +31,11 @@ class Expectations:
     platform_mean: FloatArray | None = None
     known: Panel | None = None
     whom: Whom | None = field(default=None, metadata=LATE)
+
+    @property
+    def feature_map(self) -> FeatureMap | None:
+        """From x to features, where these are not x."""
+        return None if self.whom is None else self.whom.feature_map
 
     def of(self, users: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What users, and what the platform, expect of every arm, (U, d) -> (U, K) each."""
@@ -75,9 +81,9 @@ def expectations_of(market: Market, *, known: Panel | None = None) -> Expectatio
     same = market.platform_prior is market.prior
     return Expectations(
         arms=market.arms,
-        features=market.features,
+        features=market.prior.features,
         prior_mean=market.prior.mean.values,
         platform_mean=None if same else market.platform_prior.mean.values,
         known=known,
-        whom=Whom(market.covariates),
+        whom=Whom(market.covariates, market.feature_map),
     )

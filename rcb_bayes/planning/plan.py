@@ -5,17 +5,20 @@ user travels with it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
 from rcb_bayes.planning.figures import PlanFigures
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
 from rcb_bayes.users import Covariates
 from rcb_bayes.users.labelled import Users, as_users
+from rcb_bayes.users.stored import Whom
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +90,7 @@ class Plan(PlanFigures):
         >>> plan.rate([[0.2, 0.5], [0.9, 0.5]]).round(1)
         array([1. , 0.3])
         """
-        users = as_users(x, features=self.before.features, name="x")
+        users = self.features_of(x)
         rows = np.atleast_2d(users)
         of_plan = {"goal": self.goal, "constants": self.constants, "before": self.before}
         if saturated is None:
@@ -96,12 +99,57 @@ class Plan(PlanFigures):
             rates = self.cold_start.stage_rates(rows, self.before.in_order(saturated), **of_plan)
         return rates if users.ndim == 2 else rates[0]
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Labels of users' x: the belief's features, or what its feature map is told of users."""
+        return self.features if self.before.feature_map is None else self.before.feature_map.inputs
+
+    def features_of(self, x: Users) -> FloatArray:
+        """Users as the plan's numbers have them: phi(x), or x where there is no map; (p,) -> (d,), (U, p) -> (U, d).
+
+        Raises
+        ------
+        DataError
+            Users of the wrong width.
+        """
+        users = as_users(x, features=self.inputs, name="x")
+        return users if self.before.feature_map is None else self.before.feature_map(users)
+
+    @property
+    def by_features(self) -> "Plan":
+        """The same plan, asked by features rather than by x: what simulations and audits do."""
+        if self.before.feature_map is None:
+            return self
+        return replace(self, before=replace(self.before, whom=None))
+
+    def for_market(self, market: Market) -> "Plan":
+        """The plan with the market's users and feature map: a file has no map, and such a plan asks for features.
+
+        Parameters
+        ----------
+        market : Market
+            The market that the plan was made for.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        RcbError
+            A plan for another market.
+        """
+        from rcb_bayes.planning.checks import check_arms
+
+        check_arms(market, self)
+        return replace(self, before=replace(self.before, whom=Whom(market.covariates, market.feature_map)))
+
     def rates_by_arm(self, x: Users, *, level: int) -> FloatArray:
         """Exploration rates of users x where an arm is promoted to them, once ``level`` arms are saturated.
 
         (d,) -> (K,), (U, d) -> (U, K); of a plan whose users do not know which arms are saturated.
         """
-        users = as_users(x, features=self.before.features, name="x")
+        users = self.features_of(x)
         of_plan = {"goal": self.goal, "constants": self.constants, "before": self.before}
         rates = self.cold_start.rates_by_arm(np.atleast_2d(users), level, **of_plan)
         return rates if users.ndim == 2 else rates[0]
@@ -112,7 +160,7 @@ class Plan(PlanFigures):
         All are 1 where the plan has no guard. Epochs after those that were simulated have the last one's: the off-best
         probability only shrinks with time.
         """
-        users = as_users(x, features=self.before.features, name="x")
+        users = self.features_of(x)
         n_arms = len(self.before.arms)
         factors = self.exploitation.guard(np.atleast_2d(users), epoch, goal=self.goal, n_arms=n_arms)
         return factors if users.ndim == 2 else factors[0]
@@ -171,6 +219,8 @@ class Plan(PlanFigures):
         """
         from rcb_bayes.planning.distilling import distil
 
+        if self.before.feature_map is not None:
+            raise RcbError("Rules sort users by linear forms of features: a plan with a feature map has none yet.")
         return distil(self, max_leaves=max_leaves, covariates=covariates, seed=seed)
 
     def with_rule(self, rule: "Rule") -> "Plan":
@@ -255,7 +305,7 @@ class Plan(PlanFigures):
         from rcb_bayes.plots.rates import plot_rates
 
         if users is None and self.known is not None:
-            users = self.known.users
+            users = self.known.people
         return plot_coverage(self, axes=axes) if users is None else plot_rates(self, users, axes=axes)
 
     def to_dict(self) -> dict[str, Any]:

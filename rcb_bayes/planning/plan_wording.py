@@ -53,7 +53,8 @@ def summary(plan: Plan) -> str:
 
 def explanation(plan: Plan, x: Users) -> str:
     """Why user x is explored as often as she is, stage by stage."""
-    user = as_users(x, features=plan.features, name="x", ndim=1)
+    user = plan.features_of(as_users(x, features=plan.inputs, name="x", ndim=1))
+    plan = plan.by_features
     plan.rate(user)  # refused here if it is no user
     expected = plan.before.of(user[None])[0][0]
     each = [f"{value:.3g} of {arm}" for arm, value in zip(plan.arms, expected, strict=True)]

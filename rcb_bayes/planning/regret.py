@@ -222,7 +222,7 @@ def regret_bound(
     horizon = as_count(horizon, name="horizon", least=1)
     if not (is_number(delta) and 0 < delta < 1):
         raise RcbError(f"delta is a probability between 0 and 1, got {delta!r}.")
-    k, d, sigma, phi0 = market.n_arms, market.n_features, noise_sd(market), market.covariates.phi0
+    k, d, sigma, phi0 = market.n_arms, market.n_features, noise_sd(market), market.population.phi0
     root = sigma * sqrt(k * d * horizon)
     argued = _SUMMED * root / sqrt(phi0) if phi0 > 0 else inf
     cold_start = min(float(plan.expected_cold_start), float(horizon))

@@ -224,7 +224,7 @@ class RatePlanner:
         """What users of each world's own expect; with rewards that are not linear they are drawn from the panel."""
         n, rng = outlook.n_worlds, self.simulator.rng(Stream.USERS_OF_WORLDS, *key)
         if isinstance(outlook, LinearOutlook):
-            users = self.market.covariates.sample(n * _USERS_PER_WORLD, seed=rng).reshape(n, _USERS_PER_WORLD, -1)
+            users = self.market.population.sample(n * _USERS_PER_WORLD, seed=rng).reshape(n, _USERS_PER_WORLD, -1)
             expected = [own_linear_rewards(users, means) for means in outlook.tables]
         else:
             some = rng.choice(self.panel.n_users, size=(n, _USERS_PER_WORLD), p=self.panel.weights)
@@ -271,7 +271,7 @@ class RatePlanner:
         if isinstance(outlook, LinearOutlook):
             stage.worst = worst_users(
                 lambda users: found_for(users).rate,
-                self.market.covariates,
+                self.market.population,
                 self.panel,
                 rng=self.simulator.rng(Stream.LEAST_RATE, *stage.key),
                 thorough=4,

@@ -186,7 +186,7 @@ def theorem_plan(
         n_arms=market.n_arms,
         n_features=market.n_features,
         sigma=sigma,
-        phi0=market.covariates.phi0 if phi0 is None else phi0,
+        phi0=market.population.phi0 if phi0 is None else phi0,
         epsilon=epsilon,
         tau=first.tau,
         rho=first.rho,

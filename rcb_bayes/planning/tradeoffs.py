@@ -192,7 +192,7 @@ def _theorem(market: Market, epsilons: list[float], plans: "list[xr.Dataset]") -
 
 def _unconstrained(market: Market) -> float:
     """An epsilon at which nothing binds."""
-    reach = market.covariates.max_norm if np.isfinite(market.covariates.max_norm) else 1e6
+    reach = market.population.max_norm if np.isfinite(market.population.max_norm) else 1e6
     return 10.0 * (1.0 + reach * float(np.abs(market.prior.mean.values).sum()))
 
 

@@ -50,7 +50,8 @@ def plot_prior_posterior(
     >>> rcb.plots.plot_prior_posterior(tree, market.prior, x=[1.0, 0.0]).get_title()
     'What a user expects, before and after the data'
     """
-    user = as_users(x, features=prior.features, name="x", ndim=1)
+    user = as_users(x, features=prior.inputs, name="x", ndim=1)
+    user = user if prior.feature_map is None else prior.feature_map(user)
     axes = own_axes(axes)
     before = prior.draw_arrays(_N_DRAWS, rng=np.random.default_rng(seed))[0] @ user  # (draws, K)
     beta = tree["posterior"]["beta"].transpose("chain", "draw", "arm", "feature").values

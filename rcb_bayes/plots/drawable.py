@@ -15,7 +15,7 @@ class DrawablePlan(Protocol):
         ...
 
     @property
-    def features(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[str, ...]:
         """Labels of the features."""
         ...
 

@@ -56,11 +56,11 @@ def plot_rates(
     >>> rcb.plots.plot_rates(plan, users, saturated=["old"]).get_title()
     'Exploration rate of each user once old is saturated'
     """
-    rows = as_users(users, features=plan.features, name="users", ndim=2)
+    rows = as_users(users, features=plan.inputs, name="users", ndim=2)
     if not len(rows):
         raise DataError("There are no users to draw. Pass at least one row.")
     rates = plan.rate(rows, saturated=saturated)
-    places, labels = principal_places(rows, rates, features=plan.features)
+    places, labels = principal_places(rows, rates, features=plan.inputs)
     axes = own_axes(axes, size=(6.4, 4.8 if len(labels) == 2 else 4.0))
     if len(labels) == 2:
         _draw_map(axes, places, rates)

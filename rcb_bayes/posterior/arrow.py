@@ -161,6 +161,7 @@ def integrate(
     tip_pull,
     constant,
     noise,
+    edge,
     gram,
     moment,
     square,
@@ -174,10 +175,11 @@ def integrate(
 ) -> None:
     """Posterior moments of M data sets over J values.
 
-    Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d), ``tip_pull``
-    (J, r), ``constant`` and the ``noise``'s precision (J,), and the data: X'X (M, K, d, d), X'y (M, K, d), y'y and n
-    (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d), the means by every other value, ``sd`` (M, K d) at the
-    best value, ``shares`` (M, 3) of the first, the last and all odd values, and, where wanted, ``joint`` (M, K d, K d).
+    Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d),
+    ``tip_pull`` (J, r), ``constant``, the ``noise``'s precision and whether it is an ``edge`` of the grid (J,), and
+    the data: X'X (M, K, d, d), X'y (M, K, d), y'y and n (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d),
+    the means by every other value, ``sd`` (M, K d) at the best value, ``shares`` (M, 2) of the edges and of all odd
+    values, and, where wanted, ``joint`` (M, K d, K d).
     """
     n_values, n_arms, d, r = head.shape
     roots, own = np.zeros((n_arms, d, d)), np.zeros((n_arms, d, d))
@@ -187,7 +189,7 @@ def integrate(
     for m in range(len(moment)):
         for j in range(n_values):
             wanted[j], evidence[j] = j % _STRIDE == 0 or j == n_values - 1, -np.inf
-        best = -np.inf
+        best, at_edge = -np.inf, 0.0
         for sweep in range(3):  # coarse; between what is not negligible; with moments
             if sweep == 1:
                 _mark(evidence, best, wanted)
@@ -209,6 +211,8 @@ def integrate(
                     continue
                 weight = exp(evidence[j] - best)
                 totals[j % 2] += weight
+                if edge[j]:
+                    at_edge += weight
                 _solve_back(roots, tails, pulls, tip_root, tip_right)
                 for i in range(n_arms):
                     for a in range(d):
@@ -231,6 +235,5 @@ def integrate(
                 for k in range(i + 1):
                     joint[m, i, k] = joint[m, i, k] / total - mean[m, i] * mean[m, k]
                     joint[m, k, i] = joint[m, i, k]
-        shares[m, 0] = exp(evidence[0] - best) / total
-        shares[m, 1] = exp(evidence[n_values - 1] - best) / total
-        shares[m, 2] = totals[1] / total
+        shares[m, 0] = at_edge / total
+        shares[m, 1] = totals[1] / total

@@ -5,8 +5,8 @@ the components by how well they predict it. The weights are importance weights w
 are vouched for like any others: k-hat below .7 and an effective size of at least 200. Data sets take turns with
 several sets of draws, because an error that all of them share does not average out over them.
 
-Where a single number is unknown, a rule over its values comes first (``scales``, ``unknown_noise``): it takes some
-twenty components in place of hundreds of draws, and draws are for what it does not vouch for.
+Where one or two numbers are unknown, a rule over their values comes first (``scales``, ``unknown_noise``): it takes
+some twenty components in place of hundreds of draws, and draws are for what it does not vouch for.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from rcb_bayes.posterior.data import Data, Statistics, as_statistics
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
-from rcb_bayes.posterior.scales import ScaleGrid
+from rcb_bayes.posterior.scales import Integrated, ScaleGrid
 from rcb_bayes.posterior.unknown_noise import NoiseIntegral, NoiseMixture, integrate_noise, noise_mixture
 from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
 from rcb_bayes.schema import FloatArray
@@ -79,12 +79,12 @@ class ConditionalEngine:
     def _integrated(self, data: Statistics, *, covariance: bool) -> PosteriorBatch:
         """What a rule over the only unknown scale, or over the noise, vouches for; nothing where more is unknown."""
         batch = _empty(data.n_sets, self.prior, covariance=covariance, reason=self.reason)
-        if self._grid is None and self._noise_line is None:
+        if not self._grids and self._noise_line is None:
             return batch
         for chunk in self._chunks(np.arange(data.n_sets), Attempt(64, 1)):
             part = data.take(chunk)
-            if self._grid is not None:
-                found = self._grid.fit(part, covariance=covariance)
+            if self._grids:
+                found = self._integrated_scales(part, covariance=covariance)
                 mean, spread = found.mean, found.covariance
             else:
                 found = self._noise_integral(part)
@@ -100,8 +100,34 @@ class ConditionalEngine:
         return batch
 
     @cached_property
-    def _grid(self) -> ScaleGrid | None:
-        return ScaleGrid.of(self.prior.conditional_grid, sigma=self._noise.sigma)
+    def _grids(self) -> tuple[ScaleGrid, ...]:
+        """A rule for each independent group of arms, over its one scale or its two; none where that will not do."""
+        given = self.prior.conditional_grid
+        laws = (given,) if given is not None else self.prior.conditional_lattices or ()
+        found = [ScaleGrid.of(law, sigma=self._noise.sigma) for law in laws]
+        grids = tuple(grid for grid in found if grid is not None)
+        return grids if len(grids) == len(found) else ()
+
+    def _integrated_scales(self, data: Statistics, *, covariance: bool) -> Integrated:
+        """The rules of all groups, side by side."""
+        if len(self._grids) == 1:
+            return self._grids[0].fit(data, covariance=covariance)
+        size, d = self.prior.n_arms * self.prior.n_features, self.prior.n_features
+        found = Integrated(
+            mean=np.empty((data.n_sets, size)),
+            covariance=np.zeros((data.n_sets, size, size)) if covariance else None,
+            effective_size=np.full(data.n_sets, np.inf),
+            vouched=np.ones(data.n_sets, dtype=bool),
+        )
+        for grid in self._grids:
+            part = grid.fit(data, covariance=covariance)
+            index = np.array([arm * d + k for arm in grid.arms for k in range(d)])
+            found.mean[:, index] = part.mean
+            if found.covariance is not None and part.covariance is not None:
+                found.covariance[:, index[:, None], index] = part.covariance
+            np.minimum(found.effective_size, part.effective_size, out=found.effective_size)
+            found.vouched[:] &= part.vouched
+        return found
 
     @cached_property
     def _noise_line(self) -> tuple[FloatArray, FloatArray] | None:
@@ -131,8 +157,12 @@ class ConditionalEngine:
 
     def _drawn_from_rule(self, one: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Draws of one data set, (n, K, d): a node of the rule by its weight, then the rest exactly."""
-        if self._grid is not None:
-            return exact_draws(self._grid.law, one, precision=self._grid.noise_precision[None], n=n, rng=rng)[0]
+        grids = list(self._grids)
+        if grids:
+            law = grids[0].law
+            if len(grids) > 1:
+                law = replace(law, blocks=tuple(block for grid in grids for block in grid.law.blocks))
+            return exact_draws(law, one, precision=grids[0].noise_precision[None], n=n, rng=rng)[0]
         flat = self._noise_integral(one).mixture.draw(n, rng=rng)
         return flat.reshape(n, self.prior.n_arms, self.prior.n_features)
 

@@ -37,8 +37,8 @@ def posterior_model(prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows
     prior : Prior
         The belief.
     data : pandas.DataFrame, mapping of str to object or Rows
-        A table with a column for each feature, ``arm`` (labels, or positions) and ``reward``, such as a log; a dict of
-        ``x`` (n, d), ``arm`` and ``reward``; or one data set of ``Rows``.
+        A table with a column for each of users' covariates, ``arm`` (labels, or positions) and ``reward``, such as a
+        log; a dict of ``x`` (n, p), ``arm`` and ``reward``; or one data set of ``Rows``, by features.
     noise : Noise
         Gaussian rewards, with a known sigma or the belief's own variable ``sigma``; or Bernoulli.
 
@@ -95,8 +95,9 @@ def _as_samples(prior: Prior, data: Any) -> _Samples:
     if missing:
         got = ", ".join(map(str, columns[:8])) or type(data).__name__
         raise DataError(f"The data need x or a column for each {FEATURE}, arm and reward; got {got}.")
-    values = data["x"] if "x" in columns and "x" not in prior.features else _features_of(prior, data)
-    x = as_users(values, features=prior.features, name="x", ndim=2)
+    values = data["x"] if "x" in columns and "x" not in prior.inputs else _features_of(prior, data)
+    x = as_users(values, features=prior.inputs, name="x", ndim=2)
+    x = x if prior.feature_map is None else prior.feature_map(x)
     reward = as_finite_array(np.asarray(data["reward"]), name="reward", ndim=1)
     arm = _positions(prior, np.asarray(data["arm"]))
     if not len(x) == len(arm) == len(reward):
@@ -107,7 +108,7 @@ def _as_samples(prior: Prior, data: Any) -> _Samples:
 def _features_of(prior: Prior, data: Any) -> dict[str, Any]:
     """The columns of the features, whatever else there is; those that lack are named where they are missed."""
     columns = list(data.columns) if hasattr(data, "columns") else list(data)
-    return {name: np.asarray(data[name]) for name in prior.features if name in columns}
+    return {name: np.asarray(data[name]) for name in prior.inputs if name in columns}
 
 
 def _positions(prior: Prior, arm: np.ndarray) -> np.ndarray:

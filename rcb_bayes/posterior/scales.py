@@ -1,4 +1,4 @@
-r"""One unknown scale, integrated on a grid: exact Gaussian algebra at each of its values that the data allow.
+r"""One or two unknown scales, integrated on a grid: exact Gaussian algebra at each value that the data allow.
 
 The values are equally spaced, so that sums over them are trapezoid rules, whose error falls exponentially as the
 spacing does. The rule over all values is compared with the two rules over every other one: these differ by about the
@@ -9,7 +9,7 @@ half as many values comes first, the full one is for what that does not vouch fo
 Given a value, arms are independent, lie around a shared level, or are one dense block (``arrow``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ MOST_AT_ENDS = 1e-3  # share of the weight at the first or last value
 UNEVEN = 0.05  # by which the share of either half may differ from one half
 LARGEST_SIZE = 1e6
 _WORST_CONDITION = 1e10  # of covariances that are inverted
+_RIDGE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,35 +51,55 @@ class Arrow:
     tip_pull: FloatArray
     constant: FloatArray
     noise: FloatArray
+    edge: BoolArray
 
-    def thinned(self) -> "Arrow":
-        """Every other value."""
-        return Arrow(*(np.ascontiguousarray(getattr(self, name)[::2]) for name in self.__slots__))
+    def every(self, step: int) -> "Arrow":
+        """Every so many values."""
+        return Arrow(*(np.ascontiguousarray(getattr(self, name)[::step]) for name in self.__slots__))
 
 
 class ScaleGrid:
-    """A belief given each value of its one scale; all of its arms that have one are one block."""
+    """A belief given each value of its one scale, or each point of a lattice of two; one block of arms.
+
+    Attributes
+    ----------
+    arms : of the block
+    law, noise_precision : the belief given each value, and 1/sigma^2 there, (J,)
+    """
 
     def __init__(self, given: "ConditionalLaw", *, sigma: float | None) -> None:
         block = given.law.blocks[0]
         self.law = given.law
         sigmas = np.asarray(sigma if given.sigma is None else given.sigma, dtype=float)
         self.noise_precision = 1.0 / np.broadcast_to(sigmas, len(block.means)) ** 2
-        self._arms = np.array(block.arms)
+        self.arms = np.array(block.arms)
         own, level = split_level(block.covariances, n_arms=len(block.arms))
         self._is_dense = own.shape[1] < len(block.arms)
         with np.errstate(divide="ignore"):
             log_weight = np.log(block.weights)
-        fine = _arrow_of(own, level, block.means, log_weight, self.noise_precision)
-        self._rungs = (fine.thinned(), fine)
+        edge = np.isin(np.arange(len(log_weight)), (0, len(log_weight) - 1)) if given.edge is None else given.edge
+        fine = _arrow_of(own, level, block.means, log_weight, self.noise_precision, edge)
+        self._rungs = (fine.every(2), fine.every(1))
 
     @classmethod
     def of(cls, given: "ConditionalLaw | None", *, sigma: float | None) -> "ScaleGrid | None":
-        """The grid of a belief in one block, whose covariances can be inverted; else None."""
+        """The grid of a belief in one block; else None.
+
+        Where covariances are singular, or all but (smooth functions: the last coefficients hardly vary), every
+        variance is raised by 1e-9 of the largest, so that they can be inverted: by 3e-5 of a standard deviation.
+        """
         if given is None or len(given.law.blocks) != 1:
             return None
-        if not (np.linalg.cond(given.law.blocks[0].covariances) < _WORST_CONDITION).all():
-            return None
+        (block,) = given.law.blocks
+        if not (np.linalg.cond(block.covariances) < _WORST_CONDITION).all():
+            if given.edge is None:
+                return None
+            largest = np.diagonal(block.covariances, axis1=1, axis2=2).max(axis=1)
+            if not (largest > 0.0).all():
+                return None
+            ridge = _RIDGE * largest[:, None, None] * np.eye(block.covariances.shape[1])
+            raised = replace(block, covariances=block.covariances + ridge)
+            given = replace(given, law=replace(given.law, blocks=(raised,)))
         return cls(given, sigma=sigma)
 
     def fit(self, data: Statistics, *, covariance: bool) -> Integrated:
@@ -96,18 +117,18 @@ class ScaleGrid:
         from rcb_bayes.posterior.arrow import integrate  # brings Numba
 
         if self._is_dense:
-            gram, moment = block_statistics(self._arms[None], data)
+            gram, moment = block_statistics(self.arms[None], data)
         else:
-            gram, moment = data.xtx[:, self._arms], data.xty[:, self._arms]
+            gram, moment = data.xtx[:, self.arms], data.xty[:, self.arms]
         n_sets, p = data.n_sets, moment.shape[1] * moment.shape[2]
         mean, halves = np.empty((n_sets, p)), np.empty((n_sets, 2, p))
-        sd, shares = np.empty((n_sets, p)), np.empty((n_sets, 3))
+        sd, shares = np.empty((n_sets, p)), np.empty((n_sets, 2))
         joint = np.empty((n_sets if covariance else 0, p, p))
-        square, n = (part[:, self._arms].sum(axis=1) for part in (data.yty, data.n))
+        square, n = (part[:, self.arms].sum(axis=1) for part in (data.yty, data.n))
         arrays = (getattr(arrow, name) for name in Arrow.__slots__)
         run: Any = integrate
         run(*arrays, gram, moment, square, n, covariance, mean, halves, sd, shares, joint)
-        size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 2], ends=shares[:, :2])
+        size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 1], ends=shares[:, :1])
         return Integrated(mean, joint if covariance else None, size, vouched)
 
 
@@ -119,7 +140,7 @@ def judge_rule(apart: FloatArray, sd: FloatArray, *, odd: FloatArray, ends: Floa
     apart : means by odd values less means by even ones, (M, p)
     sd : posterior standard deviations, (M, p)
     odd : share of the weight that odd values have, (M,)
-    ends : shares of the first value, of the last one, and of what else there should be none of, (M, 2 or more)
+    ends : shares of the values at the ends of the grid, and of what else there should be none of, (M, n)
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         gap = (np.abs(apart) / sd).max(axis=1)
@@ -159,7 +180,12 @@ def split_level(covariances: FloatArray, *, n_arms: int) -> tuple[FloatArray, Fl
 
 
 def _arrow_of(
-    own: FloatArray, level: FloatArray, means: FloatArray, log_weight: FloatArray, noise: FloatArray
+    own: FloatArray,
+    level: FloatArray,
+    means: FloatArray,
+    log_weight: FloatArray,
+    noise: FloatArray,
+    edge: BoolArray,
 ) -> Arrow:
     n_values, n_arms, d, _ = own.shape
     shaft = np.linalg.inv(own)
@@ -176,4 +202,5 @@ def _arrow_of(
         tip_pull=-np.einsum("jar,jka->jr", level, pull),
         constant=log_weight + 0.5 * (log_det - (centre * pull).sum(axis=(1, 2))),
         noise=noise,
+        edge=edge,
     )

@@ -116,7 +116,7 @@ def _knowledge(prices: "xr.Dataset") -> dict[str, Any]:
 def _map(report: "Report") -> dict[str, Any]:
     """Where the users of the map stand, and their rates in thousandths under every plan of the sweep."""
     own = report.plan.rate(report.users)
-    places, labels = principal_places(report.users, own, features=report.plan.features)
+    places, labels = principal_places(report.users, own, features=report.plan.inputs)
     rates = [_thousandths(plan.rate(report.users)) for plan in report.sweep]
     return {
         "x": short(places[:, 0], 3),

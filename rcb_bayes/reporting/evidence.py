@@ -93,9 +93,9 @@ def diagnostics(report: "Report") -> Markup:
         rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit)}"))
     if runs is not None:
         rows.append(("runs", f"{runs.sizes['world']:,} worlds of {report.horizon:,} rounds"))
-    weak = report.market.covariates.weak_directions()
+    weak = report.market.population.weak_directions()
     rows.append(
-        ("users' coverage, phi0", f"{report.market.covariates.phi0:.3g}" + (f"; weak: {weak}" if len(weak) else ""))
+        ("users' coverage, phi0", f"{report.market.population.phi0:.3g}" + (f"; weak: {weak}" if len(weak) else ""))
     )
     return section("sure", "How sure is this?", parameters(rows))
 

@@ -47,23 +47,23 @@ class AwaitedRewards:
 
     # --- tickets ---
 
-    def issue(self, users: FloatArray, decisions: Decisions) -> int:
-        """Tickets for recommendations to users (n, d); returns the first."""
+    def issue(self, users: FloatArray, decisions: Decisions, *, people: FloatArray) -> int:
+        """Tickets for recommendations to users, features (n, d), whom people know by x (n, p); returns the first."""
         first = self._rcb.rounds
         self.pending.issue_many(first, users, decisions.arm, decisions.counted, decisions.stage)
         self.tally.note_many(RECOMMENDED, decisions.stage, decisions.arm)
         if self.log is not None:
-            self.log.note_many(first, users, decisions)
+            self.log.note_many(first, people, decisions)
         self._rcb.rounds += len(decisions)
         return first
 
-    def issue_one(self, pending: Pending, chances: list[float]) -> None:
-        """The ticket of one recommendation, with the probabilities of all arms."""
+    def issue_one(self, pending: Pending, chances: list[float], *, person: FloatArray) -> None:
+        """The ticket of one recommendation to a user whom people know by x (p,), with the probabilities of all arms."""
         ticket = self._rcb.rounds
         self.pending.issue(ticket, pending)
         self.tally.note(RECOMMENDED, pending.stage, pending.arm)
         if self.log is not None:
-            self.log.note(ticket, pending.x, pending.arm, pending.stage, chances)
+            self.log.note(ticket, person, pending.arm, pending.stage, chances)
         self._rcb.rounds = ticket + 1
 
     # --- rewards ---

@@ -127,7 +127,7 @@ def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, sh
         f"{answer} Everybody follows greedy recommendations. In {starved:,} of {n:,} worlds of {horizon:,} rounds they "
         f"never try an arm that is best for at least {percent(share)} of users; in {int(neglected.sum()):,} such an "
         f"arm gets less than a tenth of the users it is best for. Their regret is {regret}. Covariate diversity is "
-        f"{brief(covariate_diversity(market.covariates))}: above 0 users differ in every direction."
+        f"{brief(covariate_diversity(market.population))}: above 0 users differ in every direction."
     )
     if runs.n_not_vouched:
         text += f" {runs.n_not_vouched:,} of {runs.n_fitted:,} posteriors are not vouched for."

@@ -134,6 +134,7 @@ class Rcb(Policy):
         self, market: Market, plan: Plan, *, oracle: Oracle | None = None, options: Exploiting | None = None
     ) -> None:
         check_arms(market, plan)
+        plan = plan.by_features
         self.market = market
         self.plan = plan
         self.options = options or Exploiting()

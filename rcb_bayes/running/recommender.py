@@ -112,7 +112,7 @@ class Recommender:
         warn_of_other_guard(market, plan, oracle, self._rcb.options)
         self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-        self._shape = (market.n_features,)
+        self._shape = (len(market.features),)
         self._choices = Choices(self._seed)
         self._awaited = AwaitedRewards(
             self._rcb,
@@ -239,7 +239,8 @@ class Recommender:
         >>> told.reason
         'first samples: old is what users like her expect most of'
         """
-        user = self._as_users(x, ndim=1)
+        known = self._as_users(x, ndim=1)
+        user = self.market.features_of(known)
         self._awaited.look()
         self._rcb.move_on()
         exploitation = self._rcb.exploitation
@@ -248,7 +249,7 @@ class Recommender:
         rows = None if exploitation is None else exploitation.rows
         if exploitation is None or rows is None:
             decisions = self._decide(user[None])
-            ticket = self._awaited.issue(user[None], decisions)
+            ticket = self._awaited.issue(user[None], decisions, people=known[None])
             chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
             arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
             return recommendation(ticket, arm, kind, chances, scores, labels=self.market.arms)
@@ -257,7 +258,7 @@ class Recommender:
         chances, scores = ipgs_one(rows, x_plain, exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._choices.of_round(ticket))
-        self._awaited.issue_one(Pending(user, arm, True, EXPLOIT), chances)
+        self._awaited.issue_one(Pending(user, arm, True, EXPLOIT), chances, person=known)
         return recommendation(ticket, arm, EXPLOIT, chances, scores, labels=self.market.arms)
 
     def recommend_many(self, x: Users) -> Recommendations:
@@ -273,7 +274,8 @@ class Recommender:
         Recommendations
             One for each user.
         """
-        users = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
+        people = self._as_users(x, ndim=2).copy()  # kept until the rewards come, whatever becomes of the caller's array
+        users = self.market.features_of(people)
         self._awaited.look()
         parts: list[Decisions] = []
         first = self._rcb.rounds
@@ -282,7 +284,8 @@ class Recommender:
             self._rcb.move_on()
             self._check_vouched()
             decisions = self._decide(users[start:])
-            self._awaited.issue(users[start : start + len(decisions)], decisions)
+            some = slice(start, start + len(decisions))
+            self._awaited.issue(users[some], decisions, people=people[some])
             parts.append(decisions)
             start += len(decisions)
         return recommendations(parts, first=first, labels=self.market.arms)
@@ -373,7 +376,7 @@ class Recommender:
         ndarray
             (n, K).
         """
-        return self._rcb.recommend_proba(self._as_users(x, ndim=2))
+        return self._rcb.recommend_proba(self.market.features_of(self._as_users(x, ndim=2)))
 
     def posterior(self) -> "xr.DataTree":
         """The posterior that is acted on now, as ArviZ knows it; the prior where no arm has its samples yet.

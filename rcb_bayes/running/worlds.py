@@ -80,7 +80,7 @@ class SimulatedWorld:
         if number != self._number:
             rng = _stream(self._seed, number, _PAGES)
             uniforms = _choices(rng)
-            x = self.market.covariates.sample(PAGE, seed=rng)
+            x = self.market.population.sample(PAGE, seed=rng)
             self._page = GivenUsers(self.nature, x=x, uniforms=uniforms, noise=rng.standard_normal(PAGE))
             self._number = number
         return self._page

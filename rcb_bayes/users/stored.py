@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.users.populations import Ball, Gaussian, Sphere, Uniform
 from rcb_bayes.users.protocol import Covariates
 
@@ -19,12 +20,13 @@ _Number = Annotated[float, Meta(ge=-1e60, le=1e60)]
 
 
 class Whom:
-    """The population that a plan was made for."""
+    """The population that a plan was made for, and the map from x to features where these are not x."""
 
-    __slots__ = ("covariates",)
+    __slots__ = ("covariates", "feature_map")
 
-    def __init__(self, covariates: Covariates) -> None:
+    def __init__(self, covariates: Covariates, feature_map: FeatureMap | None = None) -> None:
         self.covariates = covariates
+        self.feature_map = feature_map
 
 
 class StoredUsers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +40,7 @@ class StoredUsers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def stored(whom: Whom) -> dict[str, Any] | None:
     """A population as JSON has it; None for a table, whose rows are people, and for a class of one's own."""
     users = whom.covariates
-    if type(users) not in _KINDS:
+    if type(users) not in _KINDS or whom.feature_map is not None:  # a map is code, and no part of a file
         return None
     kind, names = _KINDS[type(users)]
     numbers = [getattr(users, name).reshape(-1).tolist() for name in names]

@@ -198,7 +198,7 @@ def other_beliefs(*, n_sets: int, repeats: int) -> Table:
             data = simulate(prior, n_sets=n_sets, n_samples=n_samples, sigma=0.3)
             with (
                 replaced(conditional, longer[0], (conditional.Attempt(longer[1], 1),)),
-                replaced(ConditionalEngine, "_grid", None),  # draws of the scale, not the rule that is measured
+                replaced(ConditionalEngine, "_grids", ()),  # draws of the scale, not the rule that is measured
                 replaced(ConditionalEngine, "_noise_line", None),
             ):
                 long = ConditionalEngine(prior, noise).fit(data.take(slice(0, 20)), covariance=True)

@@ -343,7 +343,7 @@ def test_data_sets_take_turns_with_several_sets_of_draws(monkeypatch: pytest.Mon
     prior = build(log_scale)
     data, _ = data_from(prior, n_sets=24)
     monkeypatch.setattr(conditional_module, "LADDER", (Attempt(512, 4),))
-    monkeypatch.setattr(ConditionalEngine, "_grid", None)
+    monkeypatch.setattr(ConditionalEngine, "_grids", ())
     engine, used = ConditionalEngine(prior, GaussianNoise(SIGMA)), []
     fit_chunk = engine._fit
 
@@ -360,7 +360,7 @@ def test_data_sets_take_turns_with_several_sets_of_draws(monkeypatch: pytest.Mon
 def test_more_draws_where_the_first_do_not_do(monkeypatch: pytest.MonkeyPatch):
     prior = build(log_scale)
     data, _ = data_from(prior)
-    monkeypatch.setattr(ConditionalEngine, "_grid", None)
+    monkeypatch.setattr(ConditionalEngine, "_grids", ())
     engine = ConditionalEngine(prior, GaussianNoise(SIGMA))
     monkeypatch.setattr(conditional_module, "LADDER", (Attempt(100, 1), Attempt(1000, 2)))
     batch = engine.fit(data)
