@@ -237,6 +237,9 @@ class PlannedColdStart:
         rows, places = distinct_rows(users)
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates_of(users)
+        if isinstance(stage.rule, LeafTable):
+            before.check_known(users)
+            return stage.rule.of(users)
         if isinstance(stage.rule, LevelRule):
             if self.programme is not None and level in self.programme.levels:
                 return self._raised(rows, level, goal=goal, before=before)[places]
@@ -273,6 +276,9 @@ class PlannedColdStart:
             return rates_at_level(stage.rule, rows, goal=goal, before=before).rate[places]
         if isinstance(stage.rule, TableRule):
             return stage.rule.rates_of(users).mean(axis=1)  # by arm; which is promoted how often is not known
+        if isinstance(stage.rule, LeafTable):
+            before.check_known(users)
+            return stage.rule.of(users).mean(axis=1)
         return np.ones(len(users))
 
     def _own_rates(self, users: FloatArray, stage: PlannedStage, *, goal: Goal, before: Expectations) -> FloatArray:
