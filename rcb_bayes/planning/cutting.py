@@ -73,13 +73,13 @@ def best_cuts(
         old = known[group] if known and loses else None
         cut = None if old is None else _placed(users, old.weights, *own)
         other = _turned(users, *own) if turn and loses else None
-        found.append(max((each for each in (cut, other) if each is not None), key=lambda each: each.worth, default=None))
+        found.append(
+            max((each for each in (cut, other) if each is not None), key=lambda each: each.worth, default=None)
+        )
     return found
 
 
-def _turned(
-    users: FloatArray, values: FloatArray, weights: FloatArray, least: FloatArray
-) -> Cut | None:
+def _turned(users: FloatArray, values: FloatArray, weights: FloatArray, least: FloatArray) -> Cut | None:
     """The best cut that is found for one group."""
     direction = _classifier(users, (values - least) @ weights.sum(axis=0))
     best = None if direction is None else _placed(users, direction, values, weights, least)

@@ -8,8 +8,8 @@ it takes off the spread, the sum over leaves of :math:`W \, \mathrm{sd}(v)`, whi
 Between the last user of one side and the first of the other the threshold stands with the better side's last user: who
 is in between gets the lower values.
 
-Where values come in groups, a leaf has cuts (``planning.cutting``) that give more to some of its users. The next leaf to
-be split is the one that loses the most in spite of them.
+Where values come in groups, a leaf has cuts (``planning.cutting``) that give more to some of its users. The next leaf
+to be split is the one that loses the most in spite of them.
 """
 
 import heapq
@@ -87,7 +87,7 @@ class Grown:
         return LeafTable(leaves=self.leaves, values=self.values, cuts=cuts)
 
     def renewed(self, sample: Sample, *, turn: bool = True) -> "Grown":
-        """The same leaves with the least of another sample's users, and other cuts; in their old directions unless ``turn``."""
+        """The same leaves with the least of another sample's users; cuts keep their directions unless they ``turn``."""
         leaf = self.leaves.of(sample.users)
         order = np.argsort(leaf, kind="stable")
         ends = np.searchsorted(leaf[order], np.arange(self.leaves.n_leaves + 1))

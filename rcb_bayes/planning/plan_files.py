@@ -129,6 +129,7 @@ RANGES: dict[type, dict[str, Any]] = {
         "n_posteriors": Count,
         "n_not_vouched": Count,
         "seed": int,
+        "horizon": _Samples | None,  # pyright: ignore[reportOperatorIssue]
     },
     PlannedStage: {
         "share": Share,

@@ -16,7 +16,6 @@ from rcb_bayes.planning.leaves import Cuts, LeafTable, Leaves, table_faults
 from rcb_bayes.planning.rule import Kept, Rule
 
 
-
 def with_cuts(content: dict[str, Any]) -> dict[str, Any]:
     """The content of a file of version 1, whose leaves have no cuts and whose stages are sets, as files have it now."""
     tables = {name: content.get(name) for name in ("rates", "guards")}

@@ -14,7 +14,7 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes.files.envelope import DIGEST, digest_of
 from rcb_bayes.planning import rule_files
-from tests.planning.test_distilling import box, box_plan, favoured, favoured_rule, small
+from tests.planning.test_distilling import box, box_plan, different, favoured, favoured_rule, level_plan, small
 
 EVALUATOR = Path(rule_files.__file__).with_name("rule.js")
 NODE = shutil.which("node")
@@ -32,7 +32,16 @@ def box_rule() -> rcb.Rule:
     return small(box_plan(), 64)
 
 
-RULES = {"guards of each user": (favoured_rule, favoured), "one guard for all": (box_rule, box)}
+@cache
+def level_rule() -> rcb.Rule:
+    return small(level_plan(), 32)
+
+
+RULES = {
+    "guards of each user": (favoured_rule, favoured),
+    "one guard for all": (box_rule, box),
+    "by level": (level_rule, different),
+}
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed: the evaluator in JavaScript cannot be run")
@@ -41,7 +50,7 @@ def test_the_evaluator_in_javascript_gives_the_same_numbers(name: str):
     rule, market = RULES[name][0](), RULES[name][1]()
     users = market.covariates.sample(2000, seed=9)
     arms = list(rule.arms)
-    stages = [*map(list, rule.stages), [], arms]
+    stages = [*map(list, rule.stages), *([arms[:1], arms[1:]] if rule.levels else []), [], arms]
     if len(arms) > 2:
         stages.append([arms[2], arms[0]])
     epochs = [0, 1, 40]
