@@ -101,7 +101,7 @@ def _classifier(users: FloatArray, target: FloatArray) -> FloatArray | None:
     signs = 2.0 * (target - low) / (high - low) - 1.0
     design = np.column_stack([np.ones(len(users)), users])
     ridge = _RIDGE * len(users) * np.eye(design.shape[1])
-    counts = np.ones(len(users), dtype=bool)
+    counts, found = np.ones(len(users), dtype=bool), np.zeros(design.shape[1])
     for _ in range(_NEWTON):
         some = design[counts]
         found = np.linalg.solve(some.T @ some + ridge, some.T @ signs[counts])

@@ -129,7 +129,8 @@ class Plan(PlanFigures):
         """Rates and guards as small tables, which are evaluated in microseconds.
 
         A tree sorts users into leaves, and each leaf holds the least rate, or the least factor of every arm, of the
-        users in it. One tree serves all stages, another all epochs.
+        users in it; beyond a cut of its own, for each stage or arm, the least of the users there. One tree serves all
+        stages, or all levels, another all epochs.
 
         Parameters
         ----------

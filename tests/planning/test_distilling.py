@@ -64,7 +64,7 @@ def different() -> rcb.Market:
 
 @cache
 def level_plan(knows: str = "level") -> rcb.Plan:
-    options = {"epsilon": 0.1, "n_per_arm": 8, "n_worlds": 300, "audit_worlds": 300, "horizon": 500}
+    options: dict[str, Any] = {"epsilon": 0.1, "n_per_arm": 8, "n_worlds": 300, "audit_worlds": 300, "horizon": 500}
     return rcb.calibrate(different(), knows=knows, **options)
 
 
@@ -240,7 +240,8 @@ def test_rules_of_levels_give_what_the_plan_with_them_gives_and_hardly_more_than
 @pytest.mark.parametrize("knows", ["level", "phase", "mechanism"])
 @pytest.mark.parametrize("seed", [21, 22])
 def test_a_rule_passes_its_audit_at_the_knowledge_that_it_claims(knows: str, seed: int):
-    plan, asked = level_plan(knows), {"horizon": 500, "n_worlds": 300, "seed": seed}
+    plan = level_plan(knows)
+    asked: dict[str, Any] = {"horizon": 500, "n_worlds": 300, "seed": seed}
     rule = small(plan, 32)
     assert rcb.audit(different(), plan.with_rule(rule), **asked).verdict == "pass"
     high = replace(rule, rates=_all_one(rule.rates))
