@@ -4,8 +4,8 @@ A lower rate is on the safe side for the user herself. Recommending i in the pla
 :math:`H = \sum_k q_k e_{ki} (U_{ij} + \epsilon) + \sum_k (1 - q_k) O^k_{ij}` (``mechanism.level_rates``; at a saturated
 set there is one k), and no O is negative. Where :math:`U_{ij} + \epsilon \ge 0` no term is, whatever the rates;
 elsewhere H falls in every q_k. So is a lower factor. Users who cannot tell levels apart add these forms up,
-each as often as its level lasts, and a level lasts the longer the lower its rates are: by :math:`1/\kappa_l` where the share
-:math:`\kappa_l` of exploration is kept. A level that others pay for then weighs up to :math:`\kappa_m / \kappa_l`
+each as often as its level lasts, and a level lasts the longer the lower its rates are: by :math:`1/\kappa_l` where
+the share :math:`\kappa_l` of exploration is kept. A level that others pay for then weighs up to :math:`\kappa_m / \kappa_l`
 times as much as one that pays. Plans count what others pay by .7 (``planning.stages``), so that rules which keep
 nine tenths of every level stay within that. Whether they do is the audit's to say.
 
