@@ -18,60 +18,28 @@ stay, and further searches lower values and move thresholds. After the last one 
 has ended, not the users.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import promotion_shares
-from rcb_bayes.mechanism.guard import off_best_mass
+from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.mechanism.knowledge import STAGE
-from rcb_bayes.mechanism.panel import some_users
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import explored_terms
-from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.planning.cutting import grouped
-from rcb_bayes.planning.growing import Grown, Sample, grow
+from rcb_bayes.planning.growing import Grown
 from rcb_bayes.planning.leaves import LeafTable, count_leaves, single_leaf
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import plan_digest
 from rcb_bayes.planning.rule import Kept, Rule
+from rcb_bayes.planning.searching import Part, Search
 from rcb_bayes.planning.stages import LevelRule
 from rcb_bayes.schema import FloatArray, as_count
-from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Covariates
 
-_N_USERS = 16_384  # that a table is grown from
-_N_LOOKED = 1024  # at random, and as many moved, in each search
-_N_POOL = 32_768  # among whom those who expect to lose the most are looked for
-_N_LOSERS = 4096  # of them at most, in each search
-_N_KEPT = 4096  # that the share kept is estimated with
-_SEARCHES = 3  # after each of which the table is grown anew
-_CLOSER = 3  # after which its leaves stay
-_STEPS = (0.3, 0.1, 0.03, 0.01, 0.003)  # of the way towards another user
-_LOWEST = 0.1  # share of users that count as the lowest
 _FEW_STAGES = 32  # beyond them fewer users are looked at, in proportion
 _LEAST_PART = 0.125  # but no fewer than this part of them
 _CHUNK_VALUES = 500_000
-_CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Part:
-    """What a table is made of: values of users (U, d) -> (U, q), and what each weighs, (U, q).
-
-    ``groups`` are those of values that are cut together, (q,). ``outlooks`` are what users expect to gain by prior
-    means alone, (U, m): where they are lowest, so may values be. A part in which some values are not for every user,
-    those of no weight, ``is_partial``.
-    """
-
-    name: str
-    groups: np.ndarray
-    is_partial: bool = False
-    values: Callable[[FloatArray], FloatArray]
-    weights: Callable[[FloatArray], FloatArray]
-    outlooks: Callable[[FloatArray], FloatArray]
 
 
 def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: int) -> Rule:
@@ -84,7 +52,7 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
     kept, course, n_users = Kept(), ((1, 1.0),), 0
     if parts:
         users = _population(plan, covariates)
-        search = _Search(users, part=max(min(1.0, _FEW_STAGES / max(len(plan.stages), 1)), _LEAST_PART), seed=seed)
+        search = Search(users, part=max(min(1.0, _FEW_STAGES / max(len(plan.stages), 1)), _LEAST_PART), seed=seed)
         grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves)
         found = {part.name: search.table(part, one) for part, one in zip(parts, grown, strict=True)}
         kept = search.kept(parts, found)
@@ -141,7 +109,7 @@ def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
 # --- what is distilled -----------------------------------------------------------------------------------------------
 
 
-def _parts(plan: Plan) -> list[_Part]:
+def _parts(plan: Plan) -> list[Part]:
     """Rates, where each user has her own, and guards, where each has."""
     parts = []
     k = len(plan.arms)
@@ -150,9 +118,11 @@ def _parts(plan: Plan) -> list[_Part]:
     if any(guard.outlook is not None for guard in plan.guards):
         epochs = range(len(plan.guards))
         parts.append(
-            _Part(
+            Part(
                 name="guards",
                 groups=np.tile(np.arange(k), len(epochs)),
+                arms=np.eye(k, dtype=np.int64),
+                room=lambda users, given: _guard_room(plan, users, given),
                 values=lambda users: np.concatenate([plan.guard(users, epoch) for epoch in epochs], axis=1),
                 weights=lambda users: np.concatenate([_mass(plan, users, epoch) for epoch in epochs], axis=1),
                 outlooks=lambda users: _leads(plan.before.of(users)[0]),
@@ -161,27 +131,29 @@ def _parts(plan: Plan) -> list[_Part]:
     return parts
 
 
-def _rates_by_set(plan: Plan) -> _Part:
+def _rates_by_set(plan: Plan) -> Part:
     shares = np.array([stage.share for stage in plan.stages])
-    return _Part(
+    return Part(
         name="rates",
         groups=np.arange(len(shares)),
+        arms=np.array([[arm not in stage.saturated for arm in plan.arms] for stage in plan.stages], dtype=np.int64),
         values=lambda users: np.stack([plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1),
         weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
         outlooks=lambda users: _explored(plan, users),
     )
 
 
-def _rates_by_level(plan: Plan) -> _Part:
+def _rates_by_level(plan: Plan) -> Part:
     """Rates by level and promoted arm; those of arms that are never promoted to a user do not count."""
 
     def values(users: FloatArray) -> FloatArray:
         own = np.concatenate([plan.rates_by_arm(users, level=stage.level) for stage in plan.stages], axis=1)
         return np.where(_promoted(plan, users) > 0.0, own, 1.0)
 
-    return _Part(
+    return Part(
         name="rates",
         groups=np.tile(np.arange(len(plan.arms)), len(plan.stages)),
+        arms=np.eye(len(plan.arms), dtype=np.int64),
         is_partial=True,
         values=values,
         weights=lambda users: _promoted(plan, users),
@@ -238,6 +210,19 @@ def _mass(plan: Plan, users: FloatArray, epoch: int) -> FloatArray:
     return off_best_mass(guard.outlook, guard.gamma, users)
 
 
+def _guard_room(plan: Plan, users: FloatArray, given: FloatArray) -> FloatArray:
+    """What bounds leave at factors that are given, epoch by epoch, (U, number of epochs times K)."""
+    k, parts = len(plan.arms), []
+    for epoch, guard in enumerate(plan.guards):
+        own = given[:, epoch * k : epoch * k + k]
+        if guard.outlook is None:
+            parts.append(np.full(own.shape, np.inf))
+            continue
+        options = {"epsilon": plan.epsilon, "notion": plan.goal.sense, "slack": guard.slack}
+        parts.append(users_room(guard.outlook, guard.gamma, users, own, **options))
+    return np.concatenate(parts, axis=1)
+
+
 def _one_leaf(plan: Plan, values: list[float]) -> LeafTable:
     return LeafTable(leaves=single_leaf(len(plan.features)), values=np.array([values]))
 
@@ -247,141 +232,6 @@ def _same_for_all(plan: Plan) -> LeafTable | None:
     if not plan.guards:
         return None
     return _one_leaf(plan, [float(value) for guard in plan.guards for value in guard.factors])  # type: ignore[union-attr]
-
-
-# --- tables, and users to look at ------------------------------------------------------------------------------------
-
-
-class _Search:
-    """Users that tables are grown from, and that leaves are looked through with."""
-
-    def __init__(self, covariates: Covariates, *, part: float, seed: int) -> None:
-        self.covariates = covariates
-        self.part = part  # of the usual numbers of users
-        self.rng = generator(seed, Stream.DISTILLED)
-        self.others = generator(seed, Stream.KEPT_USERS)
-        self.users, self.shares, self.is_exact = self._some(_N_USERS, self.rng)
-
-    def tables(self, parts: list[_Part], prior_mean: FloatArray, *, max_leaves: int) -> tuple[list[Grown], int]:
-        """A tree for each part with the least of each leaf, and how many users were looked at."""
-        samples = [self._sample(part) for part in parts]
-        if self.is_exact:
-            return grow(samples, prior_mean, max_leaves=max_leaves, fewest=1), len(self.users)
-        seen = list(samples)
-        for _ in track(range(_SEARCHES), description="leaves"):
-            grown = grow(samples, prior_mean, max_leaves=max_leaves)
-            for k, part in enumerate(parts):
-                users, values = self._looked(part, samples[k], grown[k])
-                seen[k] = seen[k].joined(users, values)
-                below = (values < grown[k].table.of(users)).any(axis=1)
-                samples[k] = samples[k].joined(users[below], values[below])
-        grown = grow(samples, prior_mean, max_leaves=max_leaves)
-        found = []
-        for part, one, sample in zip(parts, grown, seen, strict=True):
-            now = one.renewed(sample)
-            for turn in track(range(_CLOSER), description="borders"):
-                before = now
-                sample = sample.joined(*self._looked(part, sample, now))
-                is_last = turn == _CLOSER - 1
-                now = before.renewed(sample, turn=not is_last)
-                now = now.further(before) if is_last else now
-            found.append((now, len(sample.users)))
-        return [one for one, _ in found], sum(n for _, n in found) - (len(parts) - 1) * len(self.users)
-
-    def table(self, part: _Part, grown: Grown) -> LeafTable:
-        """The table of a part; nothing where no user of a leaf asks for it, if not all ask for everything."""
-        if not part.is_partial:
-            return grown.table
-        return _emptied(grown.table, self.users, part.weights(self.users))
-
-    def kept(self, parts: list[_Part], found: dict[str, LeafTable]) -> Kept:
-        """What tables keep, over users of their own; over all there are, where those are a table."""
-        users, shares, _ = (self.users, self.shares, True) if self.is_exact else self._some(_N_KEPT, self.others)
-        figures: dict[str, float] = {}
-        exceeded, most = np.zeros(len(users), dtype=bool), 0.0
-        for part in parts:
-            own, given, weights = part.values(users), found[part.name].of(users), part.weights(users)
-            before = (weights * own).sum(axis=1)
-            after = (weights * np.minimum(own, given)).sum(axis=1)
-            mean = float(shares @ before)
-            share = float(shares @ after) / mean if mean > 0.0 else 1.0
-            spread = float(shares @ (after - share * before) ** 2)
-            figures[part.name] = share
-            error = np.sqrt(spread / len(users)) / mean if mean > 0.0 and not self.is_exact else 0.0
-            figures[f"{part.name}_mcse"] = float(error)
-            above = np.where(weights > 0.0, given - own, 0.0)
-            exceeded |= (above > 0.0).any(axis=1)
-            most = max(most, float(above.max(initial=0.0)))
-        return Kept(**figures, exceeded=float(shares @ exceeded), exceeded_by=most)
-
-    def _some(self, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
-        return some_users(self.covariates, n_users=max(1, int(self.part * n_users)), rng=rng)
-
-    def _sample(self, part: _Part) -> Sample:
-        """The users that a table is grown from."""
-        weights = part.weights(self.users) * self.shares[:, None]
-        groups = grouped(weights, part.groups)
-        return Sample(users=self.users, values=part.values(self.users), weights=weights, groups=groups)
-
-    def _looked(self, part: _Part, sample: Sample, grown: Grown) -> tuple[FloatArray, FloatArray]:
-        """Users at random, moved, and with most to lose, with their values; who is in an empty leaf is left out."""
-        some = self._some(_N_LOOKED, self.rng)[0]
-        users = np.concatenate([some, self._moved(sample, grown), self._losers(part, grown)])
-        users = users[(grown.table.of(users) > 0.0).any(axis=1)]
-        return users, part.values(users) if len(users) else np.zeros((0, grown.values.shape[1]))
-
-    def _moved(self, sample: Sample, grown: Grown) -> FloatArray:
-        """Users moved towards others, or away from them, within the support; half of them from the lowest."""
-        project = getattr(self.covariates, "project", None)
-        if project is None:
-            return sample.users[:0]
-        given = grown.table.of(sample.users)
-        room = np.where(given > 0.0, sample.values - given, np.inf).min(axis=1)
-        lowest = np.argsort(room, kind="stable")[: max(1, int(_LOWEST * len(room)))]
-        half = max(1, int(self.part * _N_LOOKED) // 2)
-        start = np.concatenate([self.rng.choice(lowest, size=half), self.rng.integers(len(room), size=half)])
-        other = self.rng.integers(len(room), size=2 * half)
-        size = self.rng.choice(_STEPS, size=(2 * half, 1)) * self.rng.choice([-1.0, 1.0], size=(2 * half, 1))
-        return project(sample.users[start] + size * (sample.users[other] - sample.users[start]))
-
-    def _losers(self, part: _Part, grown: Grown) -> FloatArray:
-        """Of each leaf the users who expect the least, by each of the outlooks; climbed down to within the leaf."""
-        pool = self._some(_N_POOL, self.rng)[0]
-        leaf, outlooks = grown.leaves.of(pool), part.outlooks(pool)
-        largest = grown.table.largest
-        firsts, columns = [], []
-        for column, outlook in enumerate(outlooks.T):
-            order = np.lexsort((outlook, leaf))
-            first = order[np.flatnonzero(np.diff(leaf[order], prepend=-1))]
-            firsts.append(first[(largest[leaf[first]] > 0.0).any(axis=1)])
-            columns.append(np.full(len(firsts[-1]), column))
-        start, column = np.concatenate(firsts), np.concatenate(columns)
-        most = max(1, int(self.part * _N_LOSERS))
-        if len(start) > most:
-            some = self.rng.choice(len(start), size=most, replace=False)
-            start, column = start[some], column[some]
-        project = getattr(self.covariates, "project", None)
-        users, place, lowest = pool[start], leaf[start], outlooks[start, column]
-        if project is None:
-            return users
-        for size in np.geomspace(0.5, 0.001, _CLIMBS):
-            for _ in range(_TRIES):
-                other = pool[self.rng.integers(len(pool), size=len(users))]
-                moved = project(users + self.rng.choice([-size, size], size=(len(users), 1)) * (other - users))
-                found = part.outlooks(moved)[np.arange(len(users)), column]
-                better = (found < lowest) & (grown.leaves.of(moved) == place)
-                users, lowest = np.where(better[:, None], moved, users), np.where(better, found, lowest)
-        return users
-
-
-def _emptied(table: LeafTable, users: FloatArray, weights: FloatArray) -> LeafTable:
-    """Nothing is given in a leaf of what none of its users asks for: what no user shows, none has allowed."""
-    mass = np.zeros(table.values.shape)
-    np.add.at(mass, table.leaves.of(users), weights)
-    cuts = table.cuts
-    if cuts is not None:
-        cuts = replace(cuts, above=np.where(mass > 0.0, cuts.above, 0.0))
-    return LeafTable(leaves=table.leaves, values=np.where(mass > 0.0, table.values, 0.0), cuts=cuts)
 
 
 def _course(grown: list[Grown]) -> tuple[tuple[int, float], ...]:

@@ -15,11 +15,12 @@ to be split is the one that loses the most in spite of them.
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from rcb_bayes.planning.cutting import Cut, best_cuts
-from rcb_bayes.planning.leaves import Cuts, LeafTable, Leaves
+from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves
 from rcb_bayes.schema import FloatArray
 
 _MOST_PAIRS = 24  # of arms, along whose prior means users are split
@@ -35,17 +36,27 @@ class Sample:
     values : (U, q), which a leaf takes the least of
     weights : (U, q), zero for users who count for the least only
     groups : of values that are cut together, (q,); None for leaves without cuts
+    hopes, looks : what cuts look at, and that of the users, (U, G + 1)
     """
 
     users: FloatArray
     values: FloatArray
     weights: FloatArray
     groups: np.ndarray | None = None
+    hopes: Hopes | None = None
+    looks: FloatArray | None = None
 
     @property
     def total(self) -> float:
         """What is to be kept."""
         return float((self.weights * self.values).sum())
+
+    def cuts(self, some: np.ndarray, *, worth: float, **options: Any) -> list[Cut | None]:
+        """The cuts of a leaf with some of the users, each of which keeps so much."""
+        if self.groups is None or self.hopes is None or self.looks is None:
+            return []
+        own = self.users[some], self.looks[some], self.values[some], self.weights[some], self.groups
+        return best_cuts(*own, width=self.hopes.width, worth=worth, **options)
 
     def joined(self, users: FloatArray, values: FloatArray) -> "Sample":
         """With more users, who count for the least only."""
@@ -54,6 +65,7 @@ class Sample:
             users=np.concatenate([self.users, users]),
             values=np.concatenate([self.values, values]),
             weights=np.concatenate([self.weights, np.zeros(values.shape)]),
+            looks=None if self.hopes is None else np.concatenate([self.looks, self.hopes.of(users)]),
         )
 
 
@@ -61,7 +73,8 @@ class Sample:
 class Grown:
     """A tree, the least of its users' values in each leaf (n_leaves, q), and the share kept after every split.
 
-    ``cuts`` are those of each leaf, a place for each group of ``groups``; none where values have no groups.
+    ``cuts`` are those of each leaf, a place for each group of ``groups``; none where values have no groups. Each keeps
+    ``worth`` at least.
     """
 
     leaves: Leaves
@@ -69,21 +82,23 @@ class Grown:
     course: tuple[float, ...]
     cuts: tuple[tuple[Cut | None, ...], ...] = ()
     groups: np.ndarray | None = None
+    hopes: Hopes | None = None
+    worth: float = 0.0
 
     @property
     def table(self) -> LeafTable:
         """As users are given values by it."""
-        if self.groups is None or not any(cut is not None for cuts in self.cuts for cut in cuts):
+        if self.groups is None or self.hopes is None or not any(cut is not None for cuts in self.cuts for cut in cuts):
             return LeafTable(leaves=self.leaves, values=self.values)
         shape = (len(self.cuts), max(len(cuts) for cuts in self.cuts))
-        weights, thresholds = np.zeros((*shape, self.leaves.weights.shape[1])), np.zeros(shape)
+        weights, thresholds = np.zeros((*shape, self.leaves.weights.shape[1] + 2)), np.zeros(shape)
         above = self.values.copy()
         for leaf, cuts in enumerate(self.cuts):
             for group, cut in enumerate(cuts):
                 if cut is not None:
                     weights[leaf, group], thresholds[leaf, group] = cut.weights, cut.threshold
                     above[leaf, self.groups == group] = cut.above
-        cuts = Cuts(groups=self.groups, weights=weights, thresholds=thresholds, above=above)
+        cuts = Cuts(hopes=self.hopes, groups=self.groups, weights=weights, thresholds=thresholds, above=above)
         return LeafTable(leaves=self.leaves, values=self.values, cuts=cuts)
 
     def renewed(self, sample: Sample, *, turn: bool = True) -> "Grown":
@@ -97,9 +112,8 @@ class Grown:
             if not len(some):
                 continue
             values[k] = sample.values[some].min(axis=0)
-            if self.groups is not None and self.cuts:
-                own = sample.users[some], sample.values[some], sample.weights[some], self.groups
-                cuts[k] = tuple(best_cuts(*own, known=self.cuts[k], turn=turn))
+            if self.cuts:
+                cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn))
         return replace(self, values=values, cuts=tuple(cuts))
 
     def further(self, before: "Grown") -> "Grown":
@@ -155,6 +169,7 @@ class _Tree:
     sample: Sample
     directions: FloatArray
     fewest: int
+    worth: float
     weights: list[FloatArray] = field(default_factory=list)
     thresholds: list[float] = field(default_factory=list)
     ways: list[list[int]] = field(default_factory=list)
@@ -185,9 +200,7 @@ class _Tree:
         """What a leaf with some of the users gives, and keeps."""
         values, weights = self.sample.values[some], self.sample.weights[some]
         least = values.min(axis=0)
-        cuts: list[Cut | None] = []
-        if cut and self.sample.groups is not None:
-            cuts = best_cuts(self.sample.users[some], values, weights, self.sample.groups)
+        cuts = self.sample.cuts(some, worth=self.worth) if cut else []
         kept = float((least * weights.sum(axis=0)).sum()) + sum(one.worth for one in cuts if one is not None)
         if leaf == len(self.least):
             self.least.append(least)
@@ -239,16 +252,27 @@ class _Tree:
         total = self.sample.total
         course = tuple(kept / total if total > 0.0 else 1.0 for kept in self.kept)
         cuts = tuple(tuple(each) for each in self.cuts) if s else ()
-        groups = self.sample.groups if s else None
-        return Grown(leaves=leaves, values=np.array(self.least), course=course, cuts=cuts, groups=groups)
+        return Grown(
+            leaves=leaves,
+            values=np.array(self.least),
+            course=course,
+            cuts=cuts,
+            groups=self.sample.groups if s else None,
+            hopes=self.sample.hopes,
+            worth=self.worth,
+        )
 
 
-def grow(samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int, fewest: int = 8) -> list[Grown]:
+def grow(
+    samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int, fewest: int = 8, worth: float = 0.0
+) -> list[Grown]:
     """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
 
-    ``fewest`` users with weights are on either side of a split.
+    ``fewest`` users with weights are on either side of a split, and a cut keeps the share ``worth`` of all at least.
     """
-    trees = [_Tree(sample, split_directions(sample.users, prior_mean), fewest) for sample in samples]
+    trees = [
+        _Tree(sample, split_directions(sample.users, prior_mean), fewest, worth * sample.total) for sample in samples
+    ]
     left = max_leaves
     while True:
         able = [tree for tree in trees if tree.heap and tree.price <= left]
