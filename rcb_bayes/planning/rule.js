@@ -6,8 +6,17 @@ const dot = (w, x) => w.slice(1).reduce((sum, value, j) => sum + value * x[j + 1
 function valuesOf({ weights, thresholds, below, above, values, cuts }, x) {
   let at = thresholds.length ? 0 : -1; // a split from 0 on, leaf k as -1 - k, which is ~k
   while (at >= 0) at = dot(weights[at], x) <= thresholds[at] ? below[at] : above[at];
-  const isAbove = cuts ? cuts.thresholds[~at].map((t, group) => dot(cuts.weights[~at][group], x) > t) : [];
+  const looks = cuts ? looksOf(cuts.hopes, x) : []; // at users, beside their features: leads of arms, and the crowd
+  const isAbove = looks.map((look, group) => dot(cuts.weights[~at][group], [...x, ...look]) > cuts.thresholds[~at][group]);
   return values[~at].flat().map((low, k) => (cuts && isAbove[cuts.groups[k]] ? cuts.above[~at][k] : low));
+}
+
+function looksOf({ means, arms, width }, x) {
+  const hopes = means.map((mean) => dot(mean, x));
+  const best = Math.max(...hopes);
+  const near = hopes.map((hope) => Math.max(1 - (best - hope) / width, 0));
+  const crowd = near.reduce((sum, value) => sum + value * value, 0);
+  return arms.map((own) => [Math.max(...hopes.filter((_, k) => own[k])) - best, crowd]);
 }
 
 function rate(rule, x, saturated) {

@@ -12,7 +12,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, as_text, content_of, read_text, refused, write_atomically
 from rcb_bayes.files.records import LARGEST, Count, NonNegative, Share, Text
 from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
-from rcb_bayes.planning.leaves import Cuts, LeafTable, Leaves, table_faults
+from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves, table_faults
 from rcb_bayes.planning.rule import Kept, Rule
 
 
@@ -47,7 +47,14 @@ class _Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 _Rows = tuple[tuple[_Number, ...], ...]
 
 
+class _Hopes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    means: _Rows
+    arms: tuple[tuple[Count, ...], ...]
+    width: NonNegative
+
+
 class _Cuts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    hopes: _Hopes
     groups: tuple[Count, ...]
     weights: tuple[_Rows, ...]
     thresholds: _Rows
@@ -147,7 +154,11 @@ def _tree(leaves: Leaves) -> dict[str, Any]:
 
 
 def _cuts(cuts: Cuts | None) -> dict[str, Any] | None:
-    return None if cuts is None else {name: getattr(cuts, name).tolist() for name in _Cuts.__struct_fields__}
+    if cuts is None:
+        return None
+    hopes = {"means": cuts.hopes.means.tolist(), "arms": cuts.hopes.arms.tolist(), "width": cuts.hopes.width}
+    own = {name: getattr(cuts, name).tolist() for name in _Cuts.__struct_fields__ if name != "hopes"}
+    return {"hopes": hopes, **own}
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -207,7 +218,13 @@ def _rule(found: _Rule) -> Rule:
 def _table(found: _Rates | _Guards, values: np.ndarray, d: int) -> LeafTable:
     cuts = None
     if found.cuts is not None:
+        hopes = found.cuts.hopes
         cuts = Cuts(
+            hopes=Hopes(
+                means=_array(hopes.means, ndim=2, name="prior means"),
+                arms=_array(hopes.arms, ndim=2, name="arms of groups").astype(np.int64),
+                width=hopes.width,
+            ),
             groups=np.array(found.cuts.groups, dtype=np.int64),
             weights=_array(found.cuts.weights, ndim=3, name="weights of cuts"),
             thresholds=_array(found.cuts.thresholds, ndim=2, name="thresholds of cuts"),

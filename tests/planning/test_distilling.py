@@ -73,7 +73,7 @@ def small(plan: rcb.Plan, max_leaves: int, **options) -> rcb.Rule:
     sizes = {"_N_USERS": 2048, "_N_LOOKED": 512, "_N_POOL": 4096, "_N_LOSERS": 512, "_N_KEPT": 2048}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
-            patch.setattr(f"rcb_bayes.planning.distilling.{name}", size)
+            patch.setattr(f"rcb_bayes.planning.searching.{name}", size)
         return plan.distil(max_leaves, **options)
 
 
