@@ -5,19 +5,16 @@ A lower rate is on the safe side for the user herself. Recommending i in the pla
 set there is one k), and no O is negative. Where :math:`U_{ij} + \epsilon \ge 0` no term is, whatever the rates;
 elsewhere H falls in every q_k. So is a lower factor. Users who cannot tell levels apart add these forms up,
 each as often as its level lasts, and a level lasts the longer the lower its rates are: by :math:`1/\kappa_l` where
-the share :math:`\kappa_l` of exploration is kept. A level that others pay for then weighs up to :math:`\kappa_m / \kappa_l`
-times as much as one that pays. Plans count what others pay by .7 (``planning.stages``), so that rules which keep
-nine tenths of every level stay within that. Whether they do is the audit's to say.
+the share :math:`\kappa_l` of exploration is kept. A level that others pay for then weighs up to
+:math:`\kappa_m / \kappa_l` times as much as one that pays. Plans count what others pay by .7 (``planning.stages``), so
+that rules which keep nine tenths of every level stay within that. Whether they do is the audit's to say.
 
 The least over users at hand is not the least over all users of a leaf. A table of users is all there is, and the least
 is exact. Elsewhere a table is grown from users at random, and then looked through for users who lie below what they are
-given: others at random, users moved within the support, and those who expect to lose the most by what is recommended.
-The latter are found without any world, by prior means alone, so that each leaf is searched thoroughly for them. Whoever
-is below is taken in and the table is grown anew: its borders give way. Then leaves and the directions of their cuts
-stay, and further searches lower values and move thresholds. After the last one they go on by as much again: the search
-has ended, not the users.
+given (``planning.searching``). Whoever is below is taken in and the table is grown anew: its borders give way. Then
+leaves and the directions of their cuts stay, and further searches lower values and move thresholds. After the last one
+they go on by as much again: the search has ended, not the users.
 """
-
 
 import numpy as np
 

@@ -201,7 +201,7 @@ class Plan(PlanFigures):
         >>> rcb.audit(market, ruled, horizon=50, n_worlds=500, n_users=20, seed=2).verdict
         'pass'
         """
-        from rcb_bayes.planning.rule import ruled
+        from rcb_bayes.planning.ruling import ruled
 
         return ruled(self, rule)
 

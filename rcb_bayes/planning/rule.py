@@ -1,7 +1,7 @@
 """A rule: a plan's rates and guards as two small tables of leaves, in Python or wherever JSON can be read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
 from rcb_bayes.mechanism.outlook import find_rows, places_of
-from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.planning.leaves import LeafTable, count_leaves
-from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.labelled import Users, as_users
@@ -382,40 +380,3 @@ class Rule:
 
 def _leaves(n: int) -> str:
     return "one leaf" if n == 1 else f"{n} leaves"
-
-
-def ruled(plan: Plan, rule: Rule) -> Plan:
-    """The plan with a rule's rates and guards in the place of its own; see ``Plan.with_rule``."""
-    from rcb_bayes.planning.plan_files import plan_digest
-
-    if not isinstance(rule, Rule):
-        raise RcbError(f"rule must be what plan.distil() gives, got {type(rule).__name__}.")
-    if rule.of_plan != plan_digest(plan):
-        raise RcbError("The rule was distilled from another plan. Pass that plan, or distil this one: plan.distil().")
-    cold_start, exploitation, k = plan.cold_start, plan.exploitation, len(plan.arms)
-    if plan.personalised:
-        own = np.arange(k if rule.levels else 1)
-        stages = [
-            replace(stage, rule=rule.rates.columns(place * len(own) + own)) for place, stage in enumerate(plan.stages)
-        ]
-        cold_start = replace(cold_start, stages=tuple(stages), programme=None)
-    if rule.guards is not None:
-        guards = [
-            _ruled_guard(guard, rule.guards.columns(epoch * k + np.arange(k)))
-            for epoch, guard in enumerate(plan.guards)
-        ]
-        exploitation = replace(exploitation, guards=tuple(guards))
-    note = f"rates and guards by a rule of {rule.n_leaves} leaves, which keeps {percent(rule.kept)} of exploration"
-    return replace(
-        plan,
-        cold_start=cold_start,
-        exploitation=exploitation,
-        feasibility=replace(plan.feasibility, verdict=""),
-        provenance=replace(plan.provenance, notes=(*plan.notes, note)),
-    )
-
-
-def _ruled_guard(guard: GuardRule, table: LeafTable) -> GuardRule:
-    if guard.outlook is None:  # the same for all users
-        return guard
-    return replace(guard, outlook=None, gamma=guard.gamma[:0], factors=None, by_leaf=table)

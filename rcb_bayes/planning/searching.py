@@ -20,28 +20,30 @@ from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Covariates
 
-_N_USERS = 16_384  # that a table is grown from
+_N_USERS = 32_768  # that a table is grown from
 _N_LOOKED = 1024  # at random, and as many moved, in each search
 _N_POOL = 32_768  # among whom those who expect to lose the most are looked for
 _N_LOSERS = 4096  # of them at most, in each search
 _N_KEPT = 4096  # that the share kept is estimated with
 _SEARCHES = 2  # after each of which the table is grown anew
 _CLOSER = 4  # after which its leaves stay
-_FEWEST = 1 / 512  # of the users, on either side of a split
-_WORTH = 3e-4  # of what is to be kept, for a cut
+_FEWEST = 1 / 1365  # of the users, on either side of a split, but no fewer than 8
+_WORTH = 1e-4  # of what is to be kept, for a cut
 _CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
 _STARTS, _BEST = 8, 2  # users of a side of a cut who are looked at, and who climb on
 _SIDE_STEPS = np.geomspace(0.4, 0.004, 12)  # of the way towards another user
 _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003)  # of the way towards another user
 _LOWEST = 0.1  # share of users that count as the lowest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
     """What a table is made of: values of users (U, d) -> (U, q), and what each weighs, (U, q).
 
     ``groups`` are those of values that are cut together, (q,), and ``arms`` the arms of each, (G, K). ``room`` is what
-    is left of users' bounds at values that are given, (U, q), unless it is their own values less these. ``outlooks`` are what users expect to gain by prior
-    means alone, (U, m): where they are lowest, so may values be. A part in which some values are not for every user,
-    those of no weight, ``is_partial``.
+    is left of users' bounds at values that are given, (U, q), unless it is their own values less these. ``outlooks``
+    are what users expect to gain by prior means alone, (U, m): where they are lowest, so may values be. A part in which
+    some values are not for every user, those of no weight, ``is_partial``.
     """
 
     name: str
@@ -185,7 +187,6 @@ class Search:
                 users, lowest = np.where(better[:, None], moved, users), np.where(better, found, lowest)
         return users
 
-
     def _beside_cuts(self, part: Part, sample: Sample, table: LeafTable) -> FloatArray:
         """On each side of every cut users with little room, climbed down to from others there."""
         project, cuts = getattr(self.covariates, "project", None), table.cuts
@@ -248,5 +249,3 @@ def _emptied(table: LeafTable, users: FloatArray, weights: FloatArray) -> LeafTa
     if cuts is not None:
         cuts = replace(cuts, above=np.where(mass > 0.0, cuts.above, 0.0))
     return LeafTable(leaves=table.leaves, values=np.where(mass > 0.0, table.values, 0.0), cuts=cuts)
-
-

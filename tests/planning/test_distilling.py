@@ -68,12 +68,17 @@ def level_plan(knows: str = "level") -> rcb.Plan:
     return rcb.calibrate(different(), knows=knows, **options)
 
 
-def small(plan: rcb.Plan, max_leaves: int, **options) -> rcb.Rule:
+@cache
+def level_rule(knows: str = "level") -> rcb.Rule:
+    return small(level_plan(knows), 16, few=0.5)
+
+
+def small(plan: rcb.Plan, max_leaves: int, *, few: float = 1.0, **options) -> rcb.Rule:
     """A rule from fewer users than usual."""
     sizes = {"_N_USERS": 2048, "_N_LOOKED": 512, "_N_POOL": 4096, "_N_LOSERS": 512, "_N_KEPT": 2048}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
-            patch.setattr(f"rcb_bayes.planning.searching.{name}", size)
+            patch.setattr(f"rcb_bayes.planning.searching.{name}", int(few * size))
         return plan.distil(max_leaves, **options)
 
 
@@ -219,7 +224,7 @@ def test_what_cannot_be_distilled_is_told():
 @pytest.mark.parametrize("knows", ["level", "phase", "mechanism"])
 def test_rules_of_levels_give_what_the_plan_with_them_gives_and_hardly_more_than_the_plan(knows: str):
     plan = level_plan(knows)
-    rule = small(plan, 32)
+    rule = level_rule(knows)
     ruled, users = plan.with_rule(rule), different().covariates.sample(1000, seed=4)
     assert rule.knows == ruled.knows == knows
     assert rule.kept > 0.9
@@ -242,7 +247,7 @@ def test_rules_of_levels_give_what_the_plan_with_them_gives_and_hardly_more_than
 def test_a_rule_passes_its_audit_at_the_knowledge_that_it_claims(knows: str, seed: int):
     plan = level_plan(knows)
     asked: dict[str, Any] = {"horizon": 500, "n_worlds": 300, "seed": seed}
-    rule = small(plan, 32)
+    rule = level_rule(knows)
     assert rcb.audit(different(), plan.with_rule(rule), **asked).verdict == "pass"
     high = replace(rule, rates=_all_one(rule.rates))
     assert rcb.audit(different(), plan.with_rule(high), **asked).verdict != "pass"
