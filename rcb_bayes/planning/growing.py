@@ -65,7 +65,9 @@ class Sample:
             users=np.concatenate([self.users, users]),
             values=np.concatenate([self.values, values]),
             weights=np.concatenate([self.weights, np.zeros(values.shape)]),
-            looks=None if self.hopes is None else np.concatenate([self.looks, self.hopes.of(users)]),
+            looks=None
+            if self.hopes is None or self.looks is None
+            else np.concatenate([self.looks, self.hopes.of(users)]),
         )
 
 

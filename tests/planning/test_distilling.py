@@ -249,5 +249,5 @@ def test_a_rule_passes_its_audit_at_the_knowledge_that_it_claims(knows: str, see
     asked: dict[str, Any] = {"horizon": 500, "n_worlds": 300, "seed": seed}
     rule = level_rule(knows)
     assert rcb.audit(different(), plan.with_rule(rule), **asked).verdict == "pass"
-    high = replace(rule, rates=_all_one(rule.rates))
+    high = replace(rule, rates=_all_one(rule.rates), guards=_all_one(rule.guards))  # exploitation pays for cold starts
     assert rcb.audit(different(), plan.with_rule(high), **asked).verdict != "pass"

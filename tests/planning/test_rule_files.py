@@ -150,7 +150,7 @@ def test_files_of_version_1_are_read():
     np.testing.assert_array_equal(again.guard(users, 0), plain.guard(users, 0))
     np.testing.assert_array_equal(again.rate(users, saturated=["arm_0"]), plain.rate(users, saturated=["arm_0"]))
     assert again.knows == "stage"
-    with pytest.raises(rcb.RcbError, match="cuts"):
+    with pytest.raises(rcb.RcbError, match="missing required field"):
         rcb.Rule.from_json(_as_version(2, content))  # planted: what is missing is asked for in files of today
     with pytest.raises(rcb.RcbError, match="version"):
         rcb.Rule.from_json(_as_version(3, content))
