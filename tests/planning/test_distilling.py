@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes.mechanism.guard import off_best_mass
+from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.planning.leaves import LeafTable
 from tests.planning.revising import revised
 
@@ -251,3 +251,16 @@ def test_a_rule_passes_its_audit_at_the_knowledge_that_it_claims(knows: str, see
     assert rcb.audit(different(), plan.with_rule(rule), **asked).verdict == "pass"
     high = replace(rule, rates=_all_one(rule.rates), guards=_all_one(rule.guards))  # exploitation pays for cold starts
     assert rcb.audit(different(), plan.with_rule(high), **asked).verdict != "pass"
+
+
+def test_room_is_left_at_the_plan_s_own_factors_and_none_beyond():
+    plan, users = favoured_plan(), favoured().covariates.sample(300, seed=5)
+    guard = plan.guards[0]
+    assert guard.outlook is not None
+    options: dict[str, Any] = {"epsilon": plan.epsilon, "notion": plan.goal.sense, "slack": guard.slack}
+    own = plan.guard(users, 0)
+    assert (users_room(guard.outlook, guard.gamma, users, own, **options) > -1e-9).all()
+    more = np.minimum(own + 0.05, 1.0)
+    beyond = users_room(guard.outlook, guard.gamma, users, more, **options)[own < 1.0]
+    assert len(beyond) > 20
+    assert (beyond < 0.0).all()
