@@ -3,6 +3,7 @@
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.knowledge import MECHANISM
 from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
@@ -20,7 +21,7 @@ def calibrate(
     audit_worlds: int = 1000,
     guard: bool = True,
     spread: str = "posterior",
-    horizon: int = DEFAULT_HORIZON,
+    horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
     seed: int = DEFAULT_SEED,
@@ -48,8 +49,9 @@ def calibrate(
         Whether off-best recommendations of the exploitation stage are cut where users would not follow them.
     spread : str
         "posterior", or "tuned": the multiple of it with the least expected regret of exploitation over ``horizon``.
-    horizon : int
-        T, rounds over which regret is counted.
+    horizon : int, optional
+        T, rounds over which regret is counted, 10,000 unless given; with ``knows="mechanism"`` it has to be, since
+        users who know nothing of the clock weigh the cold start by its share of all rounds. ``plan.horizon`` keeps it.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
     knows : str
@@ -67,7 +69,8 @@ def calibrate(
     Raises
     ------
     RcbError
-        A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small.
+        A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
+        ``mechanism`` without a horizon.
 
     Applicability
     -------------
@@ -99,7 +102,11 @@ def calibrate(
     if spread not in ("posterior", "tuned"):
         close = suggestion(str(spread), ("posterior", "tuned"))
         raise RcbError(f"There is no spread '{spread}'.{close} Use posterior or tuned.")
-    horizon = as_count(horizon, name="horizon", least=1)
+    if horizon is None and request.knows == MECHANISM.name:
+        raise RcbError(
+            "Users who know nothing of the clock: out of how many rounds in all? Pass horizon=, such as 10000."
+        )
+    horizon = as_count(DEFAULT_HORIZON if horizon is None else horizon, name="horizon", least=1)
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
     if is_given:

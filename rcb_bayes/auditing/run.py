@@ -23,7 +23,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
 from rcb_bayes.mechanism.deciding import verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
-from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
+from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
@@ -228,7 +228,7 @@ def _once(
         raise RcbError(f"No stage is passed in {MIN_WORLDS} worlds. Ask for more worlds than {asked.n_worlds}.")
     if not isinstance(plan, Plan):
         return as_audit(market, looked, asked)
-    notes = (*_other_knowledge(plan, asked.knows), *_other_market(market, plan))
+    notes = (*_other_knowledge(plan, asked.knows), *_other_horizon(plan, horizon), *_other_market(market, plan))
     return as_audit(market, looked, asked, knows=asked.knows.name, notes=notes)
 
 
@@ -313,6 +313,13 @@ def _other_knowledge(plan: Plan, known: Knowledge) -> tuple[str, ...]:
     if plan.knows == known.name:
         return ()
     return (f"users know {known.words} in this audit; the plan is for users who know {as_knowledge(plan.knows).words}",)
+
+
+def _other_horizon(plan: Plan, horizon: int) -> tuple[str, ...]:
+    """The horizon of the plan, where users weigh the cold start by its share of all rounds, and it is another."""
+    if plan.knows != MECHANISM.name or plan.horizon in (None, horizon):
+        return ()
+    return (f"{horizon:,} rounds in this audit; the plan is for users who know of {plan.horizon:,}",)
 
 
 def _other_market(market: Market, plan: Plan) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Distil a plan into tables of leaves, each with the least rate and guard of the users in it.
 
-    They are evaluated in microseconds, here or by the twenty lines of JavaScript that come with the package
+    They are evaluated in microseconds, here or by the forty lines of JavaScript that come with the package
     (planning/rule.js). Told is the share of exploration that they keep. Audit the rule as it stands: --plan-out writes
     the plan with the rule in it. A plan from a file knows its users unless they are a table, or a class of your own:
     then --covariates names them.

@@ -48,6 +48,38 @@ def users_guard(
     return _factors(_user_moments(sums, never_lost, outlook.n_worlds), fixed=fixed, slack=slack)
 
 
+def users_room(
+    outlook: LinearOutlook,
+    gamma: FloatArray,
+    users: FloatArray,
+    given: FloatArray,
+    *,
+    epsilon: float,
+    notion: Notion,
+    slack: float,
+) -> FloatArray:
+    """What is left of each user's bound at factors that are given, (U, K): below 0 where ``users_guard`` gives less.
+
+    It is the least over rivals that an arm loses against in some world, and infinite where there is none of them.
+    Factors jump where bounds change their sign; the bounds themselves do not, so that a search can follow them.
+    """
+    fixed, extra = notion.epsilon_parts(epsilon)
+    parts, start = [], 0
+    for rewards, chances, best in _states(outlook, gamma, users):
+        moments = _user_moments(rewards, chances, best, extra=extra)
+        c = given[start : start + rewards.shape[1], :, None]
+        start += rewards.shape[1]
+        spread = moments.of_gain - 2.0 * c * moments.of_both + c**2 * moments.of_loss
+        left = fixed + moments.gain - c * moments.loss - slack * np.sqrt(np.maximum(spread, 0.0))
+        k = left.shape[1]
+        left[:, range(k), range(k)] = np.inf
+        left = np.where(c > 0.0, left, np.inf)
+        doubtful = np.nonzero((left < 0.0) & (moments.loss <= 0.0))
+        left[doubtful] = np.where(moments.never_lost(doubtful), np.inf, left[doubtful])
+        parts.append(left.min(axis=2))
+    return np.concatenate(parts) if parts else np.zeros(given.shape)
+
+
 def crowd_guard(
     outlook: LinearOutlook,
     gamma: FloatArray,

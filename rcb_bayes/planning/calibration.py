@@ -78,7 +78,7 @@ def planned(
 ) -> Plan:
     """The plan with a given N; in a simulation of its own, or in one that several plans share."""
     walked, programme = _walked(market, request, guard=guard, horizon=horizon, simulator=simulator)
-    plan = as_plan(walked, programme)
+    plan = _made_for(as_plan(walked, programme), horizon)
     if not plan.feasible:
         return plan
     setting = _guard_setting(walked)
@@ -90,7 +90,11 @@ def planned(
 def planned_cold_start(market: Market, request: PlanRequest, *, horizon: int) -> Plan:
     """The same plan up to the end of its cold start; the guards that follow it are reckoned with, and not kept."""
     walked, programme = _walked(market, request, guard=True, horizon=horizon)
-    return as_plan(walked, programme)
+    return _made_for(as_plan(walked, programme), horizon)
+
+
+def _made_for(plan: Plan, horizon: int) -> Plan:
+    return replace(plan, provenance=replace(plan.provenance, horizon=horizon))
 
 
 def _walked(

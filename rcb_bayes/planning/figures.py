@@ -83,6 +83,7 @@ class PlanFigures:
     seed = _shown(lambda plan: plan.provenance.seed)
     version = _shown(lambda plan: plan.provenance.version)
     notes = _shown(lambda plan: plan.provenance.notes)
+    horizon = _shown(lambda plan: plan.provenance.horizon)
 
     # Words of a kind: an attribute without a type of its own would be taken for any text.
 

@@ -7,15 +7,20 @@ it takes off the spread, the sum over leaves of :math:`W \, \mathrm{sd}(v)`, whi
 
 Between the last user of one side and the first of the other the threshold stands with the better side's last user: who
 is in between gets the lower values.
+
+Where values come in groups, a leaf has cuts (``planning.cutting``) that give more to some of its users. The next leaf
+to be split is the one that loses the most in spite of them.
 """
 
 import heapq
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from rcb_bayes.planning.leaves import Leaves
+from rcb_bayes.planning.cutting import Cut, best_cuts
+from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves
 from rcb_bayes.schema import FloatArray
 
 _MOST_PAIRS = 24  # of arms, along whose prior means users are split
@@ -30,33 +35,105 @@ class Sample:
     users : (U, d)
     values : (U, q), which a leaf takes the least of
     weights : (U, q), zero for users who count for the least only
+    groups : of values that are cut together, (q,); None for leaves without cuts
+    hopes, looks : what cuts look at, and that of the users, (U, G + 1)
     """
 
     users: FloatArray
     values: FloatArray
     weights: FloatArray
+    groups: np.ndarray | None = None
+    hopes: Hopes | None = None
+    looks: FloatArray | None = None
 
     @property
     def total(self) -> float:
         """What is to be kept."""
         return float((self.weights * self.values).sum())
 
+    def cuts(self, some: np.ndarray, *, worth: float, **options: Any) -> list[Cut | None]:
+        """The cuts of a leaf with some of the users, each of which keeps so much."""
+        if self.groups is None or self.hopes is None or self.looks is None:
+            return []
+        own = self.users[some], self.looks[some], self.values[some], self.weights[some], self.groups
+        return best_cuts(*own, width=self.hopes.width, worth=worth, **options)
+
     def joined(self, users: FloatArray, values: FloatArray) -> "Sample":
         """With more users, who count for the least only."""
-        return Sample(
+        return replace(
+            self,
             users=np.concatenate([self.users, users]),
             values=np.concatenate([self.values, values]),
             weights=np.concatenate([self.weights, np.zeros(values.shape)]),
+            looks=None
+            if self.hopes is None or self.looks is None
+            else np.concatenate([self.looks, self.hopes.of(users)]),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Grown:
-    """A tree, the least of its users' values in each leaf (n_leaves, q), and the share kept after every split."""
+    """A tree, the least of its users' values in each leaf (n_leaves, q), and the share kept after every split.
+
+    ``cuts`` are those of each leaf, a place for each group of ``groups``; none where values have no groups. Each keeps
+    ``worth`` at least.
+    """
 
     leaves: Leaves
     values: FloatArray
     course: tuple[float, ...]
+    cuts: tuple[tuple[Cut | None, ...], ...] = ()
+    groups: np.ndarray | None = None
+    hopes: Hopes | None = None
+    worth: float = 0.0
+
+    @property
+    def table(self) -> LeafTable:
+        """As users are given values by it."""
+        if self.groups is None or self.hopes is None or not any(cut is not None for cuts in self.cuts for cut in cuts):
+            return LeafTable(leaves=self.leaves, values=self.values)
+        shape = (len(self.cuts), max(len(cuts) for cuts in self.cuts))
+        weights, thresholds = np.zeros((*shape, self.leaves.weights.shape[1] + 2)), np.zeros(shape)
+        above = self.values.copy()
+        for leaf, cuts in enumerate(self.cuts):
+            for group, cut in enumerate(cuts):
+                if cut is not None:
+                    weights[leaf, group], thresholds[leaf, group] = cut.weights, cut.threshold
+                    above[leaf, self.groups == group] = cut.above
+        cuts = Cuts(hopes=self.hopes, groups=self.groups, weights=weights, thresholds=thresholds, above=above)
+        return LeafTable(leaves=self.leaves, values=self.values, cuts=cuts)
+
+    def renewed(self, sample: Sample, *, turn: bool = True) -> "Grown":
+        """The same leaves with the least of another sample's users; cuts keep their directions unless they ``turn``."""
+        leaf = self.leaves.of(sample.users)
+        order = np.argsort(leaf, kind="stable")
+        ends = np.searchsorted(leaf[order], np.arange(self.leaves.n_leaves + 1))
+        values, cuts = self.values.copy(), list(self.cuts)
+        for k in range(self.leaves.n_leaves):
+            some = order[ends[k] : ends[k + 1]]
+            if not len(some):
+                continue
+            values[k] = sample.values[some].min(axis=0)
+            if self.cuts:
+                cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn))
+        return replace(self, values=values, cuts=tuple(cuts))
+
+    def further(self, before: "Grown") -> "Grown":
+        """Moved on by as much again as from ``before``: values down, thresholds up."""
+        values = np.maximum(2.0 * self.values - before.values, 0.0)
+        cuts = tuple(
+            tuple(_further(*pair) for pair in zip(ours, theirs, strict=True))
+            for ours, theirs in zip(self.cuts, before.cuts, strict=True)
+        )
+        return replace(self, values=values, cuts=cuts)
+
+
+def _further(now: Cut | None, before: Cut | None) -> Cut | None:
+    if now is None or before is None:
+        return None
+    threshold = now.threshold + max(now.threshold - before.threshold, 0.0)
+    above = np.maximum(now.above - np.maximum(before.above - now.above, 0.0), 0.0)
+    return replace(now, threshold=threshold, above=above)
 
 
 def split_directions(users: FloatArray, prior_mean: FloatArray) -> FloatArray:
@@ -94,17 +171,20 @@ class _Tree:
     sample: Sample
     directions: FloatArray
     fewest: int
+    worth: float
     weights: list[FloatArray] = field(default_factory=list)
     thresholds: list[float] = field(default_factory=list)
     ways: list[list[int]] = field(default_factory=list)
     least: list[FloatArray] = field(default_factory=list)
+    cuts: list[list[Cut | None]] = field(default_factory=list)
+    of_leaf: list[float] = field(default_factory=list)
     kept: list[float] = field(default_factory=list)
     heap: list[tuple] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         everybody = np.arange(len(self.sample.users))
-        self.least.append(self.sample.values.min(axis=0))
-        self.kept.append(float((self.least[0] * self.sample.weights.sum(axis=0)).sum()))
+        self._enter(everybody, leaf=0, cut=False)
+        self.kept.append(self.of_leaf[0])
         self._consider(everybody, leaf=0, parent=None)
 
     @property
@@ -118,6 +198,19 @@ class _Tree:
         total = self.sample.total
         return self.kept[-1] / total if total > 0.0 else 1.0
 
+    def _enter(self, some: np.ndarray, *, leaf: int, cut: bool = True) -> None:
+        """What a leaf with some of the users gives, and keeps."""
+        values, weights = self.sample.values[some], self.sample.weights[some]
+        least = values.min(axis=0)
+        cuts = self.sample.cuts(some, worth=self.worth) if cut else []
+        kept = float((least * weights.sum(axis=0)).sum()) + sum(one.worth for one in cuts if one is not None)
+        if leaf == len(self.least):
+            self.least.append(least)
+            self.cuts.append(cuts)
+            self.of_leaf.append(kept)
+        else:
+            self.least[leaf], self.cuts[leaf], self.of_leaf[leaf] = least, cuts, kept
+
     def _consider(self, some: np.ndarray, *, leaf: int, parent: tuple[int, int] | None) -> None:
         """Find the best split of a leaf, if there is any."""
         sample = self.sample
@@ -128,27 +221,25 @@ class _Tree:
         directions = np.concatenate([self.directions, own])
         found = best_split(sample.users[some], directions, values, weights, fewest=self.fewest)
         if found is not None:
-            heapq.heappush(self.heap, (-found[0], leaf, some, parent, found))
+            lost = float((weights * values).sum()) - self.of_leaf[leaf]
+            first = found[0] if sample.groups is None else lost
+            heapq.heappush(self.heap, (-first, leaf, some, parent, found))
 
     def split(self) -> None:
         """Carry out the best split."""
         _, leaf, some, parent, (_, w, threshold) = heapq.heappop(self.heap)
-        sample, place = self.sample, len(self.weights)
-        is_below = projected(sample.users[some], w[None])[:, 0] <= threshold
-        sides = some[is_below], some[~is_below]
-        new = len(self.least)
+        place, new = len(self.weights), len(self.least)
+        is_below = projected(self.sample.users[some], w[None])[:, 0] <= threshold
         self.weights.append(w)
         self.thresholds.append(threshold)
         self.ways.append([-1 - leaf, -1 - new])
         if parent is not None:
             self.ways[parent[0]][parent[1]] = place
-        kept = self.kept[-1] - float((self.least[leaf] * sample.weights[some].sum(axis=0)).sum())
-        self.least.append(self.least[leaf])
-        for side, (rows, number) in enumerate(zip(sides, (leaf, new), strict=True)):
-            self.least[number] = sample.values[rows].min(axis=0)
-            kept += float((self.least[number] * sample.weights[rows].sum(axis=0)).sum())
+        before = self.of_leaf[leaf]
+        for side, (rows, number) in enumerate(((some[is_below], leaf), (some[~is_below], new))):
+            self._enter(rows, leaf=number)
             self._consider(rows, leaf=number, parent=(place, side))
-        self.kept.append(kept)
+        self.kept.append(self.kept[-1] - before + self.of_leaf[leaf] + self.of_leaf[new])
 
     def finished(self) -> Grown:
         """The tree for good."""
@@ -162,15 +253,28 @@ class _Tree:
         )
         total = self.sample.total
         course = tuple(kept / total if total > 0.0 else 1.0 for kept in self.kept)
-        return Grown(leaves=leaves, values=np.array(self.least), course=course)
+        cuts = tuple(tuple(each) for each in self.cuts) if s else ()
+        return Grown(
+            leaves=leaves,
+            values=np.array(self.least),
+            course=course,
+            cuts=cuts,
+            groups=self.sample.groups if s else None,
+            hopes=self.sample.hopes,
+            worth=self.worth,
+        )
 
 
-def grow(samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int, fewest: int = 8) -> list[Grown]:
+def grow(
+    samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int, fewest: int = 8, worth: float = 0.0
+) -> list[Grown]:
     """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
 
-    ``fewest`` users with weights are on either side of a split.
+    ``fewest`` users with weights are on either side of a split, and a cut keeps the share ``worth`` of all at least.
     """
-    trees = [_Tree(sample, split_directions(sample.users, prior_mean), fewest) for sample in samples]
+    trees = [
+        _Tree(sample, split_directions(sample.users, prior_mean), fewest, worth * sample.total) for sample in samples
+    ]
     left = max_leaves
     while True:
         able = [tree for tree in trees if tree.heap and tree.price <= left]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rcb_bayes._version import __version__
+from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 
 PlanKind = Literal["sampled", "theorem", "fixed"]
@@ -121,6 +122,7 @@ class Provenance:
     engine, n_worlds, audit_worlds, seed, version : how it was computed
     n_posteriors, n_not_vouched : behind the plan, and those of them that no engine vouches for
     notes : what else is to be said
+    horizon : the rounds in all that a sampled plan was made for; not known of files that do not have it
     """
 
     belief: str = ""
@@ -134,6 +136,7 @@ class Provenance:
     seed: int = 0
     version: str = ""
     notes: tuple[str, ...] = ()
+    horizon: int | None = field(default=None, metadata=LATE)
 
 
 def provenance_of(market: Market, *, seed: int, notes: tuple[str, ...]) -> Provenance:

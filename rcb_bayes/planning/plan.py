@@ -177,7 +177,8 @@ class Plan(PlanFigures):
         """Rates and guards as small tables, which are evaluated in microseconds.
 
         A tree sorts users into leaves, and each leaf holds the least rate, or the least factor of every arm, of the
-        users in it. One tree serves all stages, another all epochs.
+        users in it; beyond a cut of its own, for each stage or arm, the least of the users there. One tree serves all
+        stages, or all levels, another all epochs.
 
         Parameters
         ----------
@@ -250,7 +251,7 @@ class Plan(PlanFigures):
         >>> rcb.audit(market, ruled, horizon=50, n_worlds=500, n_users=20, seed=2).verdict
         'pass'
         """
-        from rcb_bayes.planning.rule import ruled
+        from rcb_bayes.planning.ruling import ruled
 
         return ruled(self, rule)
 

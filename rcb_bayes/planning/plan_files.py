@@ -129,6 +129,7 @@ RANGES: dict[type, dict[str, Any]] = {
         "n_posteriors": Count,
         "n_not_vouched": Count,
         "seed": int,
+        "horizon": _Samples | None,  # pyright: ignore[reportOperatorIssue]
     },
     PlannedStage: {
         "share": Share,
@@ -444,7 +445,8 @@ def _stage_faults(plan: Plan) -> Iterator[str]:
         if isinstance(stage.rule, TableRule):
             yield from _table_faults(stage.rule, plan)
         if isinstance(stage.rule, LeafTable):
-            yield from table_faults(stage.rule, n_features=len(plan.features), n_values=1)
+            n_values = len(plan.arms) if counts_only else 1
+            yield from table_faults(stage.rule, n_features=len(plan.features), n_values=n_values)
         if stage.rule is not None and not plan.personalised:
             yield "a plan of one rate for all has rules for each user"
 

@@ -1,7 +1,7 @@
 """A rule: a plan's rates and guards as two small tables of leaves, in Python or wherever JSON can be read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
 from rcb_bayes.mechanism.outlook import find_rows, places_of
-from rcb_bayes.planning.exploitation import GuardRule
 from rcb_bayes.planning.leaves import LeafTable, count_leaves
-from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.labelled import Users, as_users
@@ -53,14 +53,22 @@ class Rule:
         Classes of arms with one and the same law, each arm once; the first ones of a class stand for any.
     epsilon, notion : float and str
         What the plan's users put up with, in which sense.
+    knows : str
+        What users know of the clock.
     of_plan : str
         The digest of the plan.
     stages : tuple of tuples
-        Saturated arms of the stages, a column of ``rates`` each; none where one rate was given for all of them.
+        Saturated arms of the stages, a column of ``rates`` each; none where one rate was given for all of them, or
+        stages only count arms.
+    levels : tuple of int
+        Then: numbers of saturated arms, with a column of ``rates`` for each arm that is promoted.
     shares : tuple of floats
-        Of cold starts that pass each stage.
+        Of cold starts that pass each stage, or level.
+    promoted_by : ndarray or None
+        With levels: what arms are promoted by, the platform's prior means (K, d), or its expectations of the users of
+        ``table``, (P, K).
     rates : LeafTable
-        Rates, (n_leaves, number of stages), or (1, 1) where no stage is named.
+        Rates, (n_leaves, number of stages, or of levels times arms), or (1, 1) where there are none of either.
     guards : LeafTable or None
         Factors, (n_leaves, number of epochs times arms); None without a guard.
     table : ndarray or None
@@ -99,6 +107,9 @@ class Rule:
     n_users: int
     seed: int
     course: tuple[tuple[int, float], ...]
+    knows: str = STAGE.name
+    levels: tuple[int, ...] = ()
+    promoted_by: FloatArray | None = None
 
     # --- figures ---
 
@@ -145,12 +156,13 @@ class Rule:
         """
         users = self._users(x)
         rows = np.atleast_2d(users)
-        if saturated is not None and len(self._in_order(saturated)) in (0, len(self.arms)):
+        if saturated is None:
+            rates = self.rates.of(rows) @ self._average
+        elif len(own := self._in_order(saturated)) in (0, len(self.arms)):
             rates = np.ones(len(rows))
         else:
-            column = None if saturated is None else self._column(saturated)
-            by_stage = self.rates.of(rows)
-            rates = by_stage @ self._average if column is None else by_stage[:, column]
+            columns = self._by_arm(rows, own) if self.levels else np.full(len(rows), self._column(own))
+            rates = np.take_along_axis(self.rates.of(rows), columns[:, None], axis=1)[:, 0]
         return rates if users.ndim == 2 else rates[0]
 
     def guard(self, x: Users, epoch: int) -> FloatArray:
@@ -186,8 +198,21 @@ class Rule:
     @property
     def _average(self) -> FloatArray:
         """Weights of the stages in a rate that names none."""
-        shares = np.array(self.shares)
+        shares = np.repeat(self.shares, len(self.arms) if self.levels else 1)
         return shares / shares.sum() if len(shares) else np.ones(1)
+
+    def _by_arm(self, users: FloatArray, saturated: tuple[str, ...]) -> np.ndarray:
+        """The column of each user once these arms are saturated: the level's, of the arm promoted to her; (U,)."""
+        assert self.promoted_by is not None  # as levels are
+        if len(saturated) not in self.levels:
+            raise RcbError(
+                f"The rule has no rates for {len(saturated)} saturated arms: no simulated cold start has passed there."
+            )
+        known = self.table is not None
+        hopes = self.promoted_by[find_rows(self._places, users)] if known else users @ self.promoted_by.T
+        still_open = [place for place, arm in enumerate(self.arms) if arm not in saturated]
+        first = promotion_shares(hopes, still_open).argmax(axis=1)  # of tied arms the first, as plans have it
+        return self.levels.index(len(saturated)) * len(self.arms) + first
 
     def _in_order(self, saturated: Sequence[str]) -> tuple[str, ...]:
         names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
@@ -197,10 +222,9 @@ class Rule:
                 raise RcbError(f"There is no arm '{name}'.{told}")
         return tuple(arm for arm in self.arms if arm in names)
 
-    def _column(self, saturated: Sequence[str]) -> int:
+    def _column(self, own: tuple[str, ...]) -> int:
         if not self.stages:
             return 0
-        own = self._in_order(saturated)
         named = {arm for alike in self.alike for arm in alike[: sum(arm in own for arm in alike)]}
         stage = tuple(arm for arm in self.arms if arm in named)
         if stage not in self.stages:
@@ -218,11 +242,12 @@ class Rule:
     def summary(self) -> str:
         """The rule in a few lines."""
         found = self.shares_kept
+        known = "" if self.knows == STAGE.name else f", users know {as_knowledge(self.knows).words}"
         parts = [f"rates {figure(found.rates, found.rates_mcse)} in {_leaves(self.rates.leaves.n_leaves)}"]
         if self.guards is not None:
             parts.append(f"guards {figure(found.guards, found.guards_mcse)} in {_leaves(self.guards.leaves.n_leaves)}")
         lines = [
-            f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}",
+            f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}{known}",
             f"exploration kept       {percent(self.kept)}: {', '.join(parts)}",
         ]
         if found.exceeded > 0.0:
@@ -256,6 +281,7 @@ class Rule:
                 "exceeded_by": found.exceeded_by,
                 "epsilon": self.epsilon,
                 "notion": self.notion,
+                "knows": self.knows,
                 "of_plan": self.of_plan,
                 "n_users": self.n_users,
                 "seed": self.seed,
@@ -354,40 +380,3 @@ class Rule:
 
 def _leaves(n: int) -> str:
     return "one leaf" if n == 1 else f"{n} leaves"
-
-
-def ruled(plan: Plan, rule: Rule) -> Plan:
-    """The plan with a rule's rates and guards in the place of its own; see ``Plan.with_rule``."""
-    from rcb_bayes.planning.plan_files import plan_digest
-
-    if not isinstance(rule, Rule):
-        raise RcbError(f"rule must be what plan.distil() gives, got {type(rule).__name__}.")
-    if rule.of_plan != plan_digest(plan):
-        raise RcbError("The rule was distilled from another plan. Pass that plan, or distil this one: plan.distil().")
-    cold_start, exploitation = plan.cold_start, plan.exploitation
-    if plan.personalised:
-        tables = [LeafTable(leaves=rule.rates.leaves, values=column[:, None]) for column in rule.rates.values.T]
-        stages = [replace(stage, rule=table) for stage, table in zip(plan.stages, tables, strict=True)]
-        cold_start = replace(cold_start, stages=tuple(stages))
-    if rule.guards is not None:
-        k = len(plan.arms)
-        leaves, values = rule.guards.leaves, rule.guards.values
-        guards = [
-            _ruled_guard(guard, LeafTable(leaves=leaves, values=values[:, epoch * k : (epoch + 1) * k]))
-            for epoch, guard in enumerate(plan.guards)
-        ]
-        exploitation = replace(exploitation, guards=tuple(guards))
-    note = f"rates and guards by a rule of {rule.n_leaves} leaves, which keeps {percent(rule.kept)} of exploration"
-    return replace(
-        plan,
-        cold_start=cold_start,
-        exploitation=exploitation,
-        feasibility=replace(plan.feasibility, verdict=""),
-        provenance=replace(plan.provenance, notes=(*plan.notes, note)),
-    )
-
-
-def _ruled_guard(guard: GuardRule, table: LeafTable) -> GuardRule:
-    if guard.outlook is None:  # the same for all users
-        return guard
-    return replace(guard, outlook=None, gamma=guard.gamma[:0], factors=None, by_leaf=table)

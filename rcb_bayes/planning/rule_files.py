@@ -11,13 +11,25 @@ from msgspec import Meta
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, as_text, content_of, read_text, refused, write_atomically
 from rcb_bayes.files.records import LARGEST, Count, NonNegative, Share, Text
-from rcb_bayes.planning.leaves import LeafTable, Leaves, table_faults
+from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
+from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves, table_faults
 from rcb_bayes.planning.rule import Kept, Rule
+
+
+def with_cuts(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of version 1, whose leaves have no cuts and whose stages are sets, as files have it now."""
+    tables = {name: content.get(name) for name in ("rates", "guards")}
+    cut = {name: {**table, "cuts": None} if isinstance(table, dict) else table for name, table in tables.items()}
+    if isinstance(cut["rates"], dict):
+        cut["rates"] = {**cut["rates"], "levels": (), "promoted_by": None}
+    return {**content, **cut, "knows": STAGE.name}
+
 
 FORM = Format(
     name="rule",
-    version=1,
+    version=2,
     remedy="Restore the file, or distil the plan again: `rule.save(path)` and `rcb distil` write one.",
+    older={1: with_cuts},
 )
 
 _Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
@@ -32,14 +44,35 @@ class _Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     above: tuple[_Way, ...]
 
 
+_Rows = tuple[tuple[_Number, ...], ...]
+
+
+class _Hopes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    means: _Rows
+    arms: tuple[tuple[Count, ...], ...]
+    width: NonNegative
+
+
+class _Cuts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    hopes: _Hopes
+    groups: tuple[Count, ...]
+    weights: tuple[_Rows, ...]
+    thresholds: _Rows
+    above: tuple[tuple[Share, ...], ...]
+
+
 class _Rates(_Tree, frozen=True, forbid_unknown_fields=True, kw_only=True):
     stages: tuple[_Labels, ...]
+    levels: tuple[Count, ...]
     shares: tuple[Share, ...]
+    promoted_by: _Rows | None
     values: tuple[tuple[Share, ...], ...]
+    cuts: _Cuts | None
 
 
 class _Guards(_Tree, frozen=True, forbid_unknown_fields=True, kw_only=True):
     values: tuple[tuple[tuple[Share, ...], ...], ...]
+    cuts: _Cuts | None
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -58,6 +91,7 @@ class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     alike: tuple[_Labels, ...]
     epsilon: NonNegative
     notion: Text
+    knows: Text
     rates: _Rates
     guards: _Guards | None
     table: tuple[tuple[_Number, ...], ...] | None
@@ -86,7 +120,7 @@ def _wire(rule: Rule) -> dict[str, Any]:
     guards = None
     if rule.guards is not None:
         values = rule.guards.values.reshape(-1, rule.n_epochs, k).tolist()
-        guards = {**_tree(rule.guards.leaves), "values": values}
+        guards = {**_tree(rule.guards.leaves), "values": values, "cuts": _cuts(rule.guards.cuts)}
     content = _Rule(
         of_plan=rule.of_plan,
         arms=rule.arms,
@@ -94,11 +128,15 @@ def _wire(rule: Rule) -> dict[str, Any]:
         alike=rule.alike,
         epsilon=rule.epsilon,
         notion=rule.notion,
+        knows=rule.knows,
         rates={  # type: ignore[arg-type]
             "stages": rule.stages,
+            "levels": rule.levels,
             "shares": rule.shares,
+            "promoted_by": None if rule.promoted_by is None else rule.promoted_by.tolist(),
             **_tree(rule.rates.leaves),
             "values": rule.rates.values.tolist(),
+            "cuts": _cuts(rule.rates.cuts),
         },
         guards=guards,  # type: ignore[arg-type]
         table=None if rule.table is None else rule.table.tolist(),
@@ -113,6 +151,14 @@ def _wire(rule: Rule) -> dict[str, Any]:
 
 def _tree(leaves: Leaves) -> dict[str, Any]:
     return {name: getattr(leaves, name).tolist() for name in _Tree.__struct_fields__}
+
+
+def _cuts(cuts: Cuts | None) -> dict[str, Any] | None:
+    if cuts is None:
+        return None
+    hopes = {"means": cuts.hopes.means.tolist(), "arms": cuts.hopes.arms.tolist(), "width": cuts.hopes.width}
+    own = {name: getattr(cuts, name).tolist() for name in _Cuts.__struct_fields__ if name != "hopes"}
+    return {"hopes": hopes, **own}
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -139,16 +185,21 @@ def _rule(found: _Rule) -> Rule:
         values = _array(found.guards.values, ndim=3, name="factors")
         if values.shape[1] < 1 or values.shape[2] != k:
             raise RcbError(f"a leaf has factors for every epoch and each of {k} arms")
-        guards = LeafTable(leaves=_leaves(found.guards, d), values=values.reshape(len(values), -1))
-    rates = LeafTable(leaves=_leaves(found.rates, d), values=_array(found.rates.values, ndim=2, name="rates"))
+        guards = _table(found.guards, values.reshape(len(values), -1), d)
+    rates = _table(found.rates, _array(found.rates.values, ndim=2, name="rates"), d)
     rule = Rule(
         arms=found.arms,
         features=found.features,
         alike=found.alike,
         epsilon=found.epsilon,
         notion=found.notion,
+        knows=found.knows,
         of_plan=found.of_plan,
         stages=found.rates.stages,
+        levels=found.rates.levels,
+        promoted_by=None
+        if found.rates.promoted_by is None
+        else _array(found.rates.promoted_by, ndim=2, name="expectations"),
         shares=found.rates.shares,
         rates=rates,
         guards=guards,
@@ -162,6 +213,24 @@ def _rule(found: _Rule) -> Rule:
     for fault in _faults(rule):
         raise RcbError(fault)
     return rule
+
+
+def _table(found: _Rates | _Guards, values: np.ndarray, d: int) -> LeafTable:
+    cuts = None
+    if found.cuts is not None:
+        hopes = found.cuts.hopes
+        cuts = Cuts(
+            hopes=Hopes(
+                means=_array(hopes.means, ndim=2, name="prior means"),
+                arms=_array(hopes.arms, ndim=2, name="arms of groups").astype(np.int64),
+                width=hopes.width,
+            ),
+            groups=np.array(found.cuts.groups, dtype=np.int64),
+            weights=_array(found.cuts.weights, ndim=3, name="weights of cuts"),
+            thresholds=_array(found.cuts.thresholds, ndim=2, name="thresholds of cuts"),
+            above=_array(found.cuts.above, ndim=2, name="values above cuts"),
+        )
+    return LeafTable(leaves=_leaves(found, d), values=values, cuts=cuts)
 
 
 def _leaves(found: _Tree, d: int) -> Leaves:
@@ -191,15 +260,32 @@ def _faults(rule: Rule) -> Iterator[str]:
         yield "it needs two arms at least and features, with labels that differ"
     if sorted(arm for arms in rule.alike for arm in arms) != sorted(rule.arms):
         yield "classes of arms that are alike have each arm once"
+    as_knowledge(rule.knows)
     stages = rule.stages
-    if len(rule.shares) != len(stages) or (stages and not sum(rule.shares) > 0.0):
+    parts = stages or rule.levels
+    if len(rule.shares) != len(parts) or (parts and not sum(rule.shares) > 0.0):
         yield "each stage has the share of cold starts that pass it"
-    if len(set(stages)) != len(stages):
+    if len(set(parts)) != len(parts):
         yield "a stage stands there twice"
     if any(stage != tuple(arm for arm in rule.arms if arm in stage) or not 0 < len(stage) < k for stage in stages):
         yield "a stage has some of the arms saturated, in their order"
-    yield from table_faults(rule.rates, n_features=d, n_values=max(len(stages), 1))
+    yield from _level_faults(rule)
+    n_values = len(rule.levels) * k if rule.levels else max(len(stages), 1)
+    yield from table_faults(rule.rates, n_features=d, n_values=n_values)
     if rule.guards is not None:
         yield from table_faults(rule.guards, n_features=d, n_values=rule.n_epochs * k)
     if rule.table is not None and rule.table.shape[1] != d:
         yield f"users of its table have {d} features"
+
+
+def _level_faults(rule: Rule) -> Iterator[str]:
+    k, d = len(rule.arms), len(rule.features)
+    if not rule.levels:
+        if rule.promoted_by is not None:
+            yield "arms are promoted by expectations where stages count arms only"
+        return
+    if rule.knows == STAGE.name or rule.stages or not all(0 < level < k for level in rule.levels):
+        yield f"its stages are not what users know ({rule.knows})"
+    shape = (k, d) if rule.table is None else (len(rule.table), k)
+    if rule.promoted_by is None or rule.promoted_by.shape != shape or not np.isfinite(rule.promoted_by).all():
+        yield f"arms are promoted by expectations of shape {shape}"

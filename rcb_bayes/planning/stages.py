@@ -235,13 +235,14 @@ class PlannedColdStart:
         if stage is None:
             return np.zeros(shape)
         rows, places = distinct_rows(users)
-        if isinstance(stage.rule, TableRule):
-            return stage.rule.rates_of(users)
+        if isinstance(stage.rule, TableRule | LeafTable):
+            return _by_table(stage.rule, users, before)
         if isinstance(stage.rule, LevelRule):
             if self.programme is not None and level in self.programme.levels:
                 return self._raised(rows, level, goal=goal, before=before)[places]
             return rates_at_level(stage.rule, rows, goal=goal, before=before).by_arm[places]
-        gap = _worst_gaps(rows, before=before)
+        prior_rewards = before.of(rows)[0]
+        gap = prior_rewards - prior_rewards.max(axis=1, keepdims=True)
         return (gap >= -goal.epsilon).astype(float)[places]
 
     def _raised(self, users: FloatArray, level: int, *, goal: Goal, before: Expectations) -> FloatArray:
@@ -271,17 +272,14 @@ class PlannedColdStart:
         if isinstance(stage.rule, LevelRule):
             rows, places = distinct_rows(users)
             return rates_at_level(stage.rule, rows, goal=goal, before=before).rate[places]
-        if isinstance(stage.rule, TableRule):
-            return stage.rule.rates_of(users).mean(axis=1)  # by arm; which is promoted how often is not known
+        if isinstance(stage.rule, TableRule | LeafTable):
+            return _by_table(stage.rule, users, before).mean(axis=1)  # which arm is promoted how often is not known
         return np.ones(len(users))
 
     def _own_rates(self, users: FloatArray, stage: PlannedStage, *, goal: Goal, before: Expectations) -> FloatArray:
         """Rates of each user's own at a set; where nothing was simulated for it, 1 for who loses at most epsilon."""
-        if isinstance(stage.rule, TableRule):
-            return stage.rule.rates_of(users)
-        if isinstance(stage.rule, LeafTable):
-            before.check_known(users)
-            return stage.rule.of(users)[:, 0]
+        if isinstance(stage.rule, TableRule | LeafTable):
+            return _by_table(stage.rule, users, before).reshape(len(users))
         rows, places = distinct_rows(users)
         if stage.rule is None:
             return _is_free(rows, stage.saturated, goal=goal, before=before).astype(float)[places]
@@ -387,14 +385,16 @@ def forms_of(
     )
 
 
+def _by_table(rule: TableRule | LeafTable, users: FloatArray, before: Expectations) -> FloatArray:
+    """Rates of users that stand in a table: of each user's own, or by promoted arm."""
+    if isinstance(rule, TableRule):
+        return rule.rates_of(users)
+    before.check_known(users)
+    return rule.of(users)
+
+
 def _is_free(users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, before: Expectations) -> np.ndarray:
     """Who may be explored at a set that nothing was simulated for: those who lose at most epsilon by it."""
     prior_rewards, promoted_by = before.of(users)
     promoted = promotion_shares(promoted_by, before.open_arms(saturated))
     return is_free(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
-
-
-def _worst_gaps(users: FloatArray, *, before: Expectations) -> FloatArray:
-    """What each arm promises beyond the best one before any data, (U, K)."""
-    prior_rewards, _ = before.of(users)
-    return prior_rewards - prior_rewards.max(axis=1, keepdims=True)

@@ -14,12 +14,11 @@ for when, in every coefficient and in posterior standard deviations (within chai
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
-from rcb_bayes.belief.scale_mixture import ScaleMixture
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior.data import Data, Statistics, as_statistics
@@ -27,6 +26,9 @@ from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
 from rcb_bayes.posterior.vouching import LARGEST_GAP, largest_error
 from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray
 from rcb_bayes.telling.progress import track
+
+if TYPE_CHECKING:
+    from rcb_bayes.belief.scale_mixture import ScaleMixture
 
 N_CHAINS, N_BATCHES = 8, 4
 ROUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sweeps; the first is never looked at
@@ -62,7 +64,7 @@ class Layout:
         return len(self.kind)
 
     @classmethod
-    def of(cls, mixture: ScaleMixture, *, n_arms: int, n_features: int) -> "Layout | None":
+    def of(cls, mixture: "ScaleMixture", *, n_arms: int, n_features: int) -> "Layout | None":
         """The layout of a belief's effects; None where one scale has different powers, or arms share too much."""
         root = mixture.root.reshape(n_arms, n_features, -1)
         touched = (root != 0).any(axis=1)  # (K, E)

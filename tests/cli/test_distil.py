@@ -16,7 +16,7 @@ rcb = runner("distil")
 def few_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any rule will do."""
     for name in ("_N_USERS", "_N_LOOKED", "_N_POOL", "_N_LOSERS", "_N_KEPT"):
-        monkeypatch.setattr(f"rcb_bayes.planning.distilling.{name}", 512)
+        monkeypatch.setattr(f"rcb_bayes.planning.searching.{name}", 512)
 
 
 @pytest.fixture

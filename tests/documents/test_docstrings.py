@@ -26,6 +26,7 @@ WITHOUT_EXAMPLES = {
     *("ContinuousLaw", "NormalLaw", "SampledLaw", "hidden_inverse_rate", "repeated_rate", "warm_start_samples"),
     *("estimate_hidden_rate", "estimate_repeated_rate", "estimate_separations", "kremer_thresholds"),
     *("BeliefError", "BeliefWarning", "DataError", "DiagnosticWarning", "MarketError", "ModelFileError"),
+    "WorkersError",
 }
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes.mechanism.guard import off_best_mass
+from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.planning.leaves import LeafTable
 from tests.planning.revising import revised
 
@@ -55,12 +55,30 @@ def favoured_rule() -> rcb.Rule:
     return small(favoured_plan(), 32)
 
 
-def small(plan: rcb.Plan, max_leaves: int, **options) -> rcb.Rule:
+@cache
+def different() -> rcb.Market:
+    """Three arms of which different things are expected."""
+    prior = rcb.Prior.gaussian([[0.3, 0.2], [0.1, -0.2], [0.0, 0.1]], 0.1)
+    return rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=NOISE)
+
+
+@cache
+def level_plan(knows: str = "level") -> rcb.Plan:
+    options: dict[str, Any] = {"epsilon": 0.1, "n_per_arm": 8, "n_worlds": 300, "audit_worlds": 300, "horizon": 500}
+    return rcb.calibrate(different(), knows=knows, **options)
+
+
+@cache
+def level_rule(knows: str = "level") -> rcb.Rule:
+    return small(level_plan(knows), 16, few=0.5)
+
+
+def small(plan: rcb.Plan, max_leaves: int, *, few: float = 1.0, **options) -> rcb.Rule:
     """A rule from fewer users than usual."""
     sizes = {"_N_USERS": 2048, "_N_LOOKED": 512, "_N_POOL": 4096, "_N_LOSERS": 512, "_N_KEPT": 2048}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
-            patch.setattr(f"rcb_bayes.planning.distilling.{name}", size)
+            patch.setattr(f"rcb_bayes.planning.searching.{name}", int(few * size))
         return plan.distil(max_leaves, **options)
 
 
@@ -71,8 +89,13 @@ def test_the_least_is_exact_for_a_table_and_so_is_what_is_kept():
     own, given = plan.rate(rows, saturated=["old"]), rule.rate(rows, saturated=["old"])
     assert (given <= own).all()
     leaf = rule.rates.leaves.of(rows)
+    cuts = rule.rates.cuts
+    assert cuts is not None
+    is_above = cuts.is_above(rows, leaf)[:, 0]
     for k in range(rule.rates.leaves.n_leaves):
-        assert set(given[leaf == k]) == {own[leaf == k].min()}
+        everybody, above = leaf == k, (leaf == k) & is_above
+        assert set(given[everybody & ~is_above]) <= {own[everybody].min()}
+        assert set(given[above]) <= {own[above].min(initial=1.0)}
     assert [stage.saturated for stage in plan.stages] == [("old",)]
     before, after = own @ weights, given @ weights
     assert rule.shares_kept.rates == pytest.approx(after / before, abs=1e-12)
@@ -132,7 +155,7 @@ def test_a_rule_passes_its_audit_as_it_stands(seed: int):
 def _all_one(given: LeafTable | None) -> LeafTable:
     """Everybody is given everything: the planted error."""
     assert given is not None
-    return replace(given, values=np.ones(given.values.shape))
+    return replace(given, values=np.ones(given.values.shape), cuts=None)
 
 
 def test_the_same_seed_gives_the_same_rule_from_a_file_too(tmp_path):
@@ -193,3 +216,51 @@ def test_what_cannot_be_distilled_is_told():
     with pytest.raises(rcb.RcbError, match=r"does not know its users.*covariates=market\.covariates"):
         read.distil(4)
     assert read.distil(4, covariates=table().covariates).to_json() == table_plan().distil(4).to_json()
+
+
+# --- users who do not know the saturated set ---
+
+
+@pytest.mark.parametrize("knows", ["level", "phase", "mechanism"])
+def test_rules_of_levels_give_what_the_plan_with_them_gives_and_hardly_more_than_the_plan(knows: str):
+    plan = level_plan(knows)
+    rule = level_rule(knows)
+    ruled, users = plan.with_rule(rule), different().covariates.sample(1000, seed=4)
+    assert rule.knows == ruled.knows == knows
+    assert rule.kept > 0.9
+    for saturated in (["arm_0"], ["arm_2"], ["arm_0", "arm_1"], [], ["arm_0", "arm_1", "arm_2"]):
+        given = rule.rate(users, saturated=saturated)
+        np.testing.assert_array_equal(given, ruled.rate(users, saturated=saturated))
+        assert rule.rate(users[0], saturated=saturated) == given[0]
+    np.testing.assert_allclose(rule.rate(users), ruled.rate(users), rtol=1e-12)
+    given, own = rule.rate(users, saturated=["arm_0"]), plan.rate(users, saturated=["arm_0"])
+    assert (given > own + 1e-9).mean() < 0.03
+    assert given.mean() > 0.85 * own.mean()
+    again = rcb.Plan.from_json(ruled.to_json())
+    np.testing.assert_array_equal(again.rate(users, saturated=["arm_0"]), given)
+    assert "users know" in rule.summary()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("knows", ["level", "phase", "mechanism"])
+@pytest.mark.parametrize("seed", [21, 22])
+def test_a_rule_passes_its_audit_at_the_knowledge_that_it_claims(knows: str, seed: int):
+    plan = level_plan(knows)
+    asked: dict[str, Any] = {"horizon": 500, "n_worlds": 300, "seed": seed}
+    rule = level_rule(knows)
+    assert rcb.audit(different(), plan.with_rule(rule), **asked).verdict == "pass"
+    high = replace(rule, rates=_all_one(rule.rates), guards=_all_one(rule.guards))  # exploitation pays for cold starts
+    assert rcb.audit(different(), plan.with_rule(high), **asked).verdict != "pass"
+
+
+def test_room_is_left_at_the_plan_s_own_factors_and_none_beyond():
+    plan, users = favoured_plan(), favoured().covariates.sample(300, seed=5)
+    guard = plan.guards[0]
+    assert guard.outlook is not None
+    options: dict[str, Any] = {"epsilon": plan.epsilon, "notion": plan.goal.sense, "slack": guard.slack}
+    own = plan.guard(users, 0)
+    assert (users_room(guard.outlook, guard.gamma, users, own, **options) > -1e-9).all()
+    more = np.minimum(own + 0.05, 1.0)
+    beyond = users_room(guard.outlook, guard.gamma, users, more, **options)[own < 1.0]
+    assert len(beyond) > 20
+    assert (beyond < 0.0).all()

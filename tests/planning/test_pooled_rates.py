@@ -201,3 +201,27 @@ def test_a_horizon_within_the_first_phase_leaves_the_most_popular_arm(knows: str
     found = rcb.audit(market(), plan("level"), horizon=5, knows=knows, n_worlds=200, seed=1)
     assert found.verdict == "pass"
     assert found.margins.sizes["stage"] == 1
+
+
+# --- the horizon ---
+
+
+def test_a_plan_keeps_its_horizon_and_an_audit_of_another_one_says_so(tmp_path):
+    made = plan("mechanism")
+    assert made.horizon is not None
+    made.save(tmp_path / "plan.json")
+    assert rcb.Plan.load(tmp_path / "plan.json").horizon == made.horizon
+    market = rcb.Market(
+        prior=rcb.Prior.gaussian([[0.3], [0.2]], 0.3),
+        covariates=rcb.Empirical([[1.0], [0.9]]),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    small = rcb.calibrate(market, epsilon=0.1, n_per_arm=5, n_worlds=100, knows="mechanism", horizon=300)
+    told = "100 rounds in this audit; the plan is for users who know of 300"
+    for horizon, is_told in ((100, True), (300, False)):
+        found = rcb.audit(market, small, horizon=horizon, n_worlds=100, n_users=5)
+        assert (told in found.summary()) is is_told
+    with pytest.raises(rcb.RcbError, match="out of how many rounds"):
+        rcb.calibrate(market, n_per_arm=5, knows="mechanism")
+    with pytest.raises(rcb.RcbError, match="Did you mean 'mechanism'"):
+        rcb.calibrate(market, n_per_arm=5, knows="mechanisn", horizon=100)

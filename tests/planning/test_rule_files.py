@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes.files.envelope import DIGEST, digest_of
+from rcb_bayes.files.envelope import DIGEST, VERSION, digest_of
 from rcb_bayes.planning import rule_files
-from tests.planning.test_distilling import box, box_plan, favoured, favoured_rule, small
+from tests.planning.test_distilling import box, box_plan, different, favoured, favoured_rule, level_rule, small
 
 EVALUATOR = Path(rule_files.__file__).with_name("rule.js")
 NODE = shutil.which("node")
@@ -32,7 +33,11 @@ def box_rule() -> rcb.Rule:
     return small(box_plan(), 64)
 
 
-RULES = {"guards of each user": (favoured_rule, favoured), "one guard for all": (box_rule, box)}
+RULES = {
+    "guards of each user": (favoured_rule, favoured),
+    "one guard for all": (box_rule, box),
+    "by level": (level_rule, different),
+}
 
 
 @pytest.mark.skipif(NODE is None, reason="node is not installed: the evaluator in JavaScript cannot be run")
@@ -41,7 +46,7 @@ def test_the_evaluator_in_javascript_gives_the_same_numbers(name: str):
     rule, market = RULES[name][0](), RULES[name][1]()
     users = market.covariates.sample(2000, seed=9)
     arms = list(rule.arms)
-    stages = [*map(list, rule.stages), [], arms]
+    stages = [*map(list, rule.stages), *([arms[:1], arms[1:]] if rule.levels else []), [], arms]
     if len(arms) > 2:
         stages.append([arms[2], arms[0]])
     epochs = [0, 1, 40]
@@ -58,7 +63,7 @@ def test_the_evaluator_in_javascript_gives_the_same_numbers(name: str):
 
 def test_the_evaluator_is_short():
     lines = EVALUATOR.read_text(encoding="utf-8").splitlines()
-    assert len([line for line in lines if line.strip() and not line.startswith("//")]) <= 30
+    assert len([line for line in lines if line.strip() and not line.startswith("//")]) <= 40
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -128,3 +133,31 @@ def test_a_changed_digit_and_other_files_are_refused(tmp_path: Path):
         rcb.Rule.from_json(box_plan().to_json())
     with pytest.raises(rcb.RcbError, match=r"Cannot read a rule from .*No such file"):
         rcb.Rule.load(tmp_path / "none.json")
+
+
+def test_files_of_version_1_are_read():
+    """Their leaves have no cuts, and their stages are sets."""
+    rule = favoured_rule()
+    assert rule.guards is not None
+    plain = replace(rule, rates=replace(rule.rates, cuts=None), guards=replace(rule.guards, cuts=None))
+    content = json.loads(plain.to_json())
+    del content["knows"]
+    for table, names in (("rates", ("cuts", "levels", "promoted_by")), ("guards", ("cuts",))):
+        for name in names:
+            del content[table][name]
+    users = favoured().covariates.sample(50, seed=3)
+    again = rcb.Rule.from_json(_as_version(1, content))
+    np.testing.assert_array_equal(again.guard(users, 0), plain.guard(users, 0))
+    np.testing.assert_array_equal(again.rate(users, saturated=["arm_0"]), plain.rate(users, saturated=["arm_0"]))
+    assert again.knows == "stage"
+    with pytest.raises(rcb.RcbError, match="missing required field"):
+        rcb.Rule.from_json(_as_version(2, content))  # planted: what is missing is asked for in files of today
+    with pytest.raises(rcb.RcbError, match="version"):
+        rcb.Rule.from_json(_as_version(3, content))
+
+
+def _as_version(version: int, content: dict[str, Any]) -> str:
+    """The text of a file of some version, with its digest."""
+    full = {**content, VERSION: version}
+    full.pop(DIGEST)
+    return json.dumps({**full, DIGEST: digest_of(full)})

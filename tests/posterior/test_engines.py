@@ -23,6 +23,7 @@ from rcb_bayes.posterior import (
 from rcb_bayes.posterior import engines as engines_module
 from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior import laplace as laplace_module
+from rcb_bayes.posterior import vouching as vouching_module
 from rcb_bayes.posterior.engines import CheckedEngine, check_data
 from rcb_bayes.posterior.importance import Attempt
 from rcb_bayes.posterior.nuts import Chains, NutsEngine, NutsSettings, diagnose
@@ -247,7 +248,7 @@ def test_draws_are_sent_on_too(monkeypatch: pytest.MonkeyPatch):
 
 def test_bernoulli_rewards_are_sent_on_too(monkeypatch: pytest.MonkeyPatch):
     engine, recorder = watched(make_engine(gallery("gaussian"), BINARY))
-    monkeypatch.setattr(laplace_module, "_LADDER", (64,))  # no effective size of 200 in that
+    monkeypatch.setattr(vouching_module, "MIN_EFFECTIVE_SIZE", np.inf)
     batch = engine.fit(bernoulli_rows(engine.prior, 10, n_sets=3, seed=0), users=np.ones((2, 2)))
     assert batch.n_sent == 3
     assert len(recorder.sent) == 1

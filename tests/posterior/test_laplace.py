@@ -124,7 +124,9 @@ def test_the_reward_of_the_mean_is_not_the_mean_reward(engines):
     assert batch.reward is not None
     truth = np.stack([[one.reward for one in arm] for arm in exact(GAUSSIAN, rows)], axis=2)  # (M, U, K)
     plugged = 1.0 / (1.0 + np.exp(-np.einsum("ud,mkd->muk", USERS[1], batch.mean)))
-    assert np.abs(batch.reward - truth).max() < 0.01 < 0.05 < np.abs(plugged - truth).max()
+    # Four errors of a mean reward with a posterior sd of at most .2, from as many draws as are vouched for.
+    allowed = 4.0 * 0.2 / np.sqrt(batch.diagnostics["effective_size"].min())
+    assert np.abs(batch.reward - truth).max() < allowed < 0.06 < np.abs(plugged - truth).max()
 
 
 def test_no_camp_is_lost(engines):
