@@ -187,9 +187,9 @@ def test_one_default_seed() -> None:
 
 
 def test_one_default_horizon() -> None:
-    """None of ``Kremer`` is no horizon at all."""
+    """None of ``Kremer`` is no horizon at all; that of ``calibrate`` is the default, but for users who need one told."""
     odd = {name: value for name, value in defaults_of("horizon").items() if value != DEFAULT_HORIZON}
-    assert odd == {"Kremer": None, "kremer_thresholds": None}
+    assert odd == {"Kremer": None, "kremer_thresholds": None, "calibrate": None}
 
 
 def test_the_command_line_has_the_same_defaults() -> None:

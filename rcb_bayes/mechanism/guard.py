@@ -64,20 +64,17 @@ def users_room(
     Factors jump where bounds change their sign; the bounds themselves do not, so that a search can follow them.
     """
     fixed, extra = notion.epsilon_parts(epsilon)
-    parts, start = [], 0
-    for rewards, chances, best in _states(outlook, gamma, users):
-        moments = _user_moments(rewards, chances, best, extra=extra)
-        c = given[start : start + rewards.shape[1], :, None]
-        start += rewards.shape[1]
-        spread = moments.of_gain - 2.0 * c * moments.of_both + c**2 * moments.of_loss
-        left = fixed + moments.gain - c * moments.loss - slack * np.sqrt(np.maximum(spread, 0.0))
-        k = left.shape[1]
-        left[:, range(k), range(k)] = np.inf
-        left = np.where(c > 0.0, left, np.inf)
-        doubtful = np.nonzero((left < 0.0) & (moments.loss <= 0.0))
-        left[doubtful] = np.where(moments.never_lost(doubtful), np.inf, left[doubtful])
-        parts.append(left.min(axis=2))
-    return np.concatenate(parts) if parts else np.zeros(given.shape)
+    sums, never_lost = kernel_sums(users, outlook.means, outlook.platform, gamma, extra=extra)
+    moments = _user_moments(sums, never_lost, outlook.n_worlds)
+    c = given[:, :, None]
+    spread = moments.of_gain - 2.0 * c * moments.of_both + c**2 * moments.of_loss
+    left = fixed + moments.gain - c * moments.loss - slack * np.sqrt(np.maximum(spread, 0.0))
+    k = left.shape[1]
+    left[:, range(k), range(k)] = np.inf
+    left = np.where(c > 0.0, left, np.inf)
+    doubtful = np.nonzero((left < 0.0) & (moments.loss <= 0.0))
+    left[doubtful] = np.where(moments.never_lost(doubtful), np.inf, left[doubtful])
+    return left.min(axis=2)
 
 
 def crowd_guard(

@@ -8,7 +8,7 @@ import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes.planning.goal import as_request
-from rcb_bayes.planning.stage_rates import plan_walk
+from rcb_bayes.planning.planned_walk import plan_walk
 from rcb_bayes.schema import FloatArray
 
 OPTIONS: dict[str, Any] = {"epsilon": 0.05, "n_per_arm": 8, "n_worlds": 300, "audit_worlds": 300, "seed": 1}
