@@ -187,7 +187,7 @@ def test_one_default_seed() -> None:
 
 
 def test_one_default_horizon() -> None:
-    """None of ``Kremer`` is no horizon at all; that of ``calibrate`` is the default, but for users who need one told."""
+    """None of ``Kremer`` is no horizon at all; that of ``calibrate`` is the default where it may be."""
     odd = {name: value for name, value in defaults_of("horizon").items() if value != DEFAULT_HORIZON}
     assert odd == {"Kremer": None, "kremer_thresholds": None, "calibrate": None}
 

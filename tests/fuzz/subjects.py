@@ -108,7 +108,9 @@ def market(kind: str = "linear") -> Market:
     prior = Prior.gaussian([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]], [0.3, 0.2, 0.2], arms=["usual", "new", "odd"])
     if kind == "logit":
         return Market(prior=prior, covariates=rcb.Empirical(USERS), noise=rcb.BernoulliLogit())
-    other = {"platform_prior": Prior.gaussian([[0.3, 0.1], [0.1, 0.1], [0.0, 0.2]], 0.3, arms=prior.arms)}
+    other: dict[str, Any] = {
+        "platform_prior": Prior.gaussian([[0.3, 0.1], [0.1, 0.1], [0.0, 0.2]], 0.3, arms=prior.arms)
+    }
     own = other if kind == "platform" else {}
     return Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3), **own)
 

@@ -328,7 +328,8 @@ def test_misspecified_markets_say_whose_belief_it_is() -> None:
     users, other = Prior.gaussian(np.zeros((3, 2)), 0.2), Prior.gaussian(np.ones((3, 2)), 0.1)
     plain = Market(prior=users, covariates=Sphere(2), noise=GaussianNoise(0.5))
     for role in ("platform_prior", "nature"):
-        market = Market(prior=users, covariates=Sphere(2), noise=GaussianNoise(0.5), **{role: other})
+        own: dict[str, Any] = {role: other}
+        market = Market(prior=users, covariates=Sphere(2), noise=GaussianNoise(0.5), **own)
         for check, unmarked in zip(checks_of(market), checks_of(plain), strict=True):
             assert (check.estimate, check.verdict) == (unmarked.estimate, unmarked.verdict)
             if check.name[0] != "3":

@@ -52,7 +52,8 @@ def test_platform_and_nature_follow_the_users_unless_given() -> None:
     assert market.nature is prior
     assert not market.is_misspecified
     for role in ("platform_prior", "nature"):
-        market = Market(prior=prior, covariates=Sphere(2), noise=NOISE, **{role: other})
+        own: dict[str, Any] = {role: other}
+        market = Market(prior=prior, covariates=Sphere(2), noise=NOISE, **own)
         assert getattr(market, role) is other
         assert market.is_misspecified
 

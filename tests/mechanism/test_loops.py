@@ -1,5 +1,7 @@
 """Compiled loops against the same in plain NumPy, term by term."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,10 @@ def plain_table(scores: np.ndarray, gamma: np.ndarray, guard: np.ndarray | None)
 
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
+def single(values: Any) -> Any:
+    return values.astype(np.float32)
+
+
 def test_the_table_is_the_kernel(kind: type, guarded: bool):
     """To the last bit in double precision; with spreads from none to infinite, ties and guards."""
     rng = np.random.default_rng(1)
@@ -98,9 +104,8 @@ def test_lowest_forms(weighted: bool):
     z[range(K), range(K)] = np.inf
     found = lowest_forms(chances, rewards, prior, weights, fixed=fixed, extra=extra, unseen=unseen)
     np.testing.assert_allclose(found, z.min(axis=(0, 1)), rtol=1e-9)
-    short = lowest_forms(
-        chances.astype(np.float32), rewards.astype(np.float32), prior, weights, fixed=fixed, extra=extra, unseen=unseen
-    )
+    p, m = (single(part) for part in (chances, rewards))
+    short = lowest_forms(p, m, prior, weights, fixed=fixed, extra=extra, unseen=unseen)
     np.testing.assert_allclose(short[1:], found[1:], rtol=1e-3, atol=1e-3)
 
 

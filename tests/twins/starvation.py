@@ -5,6 +5,8 @@ the sum of s samples is a normal random walk. The posterior mean rises with that
 boundary c_s: the sum at which E[b | sum] is the prior mean of arm 1. The walk's density is kept on a grid.
 """
 
+from typing import Any
+
 import numpy as np
 from scipy import stats
 from scipy.optimize import brentq
@@ -50,4 +52,5 @@ def _boundary(old: FloatArray, weights: FloatArray, new_mean: float, *, sigma: f
         return float(posterior @ old / posterior.sum()) - new_mean
 
     width = 60.0 * (sigma * np.sqrt(s) + s)
-    return brentq(expected, -width, width, xtol=1e-10)
+    found: Any = brentq(expected, -width, width, xtol=1e-10)
+    return float(found)
