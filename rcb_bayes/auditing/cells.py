@@ -9,8 +9,8 @@ part of epsilon that goes with p. So
 give the mean and the variance of all of them, and of the ratio that people read. Rewards are taken from their own means
 over worlds first, so that squares of differences lose no digits where arms hardly move.
 
-A row is a user and an arm that is recommended to her in some world. Arms that never are have no cells, and at a stage of
-a cold start of many arms most have none.
+A row is a user and an arm that is recommended to her in some world. Arms that never are have no cells, and at a stage
+of a cold start of many arms most have none.
 """
 
 from collections.abc import Iterable, Iterator
@@ -218,7 +218,7 @@ def _part(
 def _moments(
     moving: FloatArray, apart: FloatArray, centre: FloatArray, arms: np.ndarray, used: BoolArray
 ) -> LeadMoments:
-    """Moments of some users, from q of some arms (A, u, W), m less its mean over worlds (K, u, W), and that mean (K, u).
+    """Moments of some users, from q of some arms (A, u, W), m less its mean over worlds (K, u, W), and that mean.
 
     Kept are those of the users and arms that are used, (u, A).
     """

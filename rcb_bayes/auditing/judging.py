@@ -147,7 +147,7 @@ def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
 
 def entered(
     out: dict[str, FloatArray],
-    at: slice | np.ndarray,
+    at: tuple[np.ndarray, ...] | np.ndarray | slice,
     bands: Bands,
     evidence: Evidence,
     mass: FloatArray,

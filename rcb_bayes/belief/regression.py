@@ -104,7 +104,6 @@ def _names(dims: Any) -> list[str]:
     return [str(name) for name in dims or ()]
 
 
-
 def _checked(model: Any, *, mean: str, inputs: str, arm: str, feature: str) -> _Asked:
     if not isinstance(model, pm.Model):
         raise BeliefError(f"Expected a pm.Model, got {type(model).__name__}.")
