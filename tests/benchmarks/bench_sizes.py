@@ -119,7 +119,7 @@ def print_ratios() -> None:
     looked = len(plan.choices) if isinstance(plan, rcb.Plan) else 0
     _print_ratio(f"plan of 5 arms: N chosen ({looked} tried), N given", chosen, given)
     small = plan_for(market, n_worlds=1000)
-    swept, _ = spent(lambda: study._sweep(market, small, horizon=10_000, sizes=ReportSizes()))
+    swept, _ = spent(lambda: study._sweep(market, small, horizon=10_000, sizes=ReportSizes(), workers=None))
     alone, _ = spent(lambda: [_alone(market, small, epsilon) for epsilon in study._grid(small)[1:]])
     _print_ratio("plans at 11 other epsilons: one by one, in one simulation", alone, swept)
 
