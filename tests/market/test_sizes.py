@@ -116,7 +116,7 @@ def test_estimates_of_plans_are_what_was_measured(
     assert 0.5 < found["gigabytes"] / gigabytes < 2.0
 
 
-@pytest.mark.parametrize(("n_arms", "seconds"), [(60, 57.0), (100, 109.0)])
+@pytest.mark.parametrize(("n_arms", "seconds"), [(60, 57.0), (100, 109.0), (200, 407.0)])
 def test_estimates_of_audits_are_what_was_measured(
     n_arms: int, seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
