@@ -102,50 +102,69 @@ def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = No
 
 
 def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> Cells:
-    fixed, extra = notion.epsilon_parts(asked.epsilon)
-    certain = moments.certain(extra, fixed)
-    chance = moments.chance
-    k = chance.shape[1]
-    forms = Forms(
-        estimate=certain + moments.moments.mean(extra),
-        error=moments.error(extra),
-        certain=certain,
-        used=(chance > 0.0)[:, :, None] & ~np.eye(k, dtype=bool),
-        mass=notion.mass(chance),
-    )
-    evidence = evidence_of(view, moments, forms, notion, epsilon=asked.epsilon)
-    at = np.flatnonzero(forms.used)
-    estimate, error, found = forms.estimate.reshape(-1)[at], forms.error.reshape(-1)[at], evidence.at(at)
-    thin = _thin(view, moments, at, extra)
+    k, u, _ = view.chances.shape
+    shape, rows, extra = (u, k, k), moments.rows, notion.epsilon_parts(asked.epsilon)[1]
+    parts = [_of_rows(view, block, asked, notion) for block in moments.blocks()]
+    at, estimate, error, margin_error, thin = (np.concatenate([part[0][n] for part in parts]) for n in range(5))
+    evidence = joined_evidence([part[1] for part in parts])
+    chance = np.zeros((u, k))
+    chance[rows.user, rows.arm] = moments.chance
 
     def deviations(places: np.ndarray) -> FloatArray:
-        some = np.stack(np.unravel_index(at[places], forms.used.shape))
-        chances, lead = gathered(view, some, slice(None))
-        chances -= moments.rows.always[some[0], some[1]][:, None]
+        chances, lead = gathered(view, np.stack(np.unravel_index(at[places], shape)), slice(None))
+        chances -= rows.always[places // (k - 1)][:, None]
         lead += extra
         chances *= lead
         chances -= chances.mean(axis=1, keepdims=True) if view.weights is None else _mean(chances, view.weights)
         return chances if view.weights is None else chances * view.weights
 
-    doubtful = in_doubt(view, forms.estimate, forms.error, evidence.always_holds) & forms.used
-    sharp = sharpened(view, doubtful, notion=notion, epsilon=asked.epsilon)
+    doubtful = np.concatenate([part[2] for part in parts])
+    sharp = None
+    if len(doubtful):
+        is_doubtful = np.zeros(shape, dtype=bool)
+        is_doubtful.reshape(-1)[doubtful] = True
+        sharp = sharpened(view, is_doubtful, notion=notion, epsilon=asked.epsilon)
     if sharp is not None:
-        sharp = better_known(sharp, error=forms.error[sharp.at], n_events=evidence.n_events[sharp.at])
+        own = sharp.places(at, shape)
+        sharp = better_known(sharp, error=error[own], n_events=evidence.n_events[own])
     return Cells(
-        shape=forms.estimate.shape,
+        shape=shape,
         at=at,
         estimate=estimate,
         error=error,
-        margin_error=moments.ratio_error(notion, asked.epsilon, forms.estimate).reshape(-1)[at],
-        mass=forms.mass[:, :, None],
+        margin_error=margin_error,
+        mass=notion.mass(chance)[:, :, None],
         chance=chance[:, :, None],
         is_thin=thin,
-        evidence=found,
-        reach=reach_of(estimate, error, is_thin=thin, holds=found.always_holds, deviations=deviations),
+        evidence=evidence,
+        reach=reach_of(estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=deviations),
         n_worlds=moments.n_worlds,
         sharp=sharp,
         n_sharp=0 if view.smoothed is None else int((view.smoothed.fixed > 0.0).sum()) * (k - 1),
     )
+
+
+def _of_rows(
+    view: View, moments: CellMoments, asked: Asked, notion: Notion
+) -> tuple[list[np.ndarray], Evidence, np.ndarray]:
+    """Cells of some rows: places, estimates, errors, those of margins and thinness; evidence; places in doubt."""
+    fixed, extra = notion.epsilon_parts(asked.epsilon)
+    rows, certain = moments.rows, moments.certain(extra, fixed)
+    forms = Forms(
+        estimate=certain + moments.moments.mean(extra),
+        error=moments.error(extra),
+        certain=certain,
+        used=moments.used,
+        mass=notion.mass(moments.chance),
+    )
+    evidence = evidence_of(view, moments, forms, notion, epsilon=asked.epsilon)
+    k = forms.used.shape[1]
+    at = (rows.user * k + rows.arm)[:, None] * k + np.arange(k)
+    kept = np.flatnonzero(forms.used)
+    margin_error = moments.ratio_error(notion, asked.epsilon, forms.estimate)
+    found = [part.reshape(-1)[kept] for part in (at, forms.estimate, forms.error, margin_error)]
+    doubtful = in_doubt(view, rows.user, rows.arm, forms.estimate, forms.error, evidence.always_holds) & forms.used
+    return [*found, _thin(view, moments, found[0], extra)], evidence.at(kept), at[doubtful]
 
 
 def _thin(view: View, moments: CellMoments, at: np.ndarray, extra: float) -> BoolArray:
@@ -153,13 +172,13 @@ def _thin(view: View, moments: CellMoments, at: np.ndarray, extra: float) -> Boo
 
     A chance that hardly ever leaves its largest value makes a thin cell where the lead does not move, either.
     """
-    rows = at // moments.moments.lead.shape[2]  # users and arms, laid flat
-    found = moments.rows.n_moving.reshape(-1)[rows] < FEW_EVENTS
-    places = np.flatnonzero(~found & (moments.rows.n_below.reshape(-1)[rows] < FEW_EVENTS))
+    rows, k = moments.rows, len(view.chances)
+    by_row = rows.n_moving < FEW_EVENTS
+    found = np.repeat(by_row, k - 1)
+    places = np.flatnonzero(np.repeat(~by_row & (rows.n_below < FEW_EVENTS), k - 1))
     if len(places):
-        some = np.stack(np.unravel_index(at[places], moments.moments.lead.shape))
-        chances, lead = gathered(view, some, slice(None))
-        moving = chances - moments.rows.always[some[0], some[1]][:, None]
+        chances, lead = gathered(view, np.stack(np.unravel_index(at[places], (view.n_users, k, k))), slice(None))
+        moving = chances - rows.always[places // (k - 1)][:, None]
         found[places] = is_thin((moving * (lead + extra)).T)
     return found
 

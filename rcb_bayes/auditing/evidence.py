@@ -36,7 +36,7 @@ class Evidence:
     loss: FloatArray
     least: FloatArray
 
-    def at(self, places: np.ndarray) -> "Evidence":
+    def at(self, places: np.ndarray | slice) -> "Evidence":
         """Of the cells at some places, all laid flat."""
         return Evidence(**{item.name: getattr(self, item.name).reshape(-1)[places] for item in fields(Evidence)})
 
@@ -50,9 +50,9 @@ def joined_evidence(parts: list[Evidence]) -> Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forms:
-    """The linear form of every cell under a notion, (U, K, K) each: estimates, errors, and which cells there are.
+    """The linear form of rows under a notion, (R, K) each: estimates, errors, and which cells there are.
 
-    ``certain`` is the part that is the same in all worlds; ``mass`` turns forms into margins, (U, K).
+    ``certain`` is the part that is the same in all worlds; ``mass`` turns forms into margins, (R,).
     """
 
     estimate: FloatArray
@@ -63,35 +63,39 @@ class Forms:
 
 
 def evidence_of(view: View, moments: CellMoments, forms: Forms, notion: Notion, *, epsilon: float) -> Evidence:
-    """The evidence of every cell of a view whose worlds all count, (U, K, K) each."""
+    """The evidence of every cell of some rows of a view whose worlds all count, (R, K) each."""
     _, extra = notion.epsilon_parts(epsilon)
     rows, shape = moments.rows, forms.estimate.shape
     whole_row = rows.shortfall <= epsilon
-    by_terms = forms.certain + moments.worst[extra][:, :, None] >= -TIE
+    by_terms = forms.certain + moments.worst[extra][:, None] >= -TIE
     found = Evidence(
-        always_holds=whole_row[:, :, None] | by_terms,
-        n_events=np.repeat(rows.n_events.astype(np.int32), shape[2], axis=1).reshape(shape),
+        always_holds=whole_row[:, None] | by_terms,
+        n_events=np.repeat(rows.n_events.astype(np.int32), shape[1]).reshape(shape),
         n_negative=np.full(shape, FEW_EVENTS, dtype=np.int32),
-        gain=np.broadcast_to(rows.reach.max(axis=1)[:, None, None], shape).copy(),
+        gain=np.repeat(rows.reach, shape[1]).reshape(shape),
         loss=np.zeros(shape),
-        least=np.where(rows.shortfall > 0.0, -np.inf, 0.0)[:, :, None].repeat(shape[2], axis=2),
+        least=np.repeat(np.where(rows.shortfall > 0.0, -np.inf, 0.0), shape[1]).reshape(shape),
     )
-    mass = np.where(forms.mass > 0.0, forms.mass, 1.0)[:, :, None]
+    mass = np.where(forms.mass > 0.0, forms.mass, 1.0)[:, None]
     lowest = (forms.estimate - _ANY_CRITICAL * forms.error) / mass - epsilon
-    asked = forms.used & (~found.always_holds | ((rows.shortfall > 0.0)[:, :, None] & (lowest < 0.0)))
-    places = np.stack(np.nonzero(asked))
-    if places.shape[1]:
-        _look(view, found, places, moments, forms, lowest[tuple(places)], by_terms, extra=extra, epsilon=epsilon)
-        _weigh(view, found, places, moments, forms, epsilon=epsilon)
+    asked = forms.used & (~found.always_holds | ((rows.shortfall > 0.0)[:, None] & (lowest < 0.0)))
+    at = np.nonzero(asked)
+    if len(at[0]):
+        places = np.stack([rows.user[at[0]], rows.arm[at[0]], at[1]])
+        _look(view, found, at, places, moments, forms, lowest[at], by_terms, extra=extra, epsilon=epsilon)
+        _weigh(view, found, at, places, moments, forms, epsilon=epsilon)
     return found
+
+
+Rows = tuple[np.ndarray, ...]
+"""Places of cells among the rows and their rivals, (C,) each."""
 
 
 class _Looked:
     """Running facts of C cells over some worlds."""
 
-    def __init__(self, view: View, moments: CellMoments, places: np.ndarray) -> None:
-        self._view, self._places = view, places
-        self._always = moments.rows.always[places[0], places[1]]
+    def __init__(self, view: View, always: FloatArray, places: np.ndarray) -> None:
+        self._view, self._places, self._always = view, places, always
         n = places.shape[1]
         self.least, self.worst, self.n_negative = np.full(n, np.inf), np.full(n, np.inf), np.zeros(n, dtype=np.int32)
 
@@ -113,6 +117,7 @@ class _Looked:
 def _look(
     view: View,
     found: Evidence,
+    at: Rows,
     places: np.ndarray,
     moments: CellMoments,
     forms: Forms,
@@ -123,8 +128,7 @@ def _look(
     epsilon: float,
 ) -> None:
     """Whether cells hold in every world, their least margin, and in how many worlds they lose, entered as found."""
-    at = tuple(places)
-    looked = _Looked(view, moments, places)
+    looked = _Looked(view, moments.rows.always[at[0]], places)
     held, certain, can_pass = found.always_holds[at], forms.certain[at], forms.estimate[at] >= -TIE
     term_held = by_terms[at]
     left = np.arange(places.shape[1])
@@ -145,27 +149,27 @@ def _look(
 
 
 def _weigh(
-    view: View, found: Evidence, places: np.ndarray, moments: CellMoments, forms: Forms, *, epsilon: float
+    view: View, found: Evidence, at: Rows, places: np.ndarray, moments: CellMoments, forms: Forms, *, epsilon: float
 ) -> None:
     """What a world more would gain or lose, of the cells whose verdict may hang on it."""
-    at = tuple(places)
     can_pass = forms.estimate[at] >= -TIE
     few = np.where(can_pass, found.n_negative[at] < FEW_EVENTS, found.n_events[at] < ENOUGH_EVENTS)
-    doubtful = places[:, few & ~found.always_holds[at]]
+    doubtful = np.flatnonzero(few & ~found.always_holds[at])
     step = max(1, _CHUNK_VALUES // view.n_worlds)
-    for start in range(0, doubtful.shape[1], step):
-        some = doubtful[:, start : start + step]
-        user, arm, _ = some
-        chances, lead = gathered(view, some, slice(None))
+    for start in range(0, len(doubtful), step):
+        some = doubtful[start : start + step]
+        here = at[0][some], at[1][some]
+        user, arm, _ = places[:, some]
+        chances, lead = gathered(view, places[:, some], slice(None))
         lead += epsilon
-        varying = chances - moments.rows.always[user, arm][:, None]
+        varying = chances - moments.rows.always[here[0]][:, None]
         if view.weights is not None:
             varying *= view.weights
         not_best = ~view.best[arm, user].astype(bool)
         spread = lead.std(axis=1) + epsilon
         gain = np.maximum(spread, np.where(not_best, 0.0, lead).max(axis=1))
-        found.gain[tuple(some)] = gain * moments.mean_square_weight
-        found.loss[tuple(some)] = np.abs(lead).max(axis=1) * np.where(not_best, varying, 0.0).max(axis=1)
+        found.gain[here] = gain * moments.mean_square_weight
+        found.loss[here] = np.abs(lead).max(axis=1) * np.where(not_best, varying, 0.0).max(axis=1)
 
 
 def gathered(view: View, places: np.ndarray, worlds: slice) -> tuple[FloatArray, FloatArray]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MOST_RIVALS = 60  # arms up to which margins are kept rival by rival
 _MOST_EPOCHS = 64
+_AT_ONCE = 50_000  # cells: a few arrays of them stay in a core's own cache
 
 
 def margins_under(
@@ -59,17 +60,18 @@ def seen_view(view: View, asked: Asked, *, notions: Iterable[Notion] | None = No
 
 
 def _lowest(cells: Cells, *, level: float, epsilon: float) -> LowestCells:
-    """All cells of a stage judged, and what is lowest of each user and arm."""
-    out = empty_cells(cells.shape)
-    _judge(out, cells, level=level, epsilon=epsilon)
-    estimate = np.where(np.isnan(out["estimate"]), np.inf, out["estimate"])
-    at = estimate.argmin(axis=2)[:, :, None]
-    return LowestCells(
-        mcse=np.take_along_axis(out["mcse"], at, axis=2)[:, :, 0],
-        mass=np.take_along_axis(out["mass"], at, axis=2)[:, :, 0],
-        verdict=out["verdict"].max(axis=2),
-        **{name: np.fmin.reduce(out[name], axis=2) for name in ("estimate", "lower", "upper")},
-    )
+    """All cells of a stage judged, and what is lowest of each user and arm that has any."""
+    _, n_arms, k = cells.shape
+    judged = {name: values.reshape(-1, k - 1) for name, values in _judged(cells, level=level, epsilon=epsilon).items()}
+    at = judged["estimate"].argmin(axis=1)[:, None]
+    user, arm = np.divmod(cells.at[:: k - 1] // k, n_arms)
+    lowest = {name: judged[name].min(axis=1) for name in ("estimate", "lower", "upper")}
+    lowest |= {name: np.take_along_axis(judged[name], at, axis=1)[:, 0] for name in ("mcse", "mass")}
+    lowest["verdict"] = judged["verdict"].max(axis=1)
+    found = empty_cells(cells.shape[:2])
+    for name, values in lowest.items():
+        found[name][user, arm] = values
+    return LowestCells(**found)
 
 
 def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) -> "xr.Dataset":
@@ -102,20 +104,39 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
 
 def _judge(out: dict[str, FloatArray], cells: Cells, *, level: float, epsilon: float) -> None:
     """Every cell of a stage; NaN, and -1, where there is no cell."""
-    theirs = LEVEL_SHARE * level if cells.n_sharp else 0.0  # of cells that the worlds need not judge
-    holds, own = cells.evidence.always_holds, level - theirs
-    bands = bands_within(cells.reach, cells.estimate, cells.error, is_thin=cells.is_thin, holds=holds, level=own)
     out["mass"][:] = cells.chance
-    mass = np.broadcast_to(cells.mass, cells.shape).reshape(-1)[cells.at]
-    flat = {name: values.reshape(-1) for name, values in out.items()}  # views: what is entered there is entered
-    entered(flat, cells.at, bands, cells.evidence, mass, n_worlds=cells.n_worlds, epsilon=epsilon)
-    flat["mcse"][cells.at] = cells.margin_error
+    for name, values in _judged(cells, level=level, epsilon=epsilon).items():
+        out[name].reshape(-1)[cells.at] = values  # a view: what is entered there is entered
+
+
+def _judged(cells: Cells, *, level: float, epsilon: float) -> dict[str, FloatArray]:
+    """The C cells that there are, (C,) each, some at a time."""
+    theirs = LEVEL_SHARE * level if cells.n_sharp else 0.0  # of cells that the worlds need not judge
+    n, rows = len(cells.at), cells.at // cells.shape[-1]
+    mass, out = cells.mass.reshape(-1)[rows], empty_cells((n,))
+    out["mass"][:] = cells.chance.reshape(-1)[rows]
+    for start in range(0, n, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        evidence = cells.evidence.at(some)
+        bands = bands_within(
+            cells.reach,
+            cells.estimate[some],
+            cells.error[some],
+            is_thin=cells.is_thin[some],
+            holds=evidence.always_holds,
+            level=level - theirs,
+            n_cells=n,
+        )
+        entered(out, some, bands, evidence, mass[some], n_worlds=cells.n_worlds, epsilon=epsilon)
+    out["mcse"][:] = cells.margin_error
     sharp = cells.sharp
     if sharp is not None:
+        at = sharp.places(cells.at, cells.shape)
         bands = bonferroni_bands(sharp.estimate, sharp.error, n_cells=cells.n_sharp, level=theirs)
-        out["mass"][sharp.at] = sharp.chance
-        entered(out, sharp.at, bands, sharp.evidence(), sharp.mass, n_worlds=cells.n_worlds, epsilon=epsilon)
-        out["mcse"][sharp.at] = sharp.margin_error
+        out["mass"][at] = sharp.chance
+        entered(out, at, bands, sharp.evidence(), sharp.mass, n_worlds=cells.n_worlds, epsilon=epsilon)
+        out["mcse"][at] = sharp.margin_error
+    return out
 
 
 def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
@@ -126,7 +147,7 @@ def empty_cells(shape: tuple[int, ...]) -> dict[str, FloatArray]:
 
 def entered(
     out: dict[str, FloatArray],
-    at: tuple[np.ndarray, ...] | np.ndarray,
+    at: tuple[np.ndarray, ...] | np.ndarray | slice,
     bands: Bands,
     evidence: Evidence,
     mass: FloatArray,

@@ -59,6 +59,10 @@ class SharpCells:
         """Their places among all cells, (U, K, K)."""
         return self.user, self.arm, self.rival
 
+    def places(self, at: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """Their places among cells that are given by theirs in an array of some shape, laid flat, in rising order."""
+        return np.searchsorted(at, np.ravel_multi_index(self.at, shape))
+
     def take(self, some: np.ndarray) -> "SharpCells":
         """Some of them."""
         return SharpCells(**{item.name: getattr(self, item.name)[some] for item in fields(self)})
@@ -118,12 +122,14 @@ def _coupled_best(law: MeanLaw, seats: Panel, rewards: FloatArray, arm: int) -> 
     return best_along(rewards, seats.prior_rewards, with_lead, arm=arm, rivals=rivals)
 
 
-def in_doubt(view: View, estimate: FloatArray, error: FloatArray, always_holds: BoolArray) -> BoolArray:
-    """Cells, (U, K, K), that worlds do not clearly pass although a closed form could."""
+def in_doubt(
+    view: View, user: np.ndarray, arm: np.ndarray, estimate: FloatArray, error: FloatArray, always_holds: BoolArray
+) -> BoolArray:
+    """Cells of rows, (R, K), that worlds do not clearly pass although a closed form could."""
     if view.smoothed is None or view.weights is not None:
         return np.zeros(estimate.shape, dtype=bool)
-    own = view.smoothed.fixed > 0.0  # others are recommended as the best only, and hold
-    return own[:, :, None] & ~always_holds & (estimate <= _CLEAR * error)
+    own = view.smoothed.fixed[user, arm] > 0.0  # others are recommended as the best only, and hold
+    return own[:, None] & ~always_holds & (estimate <= _CLEAR * error)
 
 
 def sharpened(view: View, doubtful: BoolArray, *, notion: Notion, epsilon: float) -> SharpCells | None:

@@ -26,7 +26,8 @@ _SECONDS_PER_TERM = 3e-9  # of a user, a world and an arm at a level; 10 to 200 
 _SECONDS_PER_GUARD = 1.7e-9  # of a user, a world, an arm and a rival in an epoch; likewise
 _GUARD_WORLDS, _GUARD_EPOCHS = 500, 4
 _COVARIANCES = 50_000_000  # numbers that epochs keep at once, as in ``mechanism.epoch_worlds``
-_AUDITED_WORLDS, _SECONDS_PER_CELL = 200, 2e-6  # of a user, arm and rival in a view; 200 arms took more than 1.15e-6
+_SECONDS_PER_ARM = 9e-3  # in a view of an audit: paths, and the search for the worst users
+_AUDITED_WORLDS, _SECONDS_PER_CELL = 200, 1e-7  # of a user, arm and rival, few of which are; 60 to 200 arms to a third
 _FEW_ARMS = 10
 _MOST_RIVALS = 60  # as in ``auditing.judging``
 _KEPT_CELLS, _PASSING_CELLS = 28, 32  # numbers for each, two notions: counted; measured at 200 arms
@@ -102,7 +103,8 @@ def check_audit_size(market: Market, *, n_worlds: int, n_users: int) -> None:
     many = k > _MOST_RIVALS
     cells = n_users * k**2 * (_PASSING_CELLS if many else _KEPT_CELLS * (k + _USUAL_VIEWS))
     what = f"{n_worlds:,} worlds and {n_users:,} users"
-    seconds = _SECONDS_PER_CELL * (k + _USUAL_VIEWS) * k**2 * n_users * (1.0 + n_worlds / _AUDITED_WORLDS) / 2.0
+    cells_of_view = k**2 * n_users * (1.0 + n_worlds / _AUDITED_WORLDS) / 2.0
+    seconds = (k + _USUAL_VIEWS) * (_SECONDS_PER_ARM * k + _SECONDS_PER_CELL * cells_of_view)
     hours = seconds / 3600.0 if k > _FEW_ARMS and n_users > 1 else 0.0
     _check_memory(_FLOAT * (entries + cells), what=what, ask="worlds or users", hours=hours)
     _check_hours(hours, n_bytes=_FLOAT * (entries + cells), what=what, ask="worlds, users or arms")

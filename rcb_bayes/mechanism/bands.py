@@ -70,12 +70,19 @@ def reach_of(
 
 
 def bands_within(
-    reach: Reach, estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray, level: float
+    reach: Reach,
+    estimate: FloatArray,
+    error: FloatArray,
+    *,
+    is_thin: BoolArray,
+    holds: BoolArray,
+    level: float,
+    n_cells: int | None = None,
 ) -> Bands:
-    """Bands for all C cells at once, one-sided at the level each."""
+    """Bands for all C cells at once, one-sided at the level each; or for some of ``n_cells``."""
     from scipy.special import ndtri
 
-    n = max(len(estimate), 1)
+    n = max(len(estimate) if n_cells is None else n_cells, 1)
     everything = np.isinf(reach.limit)
     share = 1.0 if everything else 1.0 - _BONFERRONI_SHARE
     single = float(ndtri(1.0 - share * level))

@@ -25,6 +25,7 @@ from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
+_CHUNK_CELLS = 2_000_000  # of users, arms and rivals: some twenty arrays of them are there at once
 
 
 def users_guard(
@@ -44,8 +45,13 @@ def users_guard(
     slack : standard deviations over worlds that are left for the audit's bands
     """
     fixed, extra = notion.epsilon_parts(epsilon)
-    sums, never_lost = kernel_sums(users, outlook.means, outlook.platform, gamma, extra=extra)
-    return _factors(_user_moments(sums, never_lost, outlook.n_worlds), fixed=fixed, slack=slack)
+    step = max(1, _CHUNK_CELLS // outlook.means.shape[1] ** 2)
+    found = []
+    for start in range(0, max(len(users), 1), step):
+        some = users[start : start + step]
+        sums, never_lost = kernel_sums(some, outlook.means, outlook.platform, gamma, extra=extra)
+        found.append(_factors(_user_moments(sums, never_lost, outlook.n_worlds), fixed=fixed, slack=slack))
+    return np.concatenate(found)
 
 
 def users_room(

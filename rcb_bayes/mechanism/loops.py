@@ -74,7 +74,9 @@ def lowest_forms(
 
     With a_i the least chance of arm i in any world and :math:`t = \omega (p_i - a_i) (m_i - m_j + s)`, the form is
     :math:`a_i (\mu_i - \mu_j + s) + fixed + E[t]`, and the square of its error that of t's mean and
-    :math:`(u / W)^2 Var(m_i - m_j)`, u being ``unseen``, worlds not seen in which the arm is the best.
+    :math:`(u / W)^2 Var(m_i - m_j)`, u being ``unseen``, worlds not seen in which the arm is the best. Arms whose forms
+    cannot be the lowest are not gone through: with a_i = 0 and no t below zero no form is, and where arm i is never
+    recommended it is ``fixed``.
 
     Parameters
     ----------
@@ -326,17 +328,34 @@ def _lowest_forms(chances, rewards, prior_rewards, weights, fixed, extra, unseen
     kind = chances.dtype
     moving = np.empty((n_arms, n_worlds), dtype=kind)
     always = np.empty(n_arms, dtype=kind)
+    top = np.empty(n_worlds, dtype=kind)
+    may_lose = np.empty(n_arms, dtype=np.bool_)
     zero = extra - extra
     for u in range(n_users):
-        for i in range(n_arms):
-            low = chances[i, u, 0]
-            for w in range(1, n_worlds):
-                low = min(low, chances[i, u, w])
-            always[i] = low
+        for w in range(n_worlds):
+            top[w] = rewards[0, u, w]
+        for i in range(1, n_arms):
             for w in range(n_worlds):
-                moving[i, w] = (chances[i, u, w] - low) * weights[w]
+                top[w] = max(top[w], rewards[i, u, w])
         lowest = np.inf
         for i in range(n_arms):
+            low = chances[i, u, 0]
+            high = low
+            for w in range(1, n_worlds):
+                low = min(low, chances[i, u, w])
+                high = max(high, chances[i, u, w])
+            always[i] = low
+            worst = zero
+            for w in range(n_worlds):
+                moving[i, w] = (chances[i, u, w] - low) * weights[w]
+                worst = min(worst, moving[i, w] * (rewards[i, u, w] - top[w] + extra))
+            may_lose[i] = low > zero or worst < zero or fixed < 0.0
+            if high == zero and fixed == 0.0:
+                lowest = 0.0
+        for turn in range(2 * n_arms):  # first the arms that may lose
+            i = turn % n_arms
+            if may_lose[i] != (turn < n_arms) or (not may_lose[i] and lowest <= 0.0):
+                continue
             for j in range(n_arms):
                 if j == i:
                     continue

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rcb_bayes.auditing import cells
 from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.condensing import Cells, condensed
 from rcb_bayes.auditing.view import Asked, View
@@ -154,6 +155,39 @@ def test_a_world_of_weight_three_counts_thrice(notion: Notion):
     np.testing.assert_allclose(ours.mass, repeated.mass, atol=1e-12)
     assert (ours.error > repeated.error - 1e-12).all()  # a world that counts thrice is still one world
     assert (ours.evidence.always_holds == repeated.evidence.always_holds).all()
+
+
+@pytest.mark.parametrize("notion", [USER, PROOF], ids=lambda notion: notion.name)
+def test_arms_without_a_chance_have_no_cells_and_change_no_other(notion: Notion):
+    """Two arms that are never the best nor promoted, beside four that are: whatever the block that users come in."""
+    for view in (random_view(7, kind="organic", n_arms=4), weighed(random_view(7, kind="organic"), 7)):
+        idle = view.rewards.min() - 1.0 + 0.1 * np.random.default_rng(8).standard_normal((2, *view.rewards.shape[1:]))
+        wider = replace(
+            view,
+            chances=np.concatenate([np.zeros(idle.shape), view.chances]),
+            rewards=np.concatenate([idle, view.rewards]),
+            prior_rewards=np.concatenate([idle.mean(axis=2).T, view.prior_rewards], axis=1),
+            best=np.concatenate([np.zeros(idle.shape), view.best]),
+        )
+        ours, plain = cells_of(wider, notion), cells_of(view, notion)
+        user, arm, rival = np.unravel_index(ours.at, ours.shape)
+        assert arm.min() == 2
+        assert max(differences(ours, wider, notion).values()) < 1e-11
+        own = rival > 1
+        assert (np.ravel_multi_index((user[own], arm[own] - 2, rival[own] - 2), plain.shape) == plain.at).all()
+        for name in ("estimate", "error", "margin_error", "is_thin"):
+            np.testing.assert_allclose(getattr(ours, name)[own], getattr(plain, name), atol=1e-12)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
+    view = weighed(random_view(9, kind="own sets", n_users=6), 9)
+    whole = cells_of(view, USER)
+    monkeypatch.setattr(cells, "_BLOCK_CELLS", 8)
+    monkeypatch.setattr(cells, "_CHUNK_VALUES", 1)
+    ours = cells_of(view, USER)
+    for name in ("at", "estimate", "error", "margin_error", "is_thin"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(whole, name), atol=1e-14)
+    np.testing.assert_allclose(ours.reach.largest, whole.reach.largest, atol=1e-6)
 
 
 def test_averages_are_those_of_users_one_by_one():

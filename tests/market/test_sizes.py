@@ -100,7 +100,7 @@ def test_a_thousand_arms_are_refused_with_what_they_would_take(monkeypatch: pyte
     with pytest.raises(RcbError, match=r"hours of one core \(and .* GB\), and 48 hours are the most"):
         sizes.check_plan_size(wide, n_per_arm=5, n_worlds=50_000, by_set=False)
     with pytest.raises(RcbError, match=r"hours of one core \(and .* GB\), and 48 hours are the most"):
-        sizes.check_audit_size(wide, n_worlds=1000, n_users=120)
+        sizes.check_audit_size(wide, n_worlds=10_000, n_users=120)
 
 
 @pytest.mark.parametrize(("n_arms", "seconds", "gigabytes"), [(50, 45.0, 1.0), (200, 225.0, 2.8)])
@@ -114,6 +114,18 @@ def test_estimates_of_plans_are_what_was_measured(
     sizes.check_plan_size(many_arms(n_arms), n_per_arm=20, n_worlds=500, by_set=False)
     assert 0.5 < found["seconds"] / seconds < 2.0
     assert 0.5 < found["gigabytes"] / gigabytes < 2.0
+
+
+@pytest.mark.parametrize(("n_arms", "seconds"), [(60, 57.0), (100, 109.0), (200, 407.0)])
+def test_estimates_of_audits_are_what_was_measured(
+    n_arms: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPU seconds of 200 worlds, all levels and three epochs, the sphere of five features; to a factor of two."""
+    found = {}
+    monkeypatch.setattr(sizes, "_check_hours", lambda hours, **_: found.update(seconds=3600.0 * hours))
+    monkeypatch.setattr(sizes, "memory", lambda: 10**12)
+    sizes.check_audit_size(many_arms(n_arms), n_worlds=200, n_users=100)
+    assert 0.5 < found["seconds"] / seconds < 2.0
 
 
 @pytest.mark.usefixtures("no_work")

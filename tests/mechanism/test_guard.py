@@ -112,6 +112,15 @@ def test_a_crowd_s_cut_does_not_depend_on_how_users_are_taken_in_turn(monkeypatc
     assert one_by_one == pytest.approx(at_once, abs=1e-12)
 
 
+def test_users_cuts_do_not_depend_on_who_is_taken_with_them(monkeypatch: pytest.MonkeyPatch):
+    rewards, gamma = states()
+    outlook, users = as_outlook(rewards)
+    at_once = users_guard(outlook, gamma, users, epsilon=EPSILON, notion=USER, slack=0.05)
+    monkeypatch.setattr(guard, "_CHUNK_CELLS", 1)
+    one_by_one = users_guard(outlook, gamma, users, epsilon=EPSILON, notion=USER, slack=0.05)
+    np.testing.assert_array_equal(one_by_one, at_once)
+
+
 def test_a_larger_slack_only_cuts_more():
     rewards, gamma = states()
     outlook, users = as_outlook(rewards)

@@ -83,16 +83,26 @@ def test_an_arm_that_never_loses_is_known():
         assert never[0, 1, 0] == expected
 
 
+@pytest.mark.parametrize("kind", ["kernel", "the best and one more", "the best"])
+@pytest.mark.parametrize("fixed", [0.0, 0.01])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_lowest_forms(weighted: bool):
-    """The lowest form in errors, from terms written out; a user for whom nothing varies is judged by its sign."""
+def test_lowest_forms(weighted: bool, fixed: float, kind: str):
+    """The lowest form in errors, from terms written out; a user for whom nothing varies is judged by its sign.
+
+    Where it is the best arms that are recommended, some have no chance, and others lose in no world.
+    """
     rng = np.random.default_rng(4)
     scores = rng.standard_normal((K, U, W))
+    if kind == "the best and one more":
+        scores[0] -= 20.0  # never the best
     chances = plain_table(scores, np.full(W, 5.0), None)
+    if kind != "kernel":
+        chances = (scores == scores.max(axis=0)).astype(float)
+        chances[1, U // 2 :] = 0.7 * chances[1, U // 2 :] + 0.3 * (kind != "the best")
     rewards, prior = 0.3 * scores, 0.1 * rng.standard_normal((U, K))
     weights = 2.0 * rng.random(W) if weighted else None
     chances[:, 0], rewards[:, 0] = 1.0 / K, prior[0][:, None]
-    fixed, extra, unseen = 0.01, 0.05, 4.0
+    extra, unseen = 0.05, 4.0
     always = chances.min(axis=2)
     moving = (chances - always[:, :, None]) * (1.0 if weights is None else weights)
     lead = rewards[:, None] - rewards[None]
