@@ -2,6 +2,8 @@
 
 from functools import cache
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -25,7 +27,7 @@ def sample(seed: int, *, n_near: int = NEAR, n_far: int = FAR) -> tuple[np.ndarr
 
 def judged(values: np.ndarray, *, level: float = LEVEL, holds: np.ndarray | None = None) -> tuple[Reach, Bands]:
     mean, error = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    facts = {"is_thin": np.zeros(len(mean), dtype=bool)}
+    facts: dict[str, Any] = {"is_thin": np.zeros(len(mean), dtype=bool)}
     facts["holds"] = np.zeros(len(mean), dtype=bool) if holds is None else holds
     reach = reach_of(mean, error, deviations=lambda places: (values - mean)[:, places].T, **facts)
     return reach, bands_within(reach, mean, error, level=level, **facts)
