@@ -1,7 +1,6 @@
 """Bands for many cells of which few can matter: they cover at their level, and lose nothing where it matters."""
 
 from functools import cache
-
 from typing import Any
 
 import numpy as np
