@@ -26,12 +26,12 @@ def plain_table(scores: np.ndarray, gamma: np.ndarray, guard: np.ndarray | None)
     return flat.reshape(scores.shape)
 
 
-@pytest.mark.parametrize("guarded", [False, True])
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
 def single(values: Any) -> Any:
     return values.astype(np.float32)
 
 
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_the_table_is_the_kernel(kind: type, guarded: bool):
     """To the last bit in double precision; with spreads from none to infinite, ties and guards."""
     rng = np.random.default_rng(1)

@@ -178,7 +178,7 @@ def test_unknown_knowledge_suggests_the_nearest() -> None:
 @pytest.mark.parametrize("knows", ["phase", "mechanism"])
 def test_one_rate_for_all_is_not_raised(knows: str) -> None:
     with pytest.raises(RcbError, match="personalised=True"):
-        rcb.calibrate(market(), knows=knows, n_per_arm=5, personalised=False)
+        rcb.calibrate(market(), knows=knows, n_per_arm=5, personalised=False, horizon=1000)
 
 
 def test_a_policy_is_judged_at_rounds() -> None:

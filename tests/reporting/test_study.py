@@ -21,7 +21,7 @@ from tests.reporting.reports import SIZES, market_of, small_report
 
 def test_the_plan_is_that_of_calibrate_and_stands_in_the_sweep() -> None:
     found = small_report()
-    plan = calibrate(market_of(), n_per_arm=10, n_worlds=100, audit_worlds=200, seed=1)
+    plan = calibrate(market_of(), n_per_arm=10, n_worlds=100, audit_worlds=200, horizon=found.horizon, seed=1)
     assert found.plan.to_json() == plan.to_json()
     assert [one.epsilon for one in found.sweep] == [0.0, 0.05, 0.2]
     assert found.sweep[1].exploration_rate == plan.exploration_rate
