@@ -19,6 +19,7 @@ from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.gibbs import GibbsEngine, Layout
 from rcb_bayes.posterior.nuts import NutsEngine
+from tests.posterior.heavy_effects import around_a_level
 from tests.posterior.references import LIMIT
 from tests.posterior.test_scale_mixtures import SIGMA, data_sets, exact_means, levelled
 from tests.posterior.twins import simulate_statistics
@@ -204,25 +205,6 @@ def test_beliefs_of_another_form_are_refused():
 
 
 # --- many effects -----------------------------------------------------------------------------------------------------
-
-
-def around_a_level(kind: str, n_arms: int, d: int) -> Prior:
-    """Heavy-tailed effects of every arm around a level of each feature, their scale unknown."""
-    coords = {"arm": [f"a{i}" for i in range(n_arms)], "feature": [f"x{k}" for k in range(d)]}
-    dims = ("arm", "feature")
-    with pm.Model(coords=coords) as model:
-        level = pm.Normal("level", 0.0, 0.4, dims="feature")
-        tau = pm.HalfNormal("tau", 0.3)
-        if kind == "student":
-            pm.StudentT("beta", nu=4.0, mu=level, sigma=tau, dims=dims)
-        elif kind == "laplace":
-            pm.Laplace("beta", level, tau, dims=dims)
-        else:
-            lam = pm.HalfCauchy("lam", 1.0, dims=dims)
-            slab = pm.InverseGamma("slab", 2.0, 2.0)
-            z = pm.Normal("z", 0.0, 1.0, dims=dims)
-            pm.Deterministic("beta", level + z * (1.0 / (tau * lam) ** 2 + 1.0 / slab) ** -0.5, dims=dims)
-    return Prior.from_pymc(model, name=kind)
 
 
 def test_many_effects_do_not_go_to_nuts():
