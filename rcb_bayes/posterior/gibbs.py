@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 N_CHAINS, N_BATCHES = 8, 4
 ROUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sweeps; the first is never looked at
-MOST_SHARED = 64  # effects that arms share: their precision is one dense block
+MOST_SHARED = 128  # effects that arms share: their precision is one dense block
 LARGEST_MEAN_ERROR = 0.1  # of p coefficients, in posterior sd
 LARGEST_DRIFT = 0.15  # between the halves of a round, in posterior sd
 _CHUNK_VALUES = 4_000_000

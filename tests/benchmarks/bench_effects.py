@@ -6,7 +6,7 @@ these beliefs have features, or 50, with noise .05, .3 and 1. Times are CPU time
 machine code compiled before. What is not vouched for goes to NUTS. ``--nuts`` says what NUTS takes for one data set of
 each belief with 50 samples and noise .3.
 
-``--effects 25 50`` and ``--kinds horseshoe`` take some of it; ``--sets 5`` fewer data sets.
+``--shapes 5x5 10x5`` (arms and features) and ``--kinds horseshoe`` take some of it; ``--sets 5`` fewer data sets.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from rcb_bayes.posterior.nuts import NutsEngine
 from tests.benchmarks.bench_engines import as_markdown, simulate
 from tests.posterior.heavy_effects import KINDS, around_a_level
 
-SHAPES = {25: (5, 5), 50: (10, 5), 100: (10, 10), 200: (20, 10), 210: (3, 70)}  # arms and features
+SHAPES = {f"{arms}x{features}": (arms, features) for arms, features in ((5, 5), (10, 5), (10, 10), (20, 10), (4, 50))}
 CELLS = tuple((n, sigma) for n in (5, 50) for sigma in (0.05, 0.3, 1.0))
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     if os.environ.get("OMP_NUM_THREADS") != "1":  # read when NumPy is imported, so too late to set here
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | {"OMP_NUM_THREADS": "1"})
     parser = argparse.ArgumentParser(description="Many heavy-tailed effects around shared levels.")
-    parser.add_argument("--effects", nargs="*", type=int, choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--sets", type=int, help="data sets a cell; 20 unless given, and 10 from 200 effects on")
     parser.add_argument("--nuts", action="store_true", help="also what NUTS takes")
@@ -71,11 +71,11 @@ def main() -> None:
     head = ("effects", "samples an arm", "noise", "data sets", "vouched for", "ms a data set", "sweeps, median")
     for kind in asked.kinds:
         table, told = [head], []
-        for n_effects in asked.effects:
-            n_arms, d = SHAPES[n_effects]
+        for shape in asked.shapes:
+            n_arms, d = SHAPES[shape]
             prior = around_a_level(kind, n_arms, d)
-            n_sets = asked.sets or (10 if n_effects >= 200 else 20)
-            for row in rows(prior, n_sets=n_sets, label=f"{n_arms} arms x {d}"):
+            n_sets = asked.sets or (10 if n_arms * d >= 200 else 20)
+            for row in rows(prior, n_sets=n_sets, label=f"{n_arms} arms x {d} = {n_arms * d}"):
                 table.append(row)
                 print(kind, *row, file=sys.stderr, flush=True)
             if asked.nuts:
