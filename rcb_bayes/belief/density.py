@@ -111,8 +111,9 @@ def _affine_density(
     solve = _inverse_map(form.constant.reshape(-1), slope)
     splits = np.cumsum([form.slopes[leaf].shape[-1] for leaf in leaves])[:-1]
     owners = [_owners(leaf, beta, sources=sources, groups=groups) for leaf in leaves]
-    terms = _compile_terms(leaves, [_first_axis(owner) for owner in owners])
-    owners = [owner[:, :1].reshape(-1) if _first_axis(owner) else owner.reshape(-1) for owner in owners]
+    by_row = [_is_by_row(owner) for owner in owners]
+    terms = _compile_terms(leaves, summed=by_row)
+    owners = [owner[:, 0] if summed else owner.reshape(-1) for owner, summed in zip(owners, by_row, strict=True)]
     shapes = [(-1, *graph.shape(leaf)) for leaf in leaves]
     shares = _log_det_shares(slope, log_det, beta_shape=form.constant.shape, groups=groups)
 
@@ -146,9 +147,9 @@ def _add_by_block(out: np.ndarray, terms: np.ndarray, owner: np.ndarray) -> None
         out[:, owner[start]] += sums[:, column]
 
 
-def _first_axis(owner: np.ndarray) -> bool:
-    """Whether terms (n, ...) differ in their block along the first axis alone: the others can be summed as compiled."""
-    return owner.ndim > 1 and bool((owner == owner.reshape(len(owner), -1)[:, 0].reshape(-1, *(1,) * (owner.ndim - 1))).all())
+def _is_by_row(owner: np.ndarray) -> bool:
+    """Whether terms (n, m) differ in their block along the first axis alone: then compiled code can sum the others."""
+    return bool((owner == owner[:, :1]).all()) and owner.shape[1] > 1
 
 
 def _inverse_map(constant: np.ndarray, slope: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -187,16 +188,17 @@ def _log_det_shares(slope: np.ndarray, log_det: float, *, beta_shape: tuple[int,
 
 
 def _owners(leaf: Variable, beta: Variable, *, sources: Sources, groups: Groups) -> np.ndarray:
-    """The block that each log density term (one a batch element) of a free variable belongs to, as the batch is."""
+    """The block that each log density term (one a batch element) of a free variable belongs to, (n, m): by row of the batch."""
     masks = sources.of(leaf)
     n_support = int(leaf.owner.op.ndim_supp)  # type: ignore[union-attr]
     batch = masks.shape[: masks.ndim - n_support]
     own = [union_all(masks[index]) for index in np.ndindex(batch)]
     behind = [union_all(sources.of(beta)[list(arms)]) for arms in groups]
-    return np.array([next(k for k, group in enumerate(behind) if mask & group) for mask in own]).reshape(batch)
+    found = np.array([next(k for k, group in enumerate(behind) if mask & group) for mask in own])
+    return found.reshape(batch[0] if batch else 1, -1)
 
 
-def _compile_terms(leaves: Sequence[Variable], summed: Sequence[bool]) -> Callable[..., list[np.ndarray]]:
+def _compile_terms(leaves: Sequence[Variable], *, summed: Sequence[bool]) -> Callable[..., list[np.ndarray]]:
     """Log density terms of values with a leading axis; some are ``summed`` over all but their first own axis."""
     values: dict[Any, Any] = {leaf: leaf.type(f"{leaf.name}_value") for leaf in leaves}
     found = conditional_logp(values)

@@ -1,4 +1,4 @@
-r"""Scales and mixing variances of single effects, drawn with the effects of their arm integrated out, compiled.
+r"""Scales of single effects, drawn with the effects of their arm integrated out, compiled.
 
 Given what arms share, the effects of an arm are normal with precision :math:`D + \mathrm{diag}(1/v)`; let C be its
 inverse and :math:`\mu = Cb` the mean. Of one of them, with all others integrated out, the data say

@@ -1,8 +1,9 @@
 r"""Posteriors of normal effects with unknown scales by Gibbs sampling, many data sets at a time.
 
 Of beliefs of the form of ``belief.scale_mixture`` every conditional law is at hand: effects are normal given their
-variances, mixing variances have closed forms, and a scale is one number with a known density (``sweeps``). Eight chains
-start from the belief. Means are averages of the effects' means given their variances, not of draws, so that few sweeps
+variances, mixing variances have closed forms, and a scale is one number with a known density (``sweeps``). Scales of
+single effects, as horseshoes have them, are drawn with the effects integrated out (``collapsed``). Eight chains start
+from the belief. Means are averages of the effects' means given their variances, not of draws, so that few sweeps
 do where the data leave the scales little to say.
 
 Chains run for a round, then for one twice as long, and so on; the last round alone is looked at. Its answer is vouched

@@ -100,8 +100,8 @@ class Weigher:
         mean, root = self.proposal.mean[rows], self.proposal.root[rows]
         n_sets, _, n_components, p = mean.shape
         if n_components == 1:
-            normal = self.terms[:p]
-            single_draws(mean[:, :, 0], root[:, :, 0], self.form[rows], normal, self.terms, index, group, draws, log_ratio)
+            of_rows = mean[:, :, 0], root[:, :, 0], self.form[rows]
+            single_draws(*of_rows, self.terms[:p], self.terms, index, group, draws, log_ratio)
             return
         shape = (-1, n_components, p)
         values, ratio = mixture_draws(

@@ -6,7 +6,8 @@ with a precision that is an arrow: :math:`D_i + \mathrm{diag}(1/v_i)` down its s
 
 - the effects given all variances, at once;
 - the mixing variance of each Student-t or Laplace effect, in closed form;
-- every scale by a slice (Neal 2003), given its effects, and once more given these over their standard deviations,
+- the scales of single effects arm by arm, with the arm's effects integrated out (``collapsed``), then these effects;
+- every other scale by a slice (Neal 2003), given its effects, and once more given these over their standard deviations,
   which moves scale and effects together (Yu and Meng 2011): the first is slow where the data say little, the second
   where they say much.
 
