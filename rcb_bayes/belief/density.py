@@ -188,7 +188,7 @@ def _log_det_shares(slope: np.ndarray, log_det: float, *, beta_shape: tuple[int,
 
 
 def _owners(leaf: Variable, beta: Variable, *, sources: Sources, groups: Groups) -> np.ndarray:
-    """The block that each log density term (one a batch element) of a free variable belongs to, (n, m): by row of the batch."""
+    """The block of each log density term (one a batch element) of a free variable, (n, m): by row of the batch."""
     masks = sources.of(leaf)
     n_support = int(leaf.owner.op.ndim_supp)  # type: ignore[union-attr]
     batch = masks.shape[: masks.ndim - n_support]
