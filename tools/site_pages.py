@@ -8,6 +8,7 @@ nowhere, ends the build.
 import argparse
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,10 +106,8 @@ def _summary(names: list[str]) -> list[str]:
 
 def build(out: Path, *, source: Path) -> int:
     """Build the pages; the exit code of Sphinx."""
-    from sphinx.cmd.build import main
-
-    doctrees = str(source.parent / "doctrees")
-    return main(["-q", "-W", "--keep-going", "-b", "html", "-d", doctrees, str(source), str(out)])
+    sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    return subprocess.run([*sphinx, "-d", str(source.parent / "doctrees"), str(source), str(out)], check=False).returncode
 
 
 def main() -> int:
