@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rcb_bayes.planning.rule import Rule
 
 # Arrays that a plan's file has, and its figures do not.
-_BEHIND = ("prior_mean", "platform_mean", "known", "whom", "admission", "programme")
+_BEHIND = ("prior_mean", "platform_mean", "known", "whom", "programme")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
