@@ -107,7 +107,8 @@ def _summary(names: list[str]) -> list[str]:
 def build(out: Path, *, source: Path) -> int:
     """Build the pages; the exit code of Sphinx."""
     sphinx = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
-    return subprocess.run([*sphinx, "-d", str(source.parent / "doctrees"), str(source), str(out)], check=False).returncode
+    folders = ["-d", str(source.parent / "doctrees"), str(source), str(out)]
+    return subprocess.run([*sphinx, *folders], check=False).returncode
 
 
 def main() -> int:
