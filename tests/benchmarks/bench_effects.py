@@ -22,7 +22,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior.gibbs import GibbsEngine
 from rcb_bayes.posterior.nuts import NutsEngine
-from tests.benchmarks.bench_engines import as_markdown, simulate
+from tests.benchmarks.bench_engines import Table, as_markdown, simulate
 from tests.posterior.heavy_effects import KINDS, around_a_level
 
 SHAPES = {f"{arms}x{features}": (arms, features) for arms, features in ((5, 5), (10, 5), (10, 10), (20, 10), (4, 50))}
@@ -70,7 +70,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     head = ("effects", "samples an arm", "noise", "data sets", "vouched for", "ms a data set", "sweeps, median")
     for kind in asked.kinds:
-        table, told = [head], []
+        table: Table = [head]
+        told: list[str] = []
         for shape in asked.shapes:
             n_arms, d = SHAPES[shape]
             prior = around_a_level(kind, n_arms, d)

@@ -58,7 +58,8 @@ def horseshoe_case() -> tuple[Statistics, np.ndarray]:
 def two_features_case() -> tuple[Statistics, np.ndarray]:
     """Data sets of two features that users mix, and the means of arm 0 by quadrature over its four scales, (M, 2)."""
     data = simulate_statistics(horseshoe(2), [2, 2], SIGMA, 3, seed=4)
-    tau, lam, slab = (np.exp(np.linspace(*ends, n)) for *ends, n in ((-9, 5, 36), (-8, 8, 44), (-3, 4, 18)))
+    ends = ((-9.0, 5.0, 36), (-8.0, 8.0, 44), (-3.0, 4.0, 18))
+    tau, lam, slab = (np.exp(np.linspace(low, high, n)) for low, high, n in ends)
     shape = np.ix_(tau, lam, lam, slab)
     weight = stats.halfcauchy(scale=0.3).pdf(shape[0]) * shape[0] * stats.invgamma(2.0, scale=2.0).pdf(shape[3])
     weight = weight * shape[3]
