@@ -9,12 +9,13 @@ Numba is imported here: import this module late.
 """
 
 from math import exp, log, sqrt
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-_OPTIONS = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
-_INNER = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from compiled code alone
+_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from compiled code alone
 _STRIDE = 4  # of the first, coarse pass over the values
 _NEGLIGIBLE = 12.0  # log weights below the largest that do not count
 

@@ -128,7 +128,7 @@ class ScaleGrid:
         arrays = [getattr(arrow, name) for name in Arrow.__slots__] + [gram, moment, square, n]
         run: Any = integrate
         run(
-            *(np.require(part, requirements="CW") for part in arrays),  # one kind of array: compiled once
+            *(np.require(part, requirements=["C", "W"]) for part in arrays),  # one kind of array: compiled once
             covariance, mean, halves, sd, shares, joint, spaces(*arrow.head.shape),
         )  # fmt: skip
         size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 1], ends=shares[:, :1])
