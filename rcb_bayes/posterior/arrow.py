@@ -15,7 +15,8 @@ import numpy as np
 from numba import njit
 
 _OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
-_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called from compiled code alone
+# Of functions that compiled code alone calls.
+_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _STRIDE = 4  # of the first, coarse pass over the values
 _NEGLIGIBLE = 12.0  # log weights below the largest that do not count
 
