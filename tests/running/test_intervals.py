@@ -397,7 +397,9 @@ def test_an_estimator_that_cannot_be_fitted_says_so():
     with pytest.raises(RcbError, match=r"LogisticRegression could not be fitted to 10 samples.*Nothing has changed"):
         rcb.SklearnOracle(estimator=LogisticRegression()).fit(history)  # rewards are no classes
     clicks = History(1, 2, keep_rows=True)
-    clicks.add(np.random.default_rng(1).normal(size=(20, 2)), np.zeros(20, dtype=np.int64), (np.arange(20) % 2).astype(float))
+    clicks.add(
+        np.random.default_rng(1).normal(size=(20, 2)), np.zeros(20, dtype=np.int64), (np.arange(20) % 2).astype(float)
+    )
     with pytest.raises(RcbError, match="predict_proba"):
         rcb.SklearnOracle(estimator=LinearSVC()).fit(clicks)
 
