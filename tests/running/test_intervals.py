@@ -238,7 +238,7 @@ def test_the_spread_is_that_of_the_intervals():
                 break
         exploitation = agent._rcb.exploitation
         assert exploitation is not None
-        error = PredictionError(market)
+        error = PredictionError(market, plan.agenda)
         variances = kind.fit(exploitation.fed).variances(np.ascontiguousarray(error.users.T))
         assert variances is not None
         expected = 4.0 * np.sqrt(2 / error(None, variances[:, :, None]))
