@@ -160,6 +160,10 @@ NOT_IMPORTED = {
         "pyright",
         "pytest-xdist",
         "ruff",
+        "myst-nb",
+        "pydata-sphinx-theme",
+        "sphinx",
+        "sphinx-mathjax-offline",
     ),
 }
 
