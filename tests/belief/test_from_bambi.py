@@ -3,14 +3,13 @@
 
 import pickle
 
+import bambi as bmb
 import numpy as np
+import pandas as pd
 import pytest
 
 import rcb_bayes as rcb
 from rcb_bayes.errors import BeliefError, BeliefWarning, DataError
-
-bmb = pytest.importorskip("bambi")
-pd = pytest.importorskip("pandas")
 
 RNG = np.random.default_rng(0)
 DATA = pd.DataFrame(
