@@ -100,6 +100,7 @@ def test_samples_that_are_given_stay_and_everything_goes_together() -> None:
     market = market_of()
     given = Agenda(needed=(0, *(7,) * 11))
     agenda, told, _ = explored_by(market, given, Exploring(eliminate=0.05, top=2), seed=1)
+    assert told is not None
     assert agenda.needed[0] == 0
     assert set(agenda.needed) == {0, 7}
     assert market.arms[0] not in told.eliminated
