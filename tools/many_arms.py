@@ -89,8 +89,8 @@ def main() -> None:
     print(
         "K arms, means .3 to 0 in the first of five features, variances .5 to .005, users on the sphere, sigma = .3; "
         f"N = {N}, epsilon {EPSILON:g}, user notion, users know the level; {WORLDS} worlds behind plans, "
-        f"{AUDIT_WORLDS} in audits of {HORIZON:,} rounds. CPU seconds of the plan, and with the audit. Given up: a round, at most, "
-        "by arms that are not explored.\n"
+        f"{AUDIT_WORLDS} in audits of {HORIZON:,} rounds. CPU seconds of the plan, and with the audit. "
+        "Given up: a round, at most, by arms that are not explored.\n"
     )
     print("| K | way | explored | cold start, rounds | its regret | given up | audit | plan, s | all, s |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
