@@ -17,6 +17,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.exchange import random_names
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, make_panel
@@ -223,7 +224,8 @@ class Simulator:
     ) -> tuple[Worlds, Statistics | Tallies, np.ndarray]:
         """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,).
 
-        0/1 rewards are counted for each user of the panel.
+        0/1 rewards are counted for each user of the panel. Paths name arms that are alike in the order in which they
+        filled up, which users do not know any more: from here on each of them may be any of those.
         """
         rng = self.rng(Stream.AFTER_COLD_START)
         chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
@@ -231,9 +233,15 @@ class Simulator:
         counted = not self.market.noise.is_gaussian
         blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63)), counted=counted))
         worlds = Worlds.joined([part for part, _ in blocks])
-        if counted:
-            return worlds, Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)]), chosen
-        return worlds, Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)]), chosen
+        names = random_names(
+            self.alike, self.market.n_arms, n_worlds=n_worlds, rng=self.rng(Stream.NAMES_AFTER_COLD_START)
+        )
+        data = (
+            Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)])
+            if counted
+            else Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)])
+        )
+        return (worlds, data, chosen) if names is None else (worlds.renamed(names), data.renamed(names), chosen)
 
     def _blocks(
         self, walked: ColdStarts, chosen: np.ndarray, saturated: BoolArray, *, seed: int, counted: bool = False

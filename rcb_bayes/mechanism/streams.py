@@ -39,6 +39,7 @@ class Stream(IntEnum):
     TRIALS = 23
     MOMENTS = 24
     PROGRAMME_USERS = 25
+    NAMES_AFTER_COLD_START = 26
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
     FRESH_AUDIT = 40

@@ -20,6 +20,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.exchange import class_of_each
 from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.promotion import Sets
@@ -53,6 +54,7 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
         grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves)
         found = {part.name: search.table(part, one) for part, one in zip(parts, grown, strict=True)}
         kept = search.kept(parts, found)
+        found = {part.name: part.whole(found[part.name]) for part in parts}
         course = _course(grown)
     by_level = plan.knows != STAGE.name and plan.personalised
     stages = () if plan.knows != STAGE.name else plan.stages
@@ -113,19 +115,32 @@ def _parts(plan: Plan) -> list[Part]:
     if plan.personalised and plan.stages:
         parts.append(_rates_by_set(plan) if plan.knows == STAGE.name else _rates_by_level(plan))
     if any(guard.outlook is not None for guard in plan.guards):
-        epochs = range(len(plan.guards))
-        parts.append(
-            Part(
-                name="guards",
-                groups=np.tile(np.arange(k), len(epochs)),
-                arms=np.eye(k, dtype=np.int64),
-                room=lambda users, given: _guard_room(plan, users, given),
-                values=lambda users: np.concatenate([plan.guard(users, epoch) for epoch in epochs], axis=1),
-                weights=lambda users: np.concatenate([_mass(plan, users, epoch) for epoch in epochs], axis=1),
-                outlooks=lambda users: _leads(plan.before.of(users)[0]),
-            )
-        )
+        parts.append(_factors(plan))
     return parts
+
+
+def _factors(plan: Plan) -> Part:
+    """Factors by epoch and arm; of arms that are alike they are the same, and the first one stands for all."""
+    k, epochs = len(plan.arms), range(len(plan.guards))
+    alike = next((guard.alike for guard in plan.guards if guard.outlook is not None), None)
+    own = class_of_each(alike or (), k)  # (K,)
+    first = np.unique(own, return_index=True)[1]
+    n, members = len(first), np.eye(len(first), dtype=np.int64)[own]  # (K, C)
+
+    def room(users: FloatArray, given: FloatArray) -> FloatArray:
+        left = _guard_room(plan, users, given.reshape(len(users), -1, n)[:, :, own].reshape(len(users), -1))
+        return left.reshape(len(users), -1, k)[:, :, first].reshape(given.shape)
+
+    return Part(
+        name="guards",
+        groups=np.tile(np.arange(n), len(epochs)),
+        arms=members.T,
+        columns=np.concatenate([epoch * n + own for epoch in epochs]),
+        room=room,
+        values=lambda users: np.concatenate([plan.guard(users, epoch)[:, first] for epoch in epochs], axis=1),
+        weights=lambda users: np.concatenate([_mass(plan, users, epoch) @ members for epoch in epochs], axis=1),
+        outlooks=lambda users: _leads(plan.before.of(users)[0][:, first]),
+    )
 
 
 def _rates_by_set(plan: Plan) -> Part:
@@ -215,8 +230,7 @@ def _guard_room(plan: Plan, users: FloatArray, given: FloatArray) -> FloatArray:
         if guard.outlook is None:
             parts.append(np.full(own.shape, np.inf))
             continue
-        options = {"epsilon": plan.epsilon, "notion": plan.goal.sense, "slack": guard.slack}
-        parts.append(users_room(guard.outlook, guard.gamma, users, own, **options))
+        parts.append(users_room(guard.outlook, guard.gamma, users, own, **guard.options(plan.goal)))
     return np.concatenate(parts, axis=1)
 
 

@@ -43,7 +43,8 @@ class Part:
     ``groups`` are those of values that are cut together, (q,), and ``arms`` the arms of each, (G, K). ``room`` is what
     is left of users' bounds at values that are given, (U, q), unless it is their own values less these. ``outlooks``
     are what users expect to gain by prior means alone, (U, m): where they are lowest, so may values be. A part in which
-    some values are not for every user, those of no weight, ``is_partial``.
+    some values are not for every user, those of no weight, ``is_partial``. ``columns`` are places among the values, for
+    those of a rule, unless it has them as they are: the same one may stand for several.
     """
 
     name: str
@@ -54,6 +55,11 @@ class Part:
     weights: Callable[[FloatArray], FloatArray]
     outlooks: Callable[[FloatArray], FloatArray]
     room: Callable[[FloatArray, FloatArray], FloatArray] | None = None
+    columns: np.ndarray | None = None
+
+    def whole(self, table: LeafTable) -> LeafTable:
+        """A table of the part's values as a rule has it."""
+        return table if self.columns is None else table.columns(self.columns)
 
     def left(self, users: FloatArray, given: FloatArray) -> FloatArray:
         """The room of users who are given such values, (U, q): below 0 where it is too much."""
