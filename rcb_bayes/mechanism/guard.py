@@ -10,8 +10,8 @@ the constraint holds from :math:`c_i = \min_j g_{ij} / l_{ij}` down. It is taken
 bound, mean less ``slack`` standard deviations over worlds, is not negative. It depends on the epoch and on x, never on
 the data of the run at hand: a cut that did would tell users about them.
 
-Of arms that are alike (``mechanism.exchange``) g and l are the same, whatever the user, and so are their guards: moments
-are averages over all pairs of such arms and rivals.
+Of arms that are alike (``mechanism.exchange``) g and l are the same, whatever the user, and so are their guards:
+moments are averages over all pairs of such arms and rivals.
 """
 
 from collections.abc import Iterator
@@ -175,9 +175,7 @@ class _Moments:
         own = (self.gain, self.loss, self.of_gain, self.of_loss, self.of_both)
         gain, loss, of_gain, of_loss, of_both = exchange.mean(np.stack(own))
         never_lost = exchange.all(self.never_lost)
-        return _Moments(
-            gain=gain, loss=loss, of_gain=of_gain, of_loss=of_loss, of_both=of_both, never_lost=never_lost
-        )
+        return _Moments(gain=gain, loss=loss, of_gain=of_gain, of_loss=of_loss, of_both=of_both, never_lost=never_lost)
 
 
 def _user_moments(sums: FloatArray, never_lost: BoolArray, n: int, exchange: Exchange | None) -> _Moments:

@@ -12,8 +12,11 @@ that rules which keep nine tenths of every level stay within that. Whether they 
 The least over users at hand is not the least over all users of a leaf. A table of users is all there is, and the least
 is exact. Elsewhere a table is grown from users at random, and then looked through for users who lie below what they are
 given (``planning.searching``). Whoever is below is taken in and the table is grown anew: its borders give way. Then
-leaves and the directions of their cuts stay, and further searches lower values and move thresholds. After the last one
-they go on by as much again: the search has ended, not the users.
+leaves stay, and further searches, with as many users at random again, lower values and move cuts. The search ends, not
+the users: whom a table gives more than the plan does is counted among users of its own, and told with a bound.
+
+Rates at a set have a border that no search is needed for: who loses at most epsilon by the best arm that is open is
+explored, whatever the worlds say (``planning.growing``).
 """
 
 import numpy as np
@@ -25,6 +28,7 @@ from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import explored_terms
+from rcb_bayes.planning.cutting import MOST_GROUPS
 from rcb_bayes.planning.growing import Grown
 from rcb_bayes.planning.leaves import LeafTable, count_leaves, single_leaf
 from rcb_bayes.planning.plan import Plan
@@ -111,7 +115,6 @@ def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
 def _parts(plan: Plan) -> list[Part]:
     """Rates, where each user has her own, and guards, where each has."""
     parts = []
-    k = len(plan.arms)
     if plan.personalised and plan.stages:
         parts.append(_rates_by_set(plan) if plan.knows == STAGE.name else _rates_by_level(plan))
     if any(guard.outlook is not None for guard in plan.guards):
@@ -127,14 +130,17 @@ def _factors(plan: Plan) -> Part:
     first = np.unique(own, return_index=True)[1]
     n, members = len(first), np.eye(len(first), dtype=np.int64)[own]  # (K, C)
 
+    n_groups = n * len(epochs) if n * len(epochs) <= MOST_GROUPS else n  # else all epochs have one cut
+    groups = np.arange(n * len(epochs)) % n_groups
+
     def room(users: FloatArray, given: FloatArray) -> FloatArray:
         left = _guard_room(plan, users, given.reshape(len(users), -1, n)[:, :, own].reshape(len(users), -1))
         return left.reshape(len(users), -1, k)[:, :, first].reshape(given.shape)
 
     return Part(
         name="guards",
-        groups=np.tile(np.arange(n), len(epochs)),
-        arms=members.T,
+        groups=groups,
+        arms=np.tile(members.T, (n_groups // n, 1)),
         columns=np.concatenate([epoch * n + own for epoch in epochs]),
         room=room,
         values=lambda users: np.concatenate([plan.guard(users, epoch)[:, first] for epoch in epochs], axis=1),
@@ -144,7 +150,9 @@ def _factors(plan: Plan) -> Part:
 
 
 def _rates_by_set(plan: Plan) -> Part:
+    """Rates by set. Who loses at most epsilon by the best arm that is open is explored, whatever the worlds say."""
     shares = np.array([stage.share for stage in plan.stages])
+    is_told = plan.goal.sense.is_per_user and plan.platform_mean is None and plan.known is None
     return Part(
         name="rates",
         groups=np.arange(len(shares)),
@@ -152,6 +160,7 @@ def _rates_by_set(plan: Plan) -> Part:
         values=lambda users: np.stack([plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1),
         weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
         outlooks=lambda users: _explored(plan, users),
+        border=-plan.epsilon if is_told else None,
     )
 
 

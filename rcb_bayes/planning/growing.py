@@ -10,6 +10,9 @@ is in between gets the lower values.
 
 Where values come in groups, a leaf has cuts (``planning.cutting``) that give more to some of its users. The next leaf
 to be split is the one that loses the most in spite of them.
+
+Or it is known for certain to whom everything is given: those who expect to lose no more than some amount. Then that is
+the cut of every leaf, whoever was looked at, and leaves are about the others.
 """
 
 import heapq
@@ -37,6 +40,8 @@ class Sample:
     weights : (U, q), zero for users who count for the least only
     groups : of values that are cut together, (q,); None for leaves without cuts
     hopes, looks : what cuts look at, and that of the users, (U, G + 1)
+    border : users whose lead (``planning.leaves.Hopes``) is above are given everything for certain; None where none are
+    certain : what that keeps
     """
 
     users: FloatArray
@@ -45,15 +50,29 @@ class Sample:
     groups: np.ndarray | None = None
     hopes: Hopes | None = None
     looks: FloatArray | None = None
+    border: float | None = None
+    certain: float = 0.0
 
     @property
     def total(self) -> float:
         """What is to be kept."""
-        return float((self.weights * self.values).sum())
+        return float((self.weights * self.values).sum()) + self.certain
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups values come in."""
+        return 1 if self.groups is None else int(self.groups.max()) + 1
+
+    def least(self, some: np.ndarray) -> FloatArray:
+        """The least of some users, (q,); where all of them are certain of everything, nothing for others."""
+        least = self.values[some].min(axis=0)
+        if self.border is None or self.groups is None or self.looks is None:
+            return least
+        return np.where((self.looks[some][:, self.groups] <= self.border).any(axis=0), least, 0.0)
 
     def cuts(self, some: np.ndarray, *, worth: float, **options: Any) -> list[Cut | None]:
         """The cuts of a leaf with some of the users, each of which keeps so much."""
-        if self.groups is None or self.hopes is None or self.looks is None:
+        if self.groups is None or self.hopes is None or self.looks is None or self.border is not None:
             return []
         own = self.users[some], self.looks[some], self.values[some], self.weights[some], self.groups
         return best_cuts(*own, width=self.hopes.width, worth=worth, **options)
@@ -86,10 +105,13 @@ class Grown:
     groups: np.ndarray | None = None
     hopes: Hopes | None = None
     worth: float = 0.0
+    border: float | None = None
 
     @property
     def table(self) -> LeafTable:
         """As users are given values by it."""
+        if self.border is not None and self.groups is not None and self.hopes is not None:
+            return _certain(self.leaves, self.values, self.groups, self.hopes, self.border)
         if self.groups is None or self.hopes is None or not any(cut is not None for cuts in self.cuts for cut in cuts):
             return LeafTable(leaves=self.leaves, values=self.values)
         shape = (len(self.cuts), max(len(cuts) for cuts in self.cuts))
@@ -103,37 +125,40 @@ class Grown:
         cuts = Cuts(hopes=self.hopes, groups=self.groups, weights=weights, thresholds=thresholds, above=above)
         return LeafTable(leaves=self.leaves, values=self.values, cuts=cuts)
 
-    def renewed(self, sample: Sample, *, turn: bool = True) -> "Grown":
-        """The same leaves with the least of another sample's users; cuts keep their directions unless they ``turn``."""
+    def renewed(self, sample: Sample, *, since: int = 0, turn: bool = True) -> "Grown":
+        """The same leaves with the least of a sample that has more users, those from ``since`` on.
+
+        What nobody of them asks to be lower stays as it is; other cuts keep their directions unless they ``turn``.
+        """
         leaf = self.leaves.of(sample.users)
+        low = sample.values[since:] < self.table.of(sample.users[since:])  # (n, q)
         order = np.argsort(leaf, kind="stable")
         ends = np.searchsorted(leaf[order], np.arange(self.leaves.n_leaves + 1))
         values, cuts = self.values.copy(), list(self.cuts)
-        for k in range(self.leaves.n_leaves):
+        asking = np.flatnonzero(low.any(axis=1))
+        for k in np.unique(leaf[since:][asking]).tolist():
             some = order[ends[k] : ends[k + 1]]
-            if not len(some):
-                continue
-            values[k] = sample.values[some].min(axis=0)
-            if self.cuts:
-                cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn))
+            values[k] = sample.least(some)
+            if self.cuts and sample.groups is not None:
+                lower = low[asking[leaf[since:][asking] == k]].any(axis=0)
+                only = np.unique(sample.groups[lower])
+                cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn, only=only))
         return replace(self, values=values, cuts=tuple(cuts))
 
-    def further(self, before: "Grown") -> "Grown":
-        """Moved on by as much again as from ``before``: values down, thresholds up."""
-        values = np.maximum(2.0 * self.values - before.values, 0.0)
-        cuts = tuple(
-            tuple(_further(*pair) for pair in zip(ours, theirs, strict=True))
-            for ours, theirs in zip(self.cuts, before.cuts, strict=True)
-        )
-        return replace(self, values=values, cuts=cuts)
 
-
-def _further(now: Cut | None, before: Cut | None) -> Cut | None:
-    if now is None or before is None:
-        return None
-    threshold = now.threshold + max(now.threshold - before.threshold, 0.0)
-    above = np.maximum(now.above - np.maximum(before.above - now.above, 0.0), 0.0)
-    return replace(now, threshold=threshold, above=above)
+def _certain(leaves: Leaves, values: FloatArray, groups: np.ndarray, hopes: Hopes, border: float) -> LeafTable:
+    """Everything for users whose lead is above the border, in every leaf."""
+    shape = (leaves.n_leaves, len(hopes.arms))
+    weights = np.zeros((*shape, leaves.weights.shape[1] + 2))
+    weights[:, :, -2] = 1.0
+    cuts = Cuts(
+        hopes=hopes,
+        groups=groups,
+        weights=weights,
+        thresholds=np.full(shape, border),
+        above=np.ones(values.shape),
+    )
+    return LeafTable(leaves=leaves, values=values, cuts=cuts)
 
 
 def split_directions(users: FloatArray, prior_mean: FloatArray) -> FloatArray:
@@ -184,7 +209,7 @@ class _Tree:
     def __post_init__(self) -> None:
         everybody = np.arange(len(self.sample.users))
         self._enter(everybody, leaf=0, cut=False)
-        self.kept.append(self.of_leaf[0])
+        self.kept.append(self.of_leaf[0] + self.sample.certain)
         self._consider(everybody, leaf=0, parent=None)
 
     @property
@@ -200,8 +225,7 @@ class _Tree:
 
     def _enter(self, some: np.ndarray, *, leaf: int, cut: bool = True) -> None:
         """What a leaf with some of the users gives, and keeps."""
-        values, weights = self.sample.values[some], self.sample.weights[some]
-        least = values.min(axis=0)
+        weights, least = self.sample.weights[some], self.sample.least(some)
         cuts = self.sample.cuts(some, worth=self.worth) if cut else []
         kept = float((least * weights.sum(axis=0)).sum()) + sum(one.worth for one in cuts if one is not None)
         if leaf == len(self.least):
@@ -222,7 +246,7 @@ class _Tree:
         found = best_split(sample.users[some], directions, values, weights, fewest=self.fewest)
         if found is not None:
             lost = float((weights * values).sum()) - self.of_leaf[leaf]
-            first = found[0] if sample.groups is None else lost
+            first = found[0] if sample.groups is None or sample.border is not None else lost
             heapq.heappush(self.heap, (-first, leaf, some, parent, found))
 
     def split(self) -> None:
@@ -259,9 +283,10 @@ class _Tree:
             values=np.array(self.least),
             course=course,
             cuts=cuts,
-            groups=self.sample.groups if s else None,
+            groups=self.sample.groups if s or self.sample.border is not None else None,
             hopes=self.sample.hopes,
             worth=self.worth,
+            border=self.sample.border,
         )
 
 
@@ -270,10 +295,12 @@ def grow(
 ) -> list[Grown]:
     """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
 
-    ``fewest`` users with weights are on either side of a split, and a cut keeps the share ``worth`` of all at least.
+    ``fewest`` users with weights are on either side of a split, and the cuts of a leaf keep the share ``worth`` of all
+    at least, each its part.
     """
     trees = [
-        _Tree(sample, split_directions(sample.users, prior_mean), fewest, worth * sample.total) for sample in samples
+        _Tree(sample, split_directions(sample.users, prior_mean), fewest, worth * sample.total / sample.n_groups)
+        for sample in samples
     ]
     left = max_leaves
     while True:

@@ -29,8 +29,9 @@ class Kept:
     ----------
     rates : of the mean rate over the stages that cold starts pass, with its error
     guards : of the off-best probability that the plan's guards let through, over its epochs, with its error
-    exceeded : the share of users to whom some leaf gives more than the plan does
-    exceeded_by : how much more, at most
+    exceeded : the share of users to whom some leaf gives more than the plan does, with its error
+    exceeded_upper : what that share is at most, by a one-sided 95 % bound
+    exceeded_by : how much more, at most, among the users looked at
     """
 
     rates: float = 1.0
@@ -38,6 +39,8 @@ class Kept:
     guards: float = 1.0
     guards_mcse: float = 0.0
     exceeded: float = 0.0
+    exceeded_mcse: float = 0.0
+    exceeded_upper: float = 0.0
     exceeded_by: float = 0.0
 
 
@@ -250,9 +253,11 @@ class Rule:
             f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}{known}",
             f"exploration kept       {percent(self.kept)}: {', '.join(parts)}",
         ]
-        if found.exceeded > 0.0:
-            share = percent(found.exceeded)
-            lines.append(f"above the plan's own   for {share} of other users, by {found.exceeded_by:.2g} at most")
+        if found.exceeded_upper > 0.0:
+            most = f"at most {percent(found.exceeded_upper)} (95 %)"
+            share = figure(found.exceeded, found.exceeded_mcse)
+            by = f", by up to {found.exceeded_by:.2g}" if found.exceeded > 0.0 else ""
+            lines.append(f"above the plan's own   for a share of {share} of other users, {most}{by}")
         lines.append("audit                  rcb.audit(market, plan.with_rule(rule)) makes one")
         return "\n".join(lines)
 
@@ -278,6 +283,8 @@ class Rule:
                 "kept_guards": found.guards,
                 "kept_guards_mcse": found.guards_mcse,
                 "exceeded": found.exceeded,
+                "exceeded_mcse": found.exceeded_mcse,
+                "exceeded_upper": found.exceeded_upper,
                 "exceeded_by": found.exceeded_by,
                 "epsilon": self.epsilon,
                 "notion": self.notion,
