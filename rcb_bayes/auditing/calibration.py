@@ -1,5 +1,8 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
@@ -16,7 +19,7 @@ def calibrate(
     epsilon: float = 0.05,
     notion: str = "user",
     personalised: bool = True,
-    n_per_arm: int | None = None,
+    n_per_arm: int | Sequence[int] | Mapping[str, int] | None = None,
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
     guard: bool = True,
@@ -24,6 +27,8 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    history: Any = None,
+    public: bool | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -38,9 +43,11 @@ def calibrate(
         "user" (each user by herself, the strongest), "proof" or "definition".
     personalised : bool
         A rate for each user rather than one for all; for "user" and "proof".
-    n_per_arm : int, optional
-        N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected regret over
-        ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them).
+    n_per_arm : int, sequence or mapping, optional
+        N, samples of every arm: a number, or one for each arm, in their order or by label. An arm with 0 is never
+        explored: users get it where it is the best by what they expect of it anyway. Unless given, that of 2, 5, 10,
+        20, 50, 100 and 200 with the least expected regret over ``horizon`` whose plan passes an audit in fresh worlds
+        (``plan.choices`` tells of all of them).
     n_worlds : int
         Simulated worlds behind the rates of each stage.
     audit_worlds : int
@@ -58,6 +65,12 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    history : pandas.DataFrame, mapping, str or path-like, optional
+        A table of the past, or a file of it: the market's ``with_history(history, public=public)`` is planned for, and
+        is what the plan is to be run and audited with.
+    public : bool, optional
+        Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
+        other has to be said.
     seed : int
         The same seed gives the same plan.
 
@@ -70,7 +83,7 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        ``mechanism`` without a horizon.
+        0 samples of all arms, ``mechanism`` without a horizon.
 
     Applicability
     -------------
@@ -87,6 +100,8 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
+    if history is not None or public is not None:
+        market = _with_history(market, history, public)
     request = as_request(
         market,
         knows=knows,
@@ -112,3 +127,11 @@ def calibrate(
     if is_given:
         return planned(market, request, guard=guard, spread=spread, horizon=horizon)
     return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+
+
+def _with_history(market: Market, history: Any, public: bool | None) -> Market:
+    if history is None:
+        raise RcbError(
+            "public= says whether users know a history, and there is none. Pass history=, a table or a file."
+        )
+    return market.with_history(history, public=public)

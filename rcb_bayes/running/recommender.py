@@ -113,6 +113,7 @@ class Recommender:
         self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._shape = (len(market.features),)
+        self._cut = None if plan.agenda.cut is None else plan.agenda.cut.tolist()
         self._choices = Choices(self._seed)
         self._awaited = AwaitedRewards(
             self._rcb,
@@ -153,6 +154,11 @@ class Recommender:
     def vouched(self) -> bool:
         """Whether the engine vouches for the posterior that is acted on; True where there is none."""
         return is_vouched(self._rcb.predictor)
+
+    @property
+    def acts_on(self) -> Predictor | None:
+        """What is expected of the arms now, for auditors; None where it is what users expect before any data."""
+        return self._rcb.predictor
 
     @property
     def n_pending(self) -> int:
@@ -254,7 +260,7 @@ class Recommender:
             arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
             return recommendation(ticket, arm, kind, chances, scores, labels=self.market.arms)
         x_plain = user.tolist()
-        guard = self.plan.guard_one(x_plain, exploitation.epoch) if exploitation.is_guarded else None
+        guard = self.plan.guard_one(x_plain, exploitation.epoch) if exploitation.is_guarded else self._cut
         chances, scores = ipgs_one(rows, x_plain, exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._choices.of_round(ticket))
