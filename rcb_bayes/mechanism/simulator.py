@@ -251,9 +251,8 @@ class Simulator:
         counted = not self.market.noise.is_gaussian
         blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63)), counted=counted))
         worlds = Worlds.joined([part for part, _ in blocks])
-        names = random_names(
-            self.alike, self.market.n_arms, n_worlds=n_worlds, rng=self.rng(Stream.NAMES_AFTER_COLD_START)
-        )
+        alike, stream = self.alike(walked.agenda), self.rng(Stream.NAMES_AFTER_COLD_START)
+        names = random_names(alike, self.market.n_arms, n_worlds=n_worlds, rng=stream)
         data = (
             Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)])
             if counted

@@ -152,11 +152,12 @@ def _factors(plan: Plan) -> Part:
 def _rates_by_set(plan: Plan) -> Part:
     """Rates by set. Who loses at most epsilon by the best arm that is open is explored, whatever the worlds say."""
     shares = np.array([stage.share for stage in plan.stages])
+    arms = [plan.before.open_arms(stage.saturated) for stage in plan.stages]
     is_told = plan.goal.sense.is_per_user and plan.platform_mean is None and plan.known is None
     return Part(
         name="rates",
         groups=np.arange(len(shares)),
-        arms=np.array([[arm not in stage.saturated for arm in plan.arms] for stage in plan.stages], dtype=np.int64),
+        arms=np.array([[k in open_ for k in range(len(plan.arms))] for open_ in arms], dtype=np.int64),
         values=lambda users: np.stack([plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1),
         weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
         outlooks=lambda users: _explored(plan, users),

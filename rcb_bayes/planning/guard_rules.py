@@ -221,7 +221,8 @@ def _rule(setting: GuardSetting, epochs: EpochWorlds, *, slack: float) -> tuple[
     outlook = compact_outlook(_linear(epochs.outlook), market.prior.mean.values, market.platform_prior.mean.values)
     gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
-    alike = setting.simulator.alike if len(setting.simulator.alike) < market.n_arms else None
+    classes = setting.simulator.alike(setting.walk.agenda)
+    alike = classes if len(classes) < market.n_arms else None
     shared = {"epsilon": setting.epsilon, "notion": setting.notion, "slack": slack, "alike": alike}
     if not setting.notion.is_per_user:
         scale = 0.0 if panel.is_exact else setting.audit_worlds / panel.n_users

@@ -22,14 +22,15 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Covariates
 
 _N_USERS = 32_768  # that a table is grown from
-_N_FRESH = 32_768  # at random in each of the last searches, once leaves stay; where borders are told, they need none
+_N_FRESH = 65_536  # at random in each of the last searches, once leaves stay
+_N_FRESH_TOLD = 8192  # the same where the border is told
 _N_LOOKED = 1024  # at random, and as many moved, in each search
 _N_POOL = 32_768  # among whom those who expect to lose the most are looked for
 _N_LOSERS = 4096  # of them at most, in each search
 _N_KEPT = 8192  # that the share kept is estimated with, and how many are given more
 _LEVEL = 0.05  # of the bound on these
 _SEARCHES = 1  # after each of which the table is grown anew
-_CLOSER = 4  # after which its leaves stay
+_CLOSER = 3  # after which its leaves stay
 _FEWEST = 1 / 1365  # of the users, on either side of a split, but no fewer than 8
 _WORTH = 5e-4  # of what is to be kept, for the cuts of a leaf together
 _CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
@@ -162,7 +163,8 @@ class Search:
         self, part: Part, sample: Sample, grown: Grown, *, is_last: bool = False
     ) -> tuple[FloatArray, FloatArray]:
         """Users at random, moved, and with most to lose, with their values; who is in an empty leaf is left out."""
-        some = self._some(_N_FRESH if is_last and sample.border is None else _N_LOOKED, self.rng)[0]
+        fresh = _N_FRESH if sample.border is None else _N_FRESH_TOLD
+        some = self._some(fresh if is_last else _N_LOOKED, self.rng)[0]
         users = np.concatenate(
             [some, self._moved(sample, grown), self._losers(part, grown), self._beside_cuts(part, sample, grown.table)]
         )

@@ -75,7 +75,8 @@ def level_rule(knows: str = "level") -> rcb.Rule:
 
 def small(plan: rcb.Plan, max_leaves: int, *, few: float = 1.0, **options) -> rcb.Rule:
     """A rule from fewer users than usual."""
-    sizes = {"_N_USERS": 2048, "_N_FRESH": 2048, "_N_LOOKED": 512, "_N_POOL": 4096, "_N_LOSERS": 512, "_N_KEPT": 2048}
+    sizes = {"_N_USERS": 2048, "_N_FRESH": 2048, "_N_FRESH_TOLD": 512, "_N_LOOKED": 512, "_N_POOL": 4096}
+    sizes |= {"_N_LOSERS": 512, "_N_KEPT": 2048}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
             patch.setattr(f"rcb_bayes.planning.searching.{name}", int(few * size))
