@@ -67,6 +67,7 @@ def best_cuts(
     groups: np.ndarray,
     *,
     width: float,
+    n_groups: int,
     worth: float = 0.0,
     known: Sequence[Cut | None] = (),
     turn: bool = True,
@@ -74,13 +75,14 @@ def best_cuts(
 ) -> list[Cut | None]:
     """The cut of each group of values, (U, q) with weights (U, q), of the users of a leaf; None where none keeps more.
 
-    ``looks`` are leads and crowds of that ``width``, (U, G + 1), and ``worth`` is what a cut has to keep. Cuts that are
+    ``looks`` are leads and crowds of that ``width``, (U, G + 1), and ``worth`` is what a cut has to keep. Values beyond
+    the first ``n_groups`` have none. Cuts that are
     ``known`` from other users of the leaf are tried with the thresholds that these ask for; without ``turn`` no others
     are. Those of other groups than ``only`` stay as they are.
     """
     least = values.min(axis=0)
     found: list[Cut | None] = []
-    for group in range(min(int(groups.max()) + 1, MOST_GROUPS)):
+    for group in range(n_groups):
         if only is not None and group not in only:
             found.append(known[group])
             continue

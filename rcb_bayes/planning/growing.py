@@ -11,14 +11,14 @@ is in between gets the lower values.
 Where values come in groups, a leaf has cuts (``planning.cutting``) that give more to some of its users. The next leaf
 to be split is the one that loses the most in spite of them.
 
-Or it is known for certain to whom everything is given: those who expect to lose no more than some amount. Then that is
-the cut of every leaf, whoever was looked at, and leaves are about the others.
+Or it is known for certain to whom everything is given: those who expect to lose no more than some amount. Then that
+border is the cut of every leaf that it goes through, whoever was looked at, and all else is about the others.
 """
 
 import heapq
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from rcb_bayes.planning.cutting import Cut, best_cuts
 from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves
 from rcb_bayes.schema import FloatArray
 
+_FEW_GROUPS = 5  # each with a cut in every leaf
 _MOST_PAIRS = 24  # of arms, along whose prior means users are split
 
 
@@ -70,12 +71,34 @@ class Sample:
             return least
         return np.where((self.looks[some][:, self.groups] <= self.border).any(axis=0), least, 0.0)
 
-    def cuts(self, some: np.ndarray, *, worth: float, **options: Any) -> list[Cut | None]:
-        """The cuts of a leaf with some of the users, each of which keeps so much."""
-        if self.groups is None or self.hopes is None or self.looks is None or self.border is not None:
+    def cuts(
+        self,
+        some: np.ndarray,
+        *,
+        worth: float,
+        known: Sequence[Cut | None] = (),
+        only: np.ndarray | None = None,
+        turn: bool = True,
+    ) -> list[Cut | None]:
+        """The cuts of a leaf with some of the users, each of which keeps so much; see ``best_cuts``.
+
+        Where some of them are certain of everything, the border is the cut.
+        """
+        if self.groups is None or self.hopes is None or self.looks is None:
             return []
+        if self.border is not None:
+            told = (self.looks[some, :-1] > self.border).any(axis=0)  # (G,)
+            known = [self._at_border(g) if told[g] else (known[g] if known else None) for g in range(len(told))]
+            only = np.setdiff1d(np.arange(len(told)) if only is None else only, np.flatnonzero(told))
         own = self.users[some], self.looks[some], self.values[some], self.weights[some], self.groups
-        return best_cuts(*own, width=self.hopes.width, worth=worth, **options)
+        options = {"worth": worth, "known": known, "only": only, "turn": turn}
+        return best_cuts(*own, width=self.hopes.width, n_groups=len(self.hopes.arms), **options)
+
+    def _at_border(self, group: int) -> Cut:
+        assert self.border is not None  # asked for where there is one
+        weights = np.zeros(self.users.shape[1] + 2)
+        weights[-2] = 1.0
+        return Cut(weights=weights, threshold=self.border, above=np.ones(int((self.groups == group).sum())), worth=0.0)
 
     def joined(self, users: FloatArray, values: FloatArray) -> "Sample":
         """With more users, who count for the least only."""
@@ -105,13 +128,10 @@ class Grown:
     groups: np.ndarray | None = None
     hopes: Hopes | None = None
     worth: float = 0.0
-    border: float | None = None
 
     @property
     def table(self) -> LeafTable:
         """As users are given values by it."""
-        if self.border is not None and self.groups is not None and self.hopes is not None:
-            return _certain(self.leaves, self.values, self.groups, self.hopes, self.border)
         if self.groups is None or self.hopes is None or not any(cut is not None for cuts in self.cuts for cut in cuts):
             return LeafTable(leaves=self.leaves, values=self.values)
         shape = (len(self.cuts), max(len(cuts) for cuts in self.cuts))
@@ -144,21 +164,6 @@ class Grown:
                 only = np.unique(sample.groups[lower])
                 cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn, only=only))
         return replace(self, values=values, cuts=tuple(cuts))
-
-
-def _certain(leaves: Leaves, values: FloatArray, groups: np.ndarray, hopes: Hopes, border: float) -> LeafTable:
-    """Everything for users whose lead is above the border, in every leaf."""
-    shape = (leaves.n_leaves, len(hopes.arms))
-    weights = np.zeros((*shape, leaves.weights.shape[1] + 2))
-    weights[:, :, -2] = 1.0
-    cuts = Cuts(
-        hopes=hopes,
-        groups=groups,
-        weights=weights,
-        thresholds=np.full(shape, border),
-        above=np.ones(values.shape),
-    )
-    return LeafTable(leaves=leaves, values=values, cuts=cuts)
 
 
 def split_directions(users: FloatArray, prior_mean: FloatArray) -> FloatArray:
@@ -208,7 +213,7 @@ class _Tree:
 
     def __post_init__(self) -> None:
         everybody = np.arange(len(self.sample.users))
-        self._enter(everybody, leaf=0, cut=False)
+        self._enter(everybody, leaf=0, cut=self.sample.border is not None)
         self.kept.append(self.of_leaf[0] + self.sample.certain)
         self._consider(everybody, leaf=0, parent=None)
 
@@ -246,7 +251,7 @@ class _Tree:
         found = best_split(sample.users[some], directions, values, weights, fewest=self.fewest)
         if found is not None:
             lost = float((weights * values).sum()) - self.of_leaf[leaf]
-            first = found[0] if sample.groups is None or sample.border is not None else lost
+            first = found[0] if sample.groups is None else lost
             heapq.heappush(self.heap, (-first, leaf, some, parent, found))
 
     def split(self) -> None:
@@ -277,16 +282,16 @@ class _Tree:
         )
         total = self.sample.total
         course = tuple(kept / total if total > 0.0 else 1.0 for kept in self.kept)
-        cuts = tuple(tuple(each) for each in self.cuts) if s else ()
+        is_cut = s > 0 or self.sample.border is not None
+        cuts = tuple(tuple(each) for each in self.cuts) if is_cut else ()
         return Grown(
             leaves=leaves,
             values=np.array(self.least),
             course=course,
             cuts=cuts,
-            groups=self.sample.groups if s or self.sample.border is not None else None,
+            groups=self.sample.groups if is_cut else None,
             hopes=self.sample.hopes,
             worth=self.worth,
-            border=self.sample.border,
         )
 
 
@@ -295,13 +300,13 @@ def grow(
 ) -> list[Grown]:
     """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
 
-    ``fewest`` users with weights are on either side of a split, and the cuts of a leaf keep the share ``worth`` of all
-    at least, each its part.
+    ``fewest`` users with weights are on either side of a split, and a cut keeps the share ``worth`` of all at least;
+    less in leaves of many cuts.
     """
-    trees = [
-        _Tree(sample, split_directions(sample.users, prior_mean), fewest, worth * sample.total / sample.n_groups)
-        for sample in samples
-    ]
+    trees = []
+    for sample in samples:
+        part = worth * sample.total * min(1.0, _FEW_GROUPS / sample.n_groups)
+        trees.append(_Tree(sample, split_directions(sample.users, prior_mean), fewest, part))
     left = max_leaves
     while True:
         able = [tree for tree in trees if tree.heap and tree.price <= left]
