@@ -140,7 +140,7 @@ class Prior(ModelSources, StatedSources):
         >>> import rcb_bayes as rcb
         >>> prior = rcb.Prior.gaussian([[0.5], [0.2]], 1.0, arms=["old", "new"])
         >>> after = prior.given({"x": [[1.0]], "arm": ["new"], "reward": [1.2]}, noise=rcb.GaussianNoise(1.0))
-        >>> after.mean.sel(arm="new").item(), after.covariance.sel(arm="new", arm_2="new").item()
+        >>> after.mean.sel(arm="new").item(), round(after.covariance.sel(arm="new", arm_2="new").item(), 12)
         (0.7, 0.5)
         """
         from importlib import import_module
