@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rcb_bayes.belief import gallery as gallery
     from rcb_bayes.belief import load_prior as load_prior
     from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.evaluation import evaluate as evaluate
     from rcb_bayes.gaps.assumptions import Check as Check
     from rcb_bayes.gaps.assumptions import Checks as Checks
     from rcb_bayes.gaps.assumptions import check_assumptions as check_assumptions
@@ -90,6 +91,7 @@ _NAMES = {
     "auditing.oracle_margins": "oracle_margins",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",
+    "evaluation": "evaluate",
     "gaps.assumptions": "Check Checks check_assumptions",
     "gaps.estimation": "estimate_gaps gap_curve",
     "market": "Market",

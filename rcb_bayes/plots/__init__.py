@@ -9,6 +9,7 @@ from rcb_bayes.plots.rates import plot_rates
 from rcb_bayes.plots.rules import plot_kept
 from rcb_bayes.plots.runs import plot_gain, plot_propensities, plot_regret, plot_samples
 from rcb_bayes.plots.style import PALETTE
+from rcb_bayes.plots.values import plot_values
 
 __all__ = [
     "PALETTE",
@@ -31,4 +32,5 @@ __all__ = [
     "plot_samples",
     "plot_shares",
     "plot_tradeoff",
+    "plot_values",
 ]
