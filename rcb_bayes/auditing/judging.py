@@ -211,3 +211,13 @@ def clopper_pearson(count: np.ndarray, n: int, level: float) -> tuple[FloatArray
     lower = np.where(count > 0, betaincinv(np.maximum(count, 1), n - count + 1.0, level), 0.0)
     upper = np.where(count < n, betaincinv(count + 1.0, np.maximum(n - count, 1), 1.0 - level), 1.0)
     return lower, upper
+
+
+def own_margins(view: View, asked: Asked) -> FloatArray:
+    """Estimates of the margins of every user of a view under the notion asked for, (U, K, K); NaN for no cell."""
+    found = seen_view(view, asked, notions=(asked.notion,)).cells[asked.notion.name]
+    if isinstance(found, LowestCells):
+        return np.broadcast_to(found.estimate[:, :, None], (*found.estimate.shape, found.estimate.shape[1]))
+    out = empty_cells(found.shape)
+    _judge(out, found, level=asked.level, epsilon=asked.epsilon)
+    return out["estimate"]

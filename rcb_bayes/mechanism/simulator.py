@@ -147,10 +147,11 @@ class Simulator:
 
         return rates_at
 
-    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE) -> ColdStarts:
+    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE, names: bool = False) -> ColdStarts:
         """The cold start under a mechanism's own rates, as users see it who know so much of the clock.
 
-        Arms that are alike change places only where users know which of them is saturated, or there are too many sets.
+        Arms that are alike change places only where users know which of them is saturated and nobody asks for
+        ``names``, or there are too many sets.
         """
         arms = self.market.arms
         known: dict[frozenset[int], FloatArray] = {}
@@ -163,7 +164,7 @@ class Simulator:
             return known[stand_in]
 
         if mechanism.knows == STAGE.name:
-            keeps_names = knows is not STAGE and self._n_sets <= MOST_SETS
+            keeps_names = (names or knows is not STAGE) and self._n_sets <= MOST_SETS
             return self.walk(rates_at, n_per_arm=mechanism.n_per_arm, alike=() if keeps_names else None)
         return self.walk_by_level(
             lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=mechanism.n_per_arm
