@@ -7,6 +7,7 @@ from rcb_bayes.mechanism.knowledge import MECHANISM
 from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
@@ -24,6 +25,7 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    behaviour: Behaviour | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -58,6 +60,11 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    behaviour : Behaviour, optional
+        What users make of a recommendation (``rcb.behaviour``), where not all of them follow: the samples of a cold
+        start then come from those who do and take longer, and later ones are of the arms taken. Rates and guards are
+        for the data that so come in, and hold for the users who weigh what they are told. Regrets of the plan are
+        those of what is recommended.
     seed : int
         The same seed gives the same plan.
 
@@ -70,7 +77,7 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        ``mechanism`` without a horizon.
+        ``mechanism`` without a horizon, users of whom it is not known before a run what they do.
 
     Applicability
     -------------
@@ -87,6 +94,7 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
+    market = responding(market, behaviour)
     request = as_request(
         market,
         knows=knows,

@@ -1,7 +1,7 @@
 r"""The recommendation as an instrument: what arms give, where those who refuse differ.
 
-With :math:`y = x'b_A + e` of the arm A taken, e may tell who takes what, and a posterior from the arms taken is off. The
-arm Z recommended is chosen by x and by what came before, never by this user's e, so that
+With :math:`y = x'b_A + e` of the arm A taken, e may tell who takes what, and a posterior from the arms taken is off.
+The arm Z recommended is chosen by x and by what came before, never by this user's e, so that
 
 .. math:: E[1\{Z = k\}\, x\, (y - x'b_A)] = 0 \quad \text{for every arm } k .
 
@@ -119,7 +119,7 @@ def _warn(part: np.ndarray, level: float) -> None:
     from scipy.stats import binom
 
     n, there = len(part), int(part.sum())
-    if there and binom.sf(there - 1, n, level) < level:
+    if there and binom.sf(there - 1, n, level) <= level * (1.0 + 1e-9):
         where = "" if n == 1 else f" in {there:,} of {n:,} worlds"
         warnings.warn(
             f"The recommendation as an instrument and the posterior from the arms taken part{where}: who refuses "

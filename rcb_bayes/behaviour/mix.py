@@ -11,7 +11,6 @@ from rcb_bayes.behaviour.rational import Rational
 from rcb_bayes.behaviour.trust import Trust
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.running.conduct import Behaviour, Conduct, Offers, Scene
 from rcb_bayes.schema import FloatArray, is_number, suggestion
 
@@ -80,9 +79,9 @@ class Mix:
         makers = [kind.prepared(scene) for kind in self.kinds]
         return lambda: _Mixed([make() for make in makers], self.shares)
 
-    def response(self, market: Market, users: Panel) -> FloatArray:
+    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
         """The average over kinds, (U, K, K)."""
-        parts = [kind.response(market, users) for kind in self.kinds]
+        parts = [kind.response(market, prior_rewards) for kind in self.kinds]
         return sum(share * part for share, part in zip(self.shares, parts, strict=True))  # pyright: ignore[reportReturnType]
 
 

@@ -10,7 +10,7 @@ from rcb_bayes.baselines.learner import as_arm
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
-from rcb_bayes.mechanism.panel import Panel, expected_rewards
+from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
 from rcb_bayes.schema import FloatArray
 
@@ -26,9 +26,9 @@ class Plain:
         users = _Steady(self, scene.market)
         return lambda: users
 
-    def response(self, market: Market, users: Panel) -> FloatArray:
+    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
         """The chance that each user takes arm a as arm i is recommended, (U, K, K) in the order of i, a."""
-        return np.swapaxes(self.chances(market, users.prior_rewards), 0, 1)
+        return np.swapaxes(self.chances(market, prior_rewards), 0, 1)
 
     def chances(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
         """The same with arms recommended first, (K, U, K), by what users expect before any data, (U, K)."""

@@ -16,7 +16,6 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.mechanism.notions import USER
-from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
@@ -84,6 +83,8 @@ class Rational:
 
     def check(self, market: Market, plan: Any) -> None:
         """Refuse what no audit could judge."""
+        if plan is None:  # one is to be made for them
+            return
         if not isinstance(plan, Plan):
             raise RcbError("Rational users reckon with a plan. Give one, or other users (obedient, stubborn, ...).")
         self.own(market)
@@ -122,14 +123,15 @@ class Rational:
         users = _Reckoning(views, asked, market.n_arms)
         return lambda: users
 
-    def response(self, market: Market, users: Panel) -> FloatArray:
+    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
         """Users for whom a plan is made follow it, as long as it is made for them, (U, K, K)."""
         if self.epsilon is not None or self.prior is not None or self.knows is not None:
             raise RcbError(
                 "A plan for rational users is made for their own epsilon, belief and knowledge: give these to "
                 "calibrate (epsilon=, market, knows=), and use behaviour=Rational()."
             )
-        return np.broadcast_to(np.eye(market.n_arms), (users.n_users, market.n_arms, market.n_arms))
+        u, k = prior_rewards.shape
+        return np.broadcast_to(np.eye(k), (u, k, k))
 
 
 class _Reckoning:

@@ -5,7 +5,7 @@ coefficients from ``nature``. Margins are always the users' arithmetic, so they 
 two change what the platform recommends and what regret it pays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ from rcb_bayes.users import Covariates, Empirical
 from rcb_bayes.users.mapped import mapped
 
 _FIT_USERS = 8192
+
+Response = Callable[[FloatArray], FloatArray]
+"""What users expect before any data, (U, K) -> the chance that each takes arm a as arm i is recommended, (U, K, K)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,6 +45,9 @@ class Market:
     features : scikit-learn transformer
         Makes that map, in its place: polynomials, splines, one-hot codes, a pipeline. One that is not fitted is
         fitted, a copy of it, to covariates alone. (Read, ``features`` are the labels of x.)
+    response : callable, optional
+        How often users take which arm, where not all of them follow; ``calibrate`` and ``audit`` set it from a
+        ``behaviour``.
 
     Raises
     ------
@@ -84,6 +90,7 @@ class Market:
         features: Any = None
     else:
         features: InitVar[Any] = None  # passed: the transformer; read: labels (below)
+    response: Response | None = field(default=None, repr=False, compare=False)
     population: Covariates = field(init=False, repr=False)
 
     def __post_init__(self, features: Any = None) -> None:  # noqa: RUF033 (type checkers see no InitVar)

@@ -338,8 +338,9 @@ def rates_by_arm(by_arm: FloatArray, promoted_by: FloatArray, still_open: list[i
 
 
 def _sampling(panel: Panel, code: int, rates: FloatArray | float) -> FloatArray:
-    explored = panel.weights * rates
-    return explored[:, None] * promotion_shares(panel.promoted_by, open_arms(code, panel.promoted_by.shape[1]))
+    explored = (panel.weights * rates)[:, None]
+    sampled = explored * promotion_shares(panel.promoted_by, open_arms(code, panel.promoted_by.shape[1]))
+    return sampled if panel.follows is None else sampled * panel.follows
 
 
 def waiting_time(n_samples: np.ndarray, chance: float | FloatArray, *, rng: np.random.Generator) -> FloatArray:

@@ -31,7 +31,9 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
     return Plan(
         goal=forward.settings.goal,
         constants=_constants(forward, rate=rate, rate_mcse=rate_mcse),
-        before=expectations_of(market, known=None if market.noise.is_gaussian else forward.panel),
+        before=expectations_of(
+            market, known=None if market.noise.is_gaussian else replace(forward.panel, response=None)
+        ),
         cold_start=replace(_cold_start(forward), programme=programme),
         course=course,
         feasibility=feasibility_of(forward, course, rate=rate),

@@ -10,6 +10,7 @@ What users do has a room of its own, ``behaviour``; runs know these protocols on
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -18,7 +19,6 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import Moment
-from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
@@ -98,8 +98,10 @@ class Behaviour(Protocol):
         """What makes users of a world; what is the same in all worlds is worked out here, once."""
         ...
 
-    def response(self, market: Market, users: Panel) -> FloatArray:
+    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
         """The chance that each user takes arm a as arm i is recommended, (U, K, K) in the order of i, a.
+
+        By what users expect before any data, (U, K).
 
         Raises
         ------
@@ -107,6 +109,21 @@ class Behaviour(Protocol):
             Users of whom that is not known before a run.
         """
         ...
+
+
+def responding(market: Market, behaviour: Behaviour | None) -> Market:
+    """The market whose users do as a behaviour has it, for whoever simulates its mechanism without a run.
+
+    Raises
+    ------
+    RcbError
+        Users of whom it is not known before a run what they do.
+    """
+    if behaviour is None:
+        return market
+    behaviour.check(market, None)
+    behaviour.response(market, np.zeros((1, market.n_arms)))  # refused here, before anything is drawn
+    return replace(market, response=partial(behaviour.response, market))
 
 
 def as_taken(decisions: Decisions, taken: np.ndarray) -> Decisions:
