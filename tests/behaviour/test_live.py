@@ -93,7 +93,7 @@ def _scene(here: rcb.Market) -> Any:
 def test_more_trust_is_more_followed() -> None:
     followed = [
         float(
-            rcb.simulate(market(), plan(), horizon=300, n_worlds=20, behaviour=b.Trust(epsilon=e, rate=0.01), seed=1)[
+            rcb.simulate(market(), plan(), horizon=150, n_worlds=10, behaviour=b.Trust(epsilon=e, rate=0.01), seed=1)[
                 "followed"
             ].mean()
         )
@@ -107,7 +107,7 @@ def test_more_trust_is_more_followed() -> None:
 MIXED = b.Mix(b.Obedient(), b.Stubborn(), shares=[0.5, 0.5])
 
 
-@pytest.mark.parametrize("knows", ["stage", "level"])
+@pytest.mark.parametrize("knows", ["stage", pytest.param("level", marks=pytest.mark.slow)])
 def test_a_plan_takes_as_long_as_it_says(knows: str) -> None:
     asked: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 200, "knows": knows, "seed": 3}
     own = rcb.calibrate(three(), **asked, behaviour=MIXED)

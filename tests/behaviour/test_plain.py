@@ -37,7 +37,7 @@ def test_everybody_who_follows_is_the_run_without_a_behaviour() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=repr)
 def test_what_users_take_has_the_shares_of_their_response(kind: Behaviour) -> None:
     here = three()
-    runs = rcb.simulate(here, plan_of_three(), horizon=400, n_worlds=20, behaviour=kind, seed=2)
+    runs = rcb.simulate(here, plan_of_three(), horizon=400, n_worlds=20, behaviour=kind, oracle=oracle(three()), seed=2)
     users = here.population.sample(20_000, seed=5)
     response = kind.response(here, users @ here.prior.mean.values.T)
     assert np.allclose(response.sum(axis=2), 1.0)
