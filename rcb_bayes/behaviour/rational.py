@@ -140,8 +140,6 @@ class _Reckoning:
 
     def take(self, offers: Offers) -> np.ndarray:
         moment = offers.moment
-        if moment is not None and moment.epoch is None and len(moment.saturated) == self._n_arms:
-            moment = replace(moment, epoch=0)
         view_of = None if moment is None else self._views.get(self._asked.knows.key(moment))
         if view_of is None:
             return offers.arm

@@ -16,7 +16,7 @@ W, SEED = 150, 1
 
 
 def runs_of(users: Any, **asked: Any) -> Any:
-    sizes = {"horizon": 4000, "n_worlds": W, "every": 4000} | asked
+    sizes: dict[str, Any] = {"horizon": 4000, "n_worlds": W, "every": 4000} | asked
     return rcb.simulate(market(), plan(), behaviour=users, oracle=oracle(market()), seed=SEED, **sizes)
 
 
