@@ -3,6 +3,7 @@
 from rcb_bayes.behaviour.instrument import instrument
 from rcb_bayes.behaviour.live import LiveUsers
 from rcb_bayes.behaviour.mix import Mix, as_behaviour
+from rcb_bayes.behaviour.participation import participation
 from rcb_bayes.behaviour.plain import Contrary, Obedient, Random, Stubborn
 from rcb_bayes.behaviour.predicted import predicted_following
 from rcb_bayes.behaviour.rational import Rational
@@ -21,5 +22,6 @@ __all__ = [
     "Trust",
     "as_behaviour",
     "instrument",
+    "participation",
     "predicted_following",
 ]
