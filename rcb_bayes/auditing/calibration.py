@@ -1,6 +1,7 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
@@ -28,6 +29,8 @@ def calibrate(
     engine: str = "auto",
     knows: str = "auto",
     behaviour: Behaviour | None = None,
+    history: Any = None,
+    public: bool | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -69,6 +72,12 @@ def calibrate(
         start then come from those who do and take longer, and later ones are of the arms taken. Rates and guards are
         for the data that so come in, and hold for the users who weigh what they are told. Regrets of the plan are
         those of what is recommended.
+    history : pandas.DataFrame, mapping, str or path-like, optional
+        A table of the past, or a file of it: the market's ``with_history(history, public=public)`` is planned for, and
+        is what the plan is to be run and audited with.
+    public : bool, optional
+        Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
+        other has to be said.
     seed : int
         The same seed gives the same plan.
 
@@ -98,6 +107,8 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
+    if history is not None or public is not None:
+        market = _with_history(market, history, public)
     market = responding(market, behaviour)
     request = as_request(
         market,
@@ -124,3 +135,11 @@ def calibrate(
     if is_given:
         return planned(market, request, guard=guard, spread=spread, horizon=horizon)
     return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+
+
+def _with_history(market: Market, history: Any, public: bool | None) -> Market:
+    if history is None:
+        raise RcbError(
+            "public= says whether users know a history, and there is none. Pass history=, a table or a file."
+        )
+    return market.with_history(history, public=public)
