@@ -38,7 +38,7 @@ def first_then(rounds: int) -> Any:
 
 def excess(mean: float, sd: float) -> float:
     """E[max(Z, 0)] of a normal Z."""
-    return sd * norm.pdf(mean / sd) + mean * norm.cdf(mean / sd)
+    return float(sd * norm.pdf(mean / sd) + mean * norm.cdf(mean / sd))
 
 
 def spread() -> float:
