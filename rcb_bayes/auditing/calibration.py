@@ -1,14 +1,17 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.knowledge import MECHANISM
 from rcb_bayes.planning.calibration import planned, with_best_n
-from rcb_bayes.planning.goal import as_request, check_request_size
+from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
+from rcb_bayes.planning.goal import as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
@@ -31,6 +34,7 @@ def calibrate(
     behaviour: Behaviour | None = None,
     history: Any = None,
     public: bool | None = None,
+    exploring: Exploring | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -78,6 +82,9 @@ def calibrate(
     public : bool, optional
         Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
         other has to be said.
+    exploring : Exploring, optional
+        Which of many arms are explored, and in which order; all at once unless given. ``plan.unexplored`` tells which
+        are not, and what that gives up.
     seed : int
         The same seed gives the same plan.
 
@@ -110,13 +117,14 @@ def calibrate(
     if history is not None or public is not None:
         market = _with_history(market, history, public)
     market = responding(market, behaviour)
+    asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)
     request = as_request(
         market,
         knows=knows,
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
-        n_per_arm=50 if n_per_arm is None else n_per_arm,
+        n_per_arm=asked,
         n_worlds=n_worlds,
         audit_worlds=audit_worlds,
         engine=engine,
@@ -133,8 +141,23 @@ def calibrate(
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
     if is_given:
-        return planned(market, request, guard=guard, spread=spread, horizon=horizon)
-    return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+        plan = planned(market, request, guard=guard, spread=spread, horizon=horizon)
+    else:
+        plan = with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+    told = replace(plan.provenance, unexplored=unexplored, notes=(*plan.notes, *notes))
+    return replace(plan, provenance=told) if unexplored is not None or notes else plan
+
+
+def _explored(
+    market: Market, n_per_arm: Any, exploring: Exploring | None, seed: object
+) -> tuple[int | Agenda, Unexplored | None, tuple[str, ...]]:
+    """Samples of each arm that is to be explored, what was left out, and notes."""
+    asked = as_samples(n_per_arm, market)
+    if exploring is None:
+        return asked, None, ()
+    if not isinstance(exploring, Exploring):
+        raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=), got {exploring!r}.")
+    return explored_by(market, as_agenda(asked, market.n_arms), exploring, seed=as_count(seed, name="seed"))
 
 
 def _with_history(market: Market, history: Any, public: bool | None) -> Market:

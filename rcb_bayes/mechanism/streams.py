@@ -47,6 +47,7 @@ class Stream(IntEnum):
     GREEDY_USERS = 60
     GREEDY_WORLDS = 61
     GREEDY_REACH = 62
+    EXPLORED_ARMS = 70
 
 
 def sequence(seed: int, purpose: Stream, *key: int) -> np.random.SeedSequence:
