@@ -41,7 +41,7 @@ DESIGNED = """
     calibrate check_assumptions estimate_gaps gallery load_prior posterior_model simulate theorem_plan RcbError
 """
 FOR_EXTENDERS = "Covariates Engine Oracle Policy"
-ROOMS = ["baselines", "errors", "plots", "posterior", "studies", "users"]
+ROOMS = ["baselines", "behaviour", "errors", "plots", "posterior", "studies", "users"]
 
 
 def test_every_public_name_resolves_without_a_warning() -> None:

@@ -13,6 +13,7 @@ from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
 from rcb_bayes.planning.goal import as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
@@ -30,6 +31,7 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    behaviour: Behaviour | None = None,
     history: Any = None,
     public: bool | None = None,
     exploring: Exploring | None = None,
@@ -69,6 +71,11 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    behaviour : Behaviour, optional
+        What users make of a recommendation (``rcb.behaviour``), where not all of them follow: the samples of a cold
+        start then come from those who do and take longer, and later ones are of the arms taken. Rates and guards are
+        for the data that so come in, and hold for the users who weigh what they are told. Regrets of the plan are
+        those of what is recommended.
     history : pandas.DataFrame, mapping, str or path-like, optional
         A table of the past, or a file of it: the market's ``with_history(history, public=public)`` is planned for, and
         is what the plan is to be run and audited with.
@@ -90,7 +97,7 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        0 samples of all arms, ``mechanism`` without a horizon.
+        0 samples of all arms, ``mechanism`` without a horizon, users of whom it is not known before a run what they do.
 
     Applicability
     -------------
@@ -109,6 +116,7 @@ def calibrate(
     """
     if history is not None or public is not None:
         market = _with_history(market, history, public)
+    market = responding(market, behaviour)
     asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)
     request = as_request(
         market,

@@ -47,6 +47,7 @@ class Stream(IntEnum):
     KEPT_USERS = 51
     GREEDY_USERS = 60
     GREEDY_WORLDS = 61
+    GREEDY_REACH = 62
     EXPLORED_ARMS = 70
 
 
