@@ -165,7 +165,8 @@ def _first_phase(run: _Run) -> View:
 
     everybody = run.crowd.population
     averages = averages_of(lambda some: view(everybody.users[some]), everybody, epsilon=run.asked.epsilon, n_worlds=2)
-    return replace(view(run.crowd.judged.users), averages=averages)
+    judged = run.crowd.judged.users
+    return replace(view(judged), averages=averages, users=judged)
 
 
 def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
@@ -361,7 +362,7 @@ def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> Vie
         worst = worst_in(view_of, run.market, simulator.panel, asked, rng=simulator.rng(Stream.WORST_USERS))
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
-    view = view_of(users, judged)
+    view = replace(view_of(users, judged), users=users)
     if asked.alone and asked.notion.is_per_user:
         return view  # nobody asks for averages over users
     population = run.crowd.population

@@ -41,6 +41,8 @@ class Stream(IntEnum):
     PROGRAMME_USERS = 25
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
+    RADIUS = 33
+    RADIUS_USERS = 34
     FRESH_AUDIT = 40
     DISTILLED = 50
     KEPT_USERS = 51
