@@ -1,5 +1,7 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
+from collections.abc import Mapping, Sequence
+
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
@@ -16,7 +18,7 @@ def calibrate(
     epsilon: float = 0.05,
     notion: str = "user",
     personalised: bool = True,
-    n_per_arm: int | None = None,
+    n_per_arm: int | Sequence[int] | Mapping[str, int] | None = None,
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
     guard: bool = True,
@@ -38,9 +40,11 @@ def calibrate(
         "user" (each user by herself, the strongest), "proof" or "definition".
     personalised : bool
         A rate for each user rather than one for all; for "user" and "proof".
-    n_per_arm : int, optional
-        N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected regret over
-        ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them).
+    n_per_arm : int, sequence or mapping, optional
+        N, samples of every arm: a number, or one for each arm, in their order or by label. An arm with 0 is never
+        explored: users get it where it is the best by what they expect of it anyway. Unless given, that of 2, 5, 10,
+        20, 50, 100 and 200 with the least expected regret over ``horizon`` whose plan passes an audit in fresh worlds
+        (``plan.choices`` tells of all of them).
     n_worlds : int
         Simulated worlds behind the rates of each stage.
     audit_worlds : int
@@ -70,7 +74,7 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        ``mechanism`` without a horizon.
+        0 samples of all arms, ``mechanism`` without a horizon.
 
     Applicability
     -------------

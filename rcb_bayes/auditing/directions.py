@@ -447,16 +447,22 @@ class _Maker:
 
     def _samples(self) -> Direction:
         plan = self.plan
-        if plan.n_per_arm < 1:
-            raise RcbError("The direction 'N' needs a plan with samples.")
+
+        def samples(amount: float) -> int | tuple[int, ...]:
+            """So many times the samples of every arm that has any."""
+            own = plan.n_per_arm
+            if isinstance(own, int):
+                return max(1, round(amount * own))
+            return tuple(max(1, round(amount * n)) if n else 0 for n in own)
 
         def case(amount: float) -> Case:
-            n = max(1, round(amount * plan.n_per_arm))
-            return replace(self._as_it_is, plan=replace(plan, constants=replace(plan.constants, n_per_arm=n)))
+            constants = replace(plan.constants, n_per_arm=samples(amount))
+            return replace(self._as_it_is, plan=replace(plan, constants=constants))
 
         def words(amount: float) -> str:
-            n = max(1, round(amount * plan.n_per_arm))
-            return f"arms get no {'more' if amount > 1 else 'fewer'} than {n:,} samples each"
+            n = samples(amount)
+            told = f"{n:,} samples each" if isinstance(n, int) else f"{', '.join(map(str, n))} samples"
+            return f"arms get no {'more' if amount > 1 else 'fewer'} than {told}"
 
         return self._factor("N", case, words, runs_differ=True)
 

@@ -28,7 +28,7 @@ class RememberedGuards:
     def __call__(self, users: FloatArray, epoch: int) -> FloatArray | None:
         """Factors on the off-best probabilities of users (U, d) in an epoch, (U, K); None where nothing is cut."""
         if not self._in_force:
-            return None
+            return self._plan.agenda.cut_from(None, len(users))
         rule = min(epoch, len(self._plan.exploitation.guards) - 1)
         if rule != self._rule:
             self._rule, self._known = rule, {}
@@ -42,7 +42,8 @@ class RememberedGuards:
         found = self._plan.exploitation.guards[rule]
         if found.outlook is not None and users.dtype == np.float32:
             found = replace(found, gamma=found.gamma.astype(np.float32))
-        return found.of(users, goal=self._plan.goal)
+        factors = found.of(users, goal=self._plan.goal)
+        return factors if self._plan.agenda.cut is None else factors * self._plan.agenda.cut
 
 
 class RememberedRates:

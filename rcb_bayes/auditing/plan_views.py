@@ -20,16 +20,18 @@ from rcb_bayes.auditing.seats import SeatsOf, seats_of
 from rcb_bayes.auditing.sharpening import smoothed_stage
 from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import first_chances
 from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
 from rcb_bayes.mechanism.epoch import epochs_from
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
 from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
-from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
+from rcb_bayes.mechanism.walk import Walk, arms_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
@@ -63,6 +65,12 @@ class _Run:
     def n_worlds(self) -> int:
         """Worlds of a view: those that worst users are looked for in, and those that they are judged in."""
         return self.asked.n_worlds + SEARCH_WORLDS
+
+    def first(self, seats: Panel) -> FloatArray:
+        """Chances of each arm while none is saturated, (U, K)."""
+        agenda = self.walk.agenda
+        rates = 1.0 if agenda.is_plain else self.plan.rate(seats.users.astype(float), saturated=())
+        return first_chances(agenda, seats.promoted_by, rates)
 
 
 def plan_views(
@@ -102,7 +110,7 @@ def plan_views(
 def _views(run: _Run, options: Exploiting) -> Iterator[View]:
     """One view for all that users can tell apart."""
     knows = run.asked.knows
-    if knows is STAGE or knows is LEVEL:
+    if (knows is STAGE or knows is LEVEL) and not run.walk.agenda.first_level:
         yield _first_phase(run)
     if knows is STAGE:
         for code, members in track(_stages(run), description="stages"):
@@ -116,12 +124,13 @@ def _views(run: _Run, options: Exploiting) -> Iterator[View]:
         yield from _epoch_views(run, options)
         return
     cold, after = _cold_parts(run), _exploitation(run, options)
-    if not cold:  # nothing but the most popular arm before the horizon
-        yield replace(_first_phase(run), name=knows.label(Moment(), run.market.arms))
     groups = [cold, after] if knows is PHASE else [[*cold, *after]]
     for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
-        if group:
-            yield _judged(run, pooled(group, run.seats, name=knows.label(moment, run.market.arms), share=1.0))
+        name = knows.label(moment, run.market.arms)
+        if group and all(part.moving is None for part in group):  # nothing but the most popular arm before the horizon
+            yield replace(_first_phase(run), name=name)
+        elif group:
+            yield _judged(run, pooled(group, run.seats, name=name, share=1.0))
 
 
 def _unfinished(run: _Run) -> tuple[str, ...]:
@@ -138,7 +147,8 @@ def _stages(run: _Run) -> list[tuple[int, np.ndarray]]:
     """Saturated sets that runs get to before the horizon, and which of them do."""
     stages = []
     assert isinstance(run.walk, Walk)  # sets are followed one by one
-    for level in range(1, run.market.n_arms):
+    agenda = run.walk.agenda
+    for level in range(max(agenda.first_level, 1), agenda.n_levels):
         there = run.begins[level] < run.horizon
         for code, some in run.walk.paths.members(level).items():
             members = some[there[some]]
@@ -154,13 +164,13 @@ def _first_phase(run: _Run) -> View:
     def view(users: FloatArray) -> View:
         seats = run.seats(users)
         two = np.ones(2)  # worlds, all alike
-        chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None] * two
+        chances = run.first(seats).T[:, :, None] * two
         return View(
             name=STAGE.label(Moment(), market.arms),
             chances=chances,
             rewards=seats.prior_rewards.T[:, :, None] * two,
             prior_rewards=seats.prior_rewards,
-            best=chances,
+            best=best_shares(seats.promoted_by).T[:, :, None] * two,
         )
 
     everybody = run.crowd.population
@@ -174,7 +184,7 @@ def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
     looks = LevelLooks(run.plan, run.market, run.seats)
     spent = rounds_before(run.begins, run.horizon)  # (K, R)
     found = []
-    for level in range(1, run.market.n_arms):
+    for level in range(1, run.walk.agenda.n_levels):
         there = np.flatnonzero(np.nan_to_num(spent[level]) > 0)
         if len(there) >= _LEAST_SHARE * run.walk.n_paths:
             found.append(
@@ -190,7 +200,7 @@ def _level(run: _Run, looks: LevelLooks, level: int, there: np.ndarray, spent: F
     """
     key, saturated = (0, level), run.walk.saturated(level, there)
     rng = run.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
-    judged = run.simulator.worlds_of_level(saturated, n_worlds - SEARCH_WORLDS)
+    judged = run.simulator.worlds_of_level(run.walk, saturated, n_worlds - SEARCH_WORLDS)
     chosen, weights = rare_sets_too(saturated, spent[there], n_worlds=judged + SEARCH_WORLDS, rng=rng)
     outlook = run.simulator.outlook(run.walk, there[chosen], level=level, key=key)
     return level_part(
@@ -213,11 +223,11 @@ def _cold_parts(run: _Run) -> list[Part]:
     )
     first = Part(
         rounds=float(spent[0].mean()),
-        fixed=lambda seats: promotion_shares(seats.promoted_by, range(run.market.n_arms)).T,
+        fixed=lambda seats: run.first(seats).T,
         moving=None,
     )
     made = [make(n_worlds) for _, _, make in track(levels, description="levels")]
-    return [first, *made] if made else []
+    return made if run.walk.agenda.first_level else [first, *made]
 
 
 def _exploitation(run: _Run, options: Exploiting) -> list[Part]:
@@ -252,7 +262,7 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
     assert isinstance(run.walk, Walk)  # sets are followed one by one
     overlap = partial(run.walk.overlap, members, arms_of(code))
     outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,), overlap=overlap)
-    still_open = open_arms(code, market.n_arms)
+    still_open = run.walk.agenda.open_arms(arms_of(code))
     rates = RememberedRates(plan, labels)
     rates.note(run.simulator.panel.users, run.walk.rates[code])
 

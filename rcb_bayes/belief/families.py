@@ -38,7 +38,8 @@ def matched_belief(
     """
     k, d = mean.shape
     sd = np.sqrt(np.broadcast_to(np.asarray(variance, dtype=float), (k, d)))
-    labels = {"arms": as_labels(arms, dim="arm", size=k), "features": as_labels(features, dim="feature", size=d)}
+    labels: dict[str, Any] = {"arms": as_labels(arms, dim="arm", size=k)}
+    labels["features"] = as_labels(features, dim="feature", size=d)
     if family == "gaussian":
         return Prior.gaussian(mean, np.array([np.diag(each**2) for each in sd]), **labels)
     if family == "student_t":

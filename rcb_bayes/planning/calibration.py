@@ -19,6 +19,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import as_agenda
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE
 from rcb_bayes.mechanism.margins import Verdict
@@ -206,12 +207,14 @@ def _guarded(setting: GuardSetting, plan: Plan, options: Exploiting) -> Plan:
 
 def with_best_n(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int, judge: Judge) -> Plan:
     """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
-    sizes = [n for n in GRID if n * market.n_arms <= _LARGEST_SHARE * horizon] or [1]
+    asked = as_agenda(request.n_per_arm, market.n_arms)
+    n_explored = int((asked.missing > 0).sum())
+    sizes = [n for n in GRID if n * n_explored <= _LARGEST_SHARE * horizon] or [1]
     choices = rough_choices(market, request, sizes, guard=guard, horizon=horizon)
     order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
     best: Plan | None = None
     for k in order:
-        chosen = replace(request, n_per_arm=choices[k].n_per_arm)
+        chosen = request.asking(choices[k].n_per_arm)
         plan = planned(market, chosen, guard=guard, spread=spread, horizon=horizon)
         verdict = _audited(market, plan, horizon=horizon, judge=judge) if plan.feasible else "infeasible"
         choices[k] = replace(choices[k], verdict=verdict)
@@ -220,7 +223,7 @@ def with_best_n(market: Market, request: PlanRequest, *, guard: bool, spread: st
         if verdict == "pass":
             return _chosen(plan, choices)
     if best is None:
-        least = planned(market, replace(request, n_per_arm=sizes[-1]), guard=guard, spread=spread, horizon=horizon)
+        least = planned(market, request.asking(sizes[-1]), guard=guard, spread=spread, horizon=horizon)
         return _chosen(least, choices)
     note = f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {request.audit_worlds:,} worlds for certain."
     provenance = replace(best.provenance, notes=(*best.notes, note))
@@ -251,7 +254,7 @@ def rough_choices(
     simulator = few_users(market, request)
     choices: list[SampleChoice] = []
     for n in track(sizes, description="samples per arm"):
-        choices.append(_choice(simulator, replace(rough, n_per_arm=n), guard=guard, horizon=horizon))
+        choices.append(_choice(simulator, rough, n, guard=guard, horizon=horizon))
         if _is_past_the_best(choices):
             break
     return choices
@@ -271,16 +274,17 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
     return first.regret < second.regret < third.regret and third.regret > first.regret + clearly
 
 
-def _choice(simulator: Simulator, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
+def _choice(simulator: Simulator, asked: PlanRequest, n_per_arm: int, *, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
+    request = asked.asking(n_per_arm)
     walked, programme = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
     plan = as_plan(walked, programme, roughly=True)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
-        return SampleChoice(n_per_arm=request.n_per_arm, feasible=False)
+        return SampleChoice(n_per_arm=n_per_arm, feasible=False)
     found = exploitation_regret(_guard_setting(walked), multiple=1.0, guard=guard, horizon=int(left))
     return SampleChoice(
-        n_per_arm=request.n_per_arm,
+        n_per_arm=n_per_arm,
         feasible=True,
         regret=plan.expected_regret + found.regret,
         regret_mcse=float(np.hypot(plan.expected_regret_mcse, found.regret_mcse)),

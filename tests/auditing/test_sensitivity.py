@@ -261,7 +261,9 @@ def test_tilted_users_are_weighted():
         noise=rcb.GaussianNoise(0.3),
     )
     direction = direction_of("users:old", market, _plan(market, 0.1))
-    weights = direction.case(1.0).market.covariates.weights
+    tilted = direction.case(1.0).market.covariates
+    assert isinstance(tilted, rcb.Empirical)
+    weights = tilted.weights
     assert weights[1] / weights[0] == pytest.approx(np.exp(2.0))  # two standard deviations apart
     with pytest.raises(RcbError, match="same 'one'"):
         direction_of("users:one", market, _plan(market, 0.1))

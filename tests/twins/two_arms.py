@@ -74,4 +74,4 @@ def first_failure(margins, epsilon: float, *, base: float, end: float) -> float:
     grid = np.linspace(base, end, 200)
     values = np.array([room(amount) for amount in grid])
     k = int((values < 0).argmax())
-    return float(brentq(room, grid[k - 1], grid[k], xtol=1e-10))
+    return float(brentq(room, grid[k - 1], grid[k], xtol=1e-10))  # pyright: ignore[reportArgumentType]
