@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing import check_log as check_log
     from rcb_bayes.auditing.calibration import calibrate as calibrate
     from rcb_bayes.auditing.comparison import compare_plans as compare_plans
-    from rcb_bayes.auditing.varied import Sensitivity as Sensitivity
+    from rcb_bayes.auditing.varying import load_sensitivity as load_sensitivity
     from rcb_bayes.auditing.varying import sensitivity as sensitivity
     from rcb_bayes.belief import Prior as Prior
     from rcb_bayes.belief import gallery as gallery
@@ -84,8 +84,7 @@ _NAMES = {
     "auditing": "Audit LogCheck MixedAudit UserType audit audit_log audit_types check_log",
     "auditing.calibration": "calibrate",
     "auditing.comparison": "compare_plans",
-    "auditing.varied": "Sensitivity",
-    "auditing.varying": "sensitivity",
+    "auditing.varying": "load_sensitivity sensitivity",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",
     "gaps.assumptions": "Check Checks check_assumptions",

@@ -126,7 +126,7 @@ class Sensitivity(xr.Dataset):
         return plots.plot_sensitivity(self, direction=direction, axes=axes)
 
     def save(self, path: str | Path) -> None:
-        """Write everything to a netCDF file with a digest of its content; ``Sensitivity.read`` reads it back.
+        """Write everything to a netCDF file with a digest of its content; ``load_sensitivity`` reads it back.
 
         Parameters
         ----------
@@ -138,38 +138,10 @@ class Sensitivity(xr.Dataset):
         With ``found`` as in ``sensitivity``:
 
         >>> found.save("sensitivity.nc")
-        >>> rcb.Sensitivity.read("sensitivity.nc").identical(found)
+        >>> rcb.load_sensitivity("sensitivity.nc").identical(found)
         True
         """
         write_netcdf(FORMAT, self, path)
-
-    @classmethod
-    def read(cls, path: str | Path) -> "Sensitivity":
-        """Read what ``save`` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file.
-
-        Returns
-        -------
-        Sensitivity
-
-        Raises
-        ------
-        RcbError
-            A file that is not there, or is something else; a digit that was changed; figures that are missing.
-        """
-        found = read_netcdf(FORMAT, path).to_dataset()
-        missing = [name for name in (*_TWO, *_ONE) if name not in found]
-        if missing:
-            raise refused(FORMAT, path, f"it has no {', '.join(missing)}")
-        wrong = sorted({str(each) for each in np.unique(found["verdict"].values)} - set(VERDICTS))
-        if wrong:
-            raise refused(FORMAT, path, f"'{wrong[0]}' is no verdict")
-        variables: dict[Any, Any] = {name: found[name] for name in found}
-        return cls(variables, coords=found.coords, attrs=found.attrs)
 
     def figures(self) -> dict[str, Any]:
         """All of it in plain values, for JSON: a list of directions, each with its amounts."""
@@ -185,3 +157,16 @@ class Sensitivity(xr.Dataset):
             single = {str(key): one[key].item() for key in self if self[key].dims == ("direction",)}
             rows.append({"direction": str(name), **single, "amounts": cells})
         return plain({**self.attrs, "directions": rows})
+
+
+def read_sensitivity(path: str | Path) -> Sensitivity:
+    """What ``Sensitivity.save`` wrote; see ``load_sensitivity``."""
+    found = read_netcdf(FORMAT, path).to_dataset()
+    missing = [name for name in (*_TWO, *_ONE) if name not in found]
+    if missing:
+        raise refused(FORMAT, path, f"it has no {', '.join(missing)}")
+    wrong = sorted({str(each) for each in np.unique(found["verdict"].values)} - set(VERDICTS))
+    if wrong:
+        raise refused(FORMAT, path, f"'{wrong[0]}' is no verdict")
+    variables: dict[Any, Any] = {name: found[name] for name in found}
+    return Sensitivity(variables, coords=found.coords, attrs=found.attrs)

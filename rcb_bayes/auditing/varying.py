@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,6 +152,37 @@ def sensitivity(
     done = run_tasks(_along, tasks, make=shared, workers=workers, description="directions")
     rows = [row for _, row in sorted(done, key=itemgetter(0))]
     return _joined(market, plan, rows, asked)
+
+
+def load_sensitivity(path: str | Path) -> "Sensitivity":
+    """Read what ``save`` of a result of ``sensitivity`` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    Sensitivity
+        As it was.
+
+    Raises
+    ------
+    RcbError
+        A file that is not there, or is something else; a digit that was changed; figures that are missing.
+
+    Examples
+    --------
+    With ``found`` as in ``sensitivity``:
+
+    >>> found.save("sensitivity.nc")
+    >>> rcb.load_sensitivity("sensitivity.nc").identical(found)
+    True
+    """
+    from rcb_bayes.auditing.varied import read_sensitivity
+
+    return read_sensitivity(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

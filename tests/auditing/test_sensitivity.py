@@ -293,7 +293,7 @@ def test_it_is_a_dataset_that_tells_and_keeps_itself(small, tmp_path):
     assert "more of arm_0" in small.sentence("shift:arm_0")
     assert "stage" in small.summary().splitlines()[2]
     small.save(tmp_path / "found.nc")
-    again = rcb.Sensitivity.read(tmp_path / "found.nc")
+    again = rcb.load_sensitivity(tmp_path / "found.nc")
     assert again.identical(small)
     assert again.summary() == small.summary()
     rows = small.figures()["directions"]
@@ -310,7 +310,7 @@ def test_a_damaged_file_is_refused(small, tmp_path):
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
     with pytest.raises(RcbError, match="digest"):
-        rcb.Sensitivity.read(path)
+        rcb.load_sensitivity(path)
 
 
 def test_figures_can_be_drawn(small):

@@ -26,7 +26,7 @@ def test_it_is_told_written_and_read_back(rcb: Run, tmp_path: Path) -> None:
         *WORDS, *SMALL, "--along", "shift:arm_0=0,2", "--along", "knows", "--out", "found", "--json", "told.json"
     )
     assert done.code in (0, 3), done.err
-    found = rcb_bayes.Sensitivity.read(tmp_path / "found" / "sensitivity.nc")
+    found = rcb_bayes.load_sensitivity(tmp_path / "found" / "sensitivity.nc")
     assert found.summary() in done.out
     assert found["direction"].values.tolist() == ["shift:arm_0", "knows"]
     assert found["amount"].sel(amount=[0.0, 2.0]).size == 2
