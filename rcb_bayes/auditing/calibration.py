@@ -1,14 +1,17 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from rcb_bayes.auditing.mixed import UserType, check_types, planned_epsilon
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.knowledge import MECHANISM
+from rcb_bayes.mechanism.knowledge import MECHANISM, STAGE
 from rcb_bayes.planning.calibration import planned, with_best_n
-from rcb_bayes.planning.goal import as_request, check_request_size
+from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.typed import TypeRequest, planned_for_types
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
@@ -26,6 +29,8 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    types: Sequence[UserType] | None = None,
+    least_share: float = 1.0,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -62,6 +67,13 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    types : sequence of UserType, optional
+        Several types of users, with beliefs and epsilons of their own: one plan that each of them follows. The platform
+        goes on believing ``market.platform_prior``. Each user is explored at the least rate over types, and guards
+        likewise; rates are those of the design that follows from them. Planned by stage, which users who know less
+        follow all the more; N is 50 unless given; judged with ``audit_types``.
+    least_share : float
+        Of users, whatever their features: with ``types``, rates and guards that types with so many of them follow.
     seed : int
         The same seed gives the same plan.
 
@@ -74,7 +86,7 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        0 samples of all arms, ``mechanism`` without a horizon.
+        0 samples of all arms, ``mechanism`` without a horizon; types with other arms, or shares that do not sum to 1.
 
     Applicability
     -------------
@@ -91,9 +103,11 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
+    if types is not None:
+        check_types(market, types, least_share=least_share, notion=notion)
     request = as_request(
         market,
-        knows=knows,
+        knows=knows if types is None else STAGE.name,
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
@@ -113,6 +127,17 @@ def calibrate(
     horizon = as_count(DEFAULT_HORIZON if horizon is None else horizon, name="horizon", least=1)
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
+    if types is not None:
+        asked = [_as_type(market, kind, request, least_share=least_share) for kind in types]
+        how = {"epsilon": request.epsilon, "guard": guard, "least_share": least_share, "horizon": horizon}
+        return planned_for_types(market, asked, **how)
     if is_given:
         return planned(market, request, guard=guard, spread=spread, horizon=horizon)
     return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+
+
+def _as_type(market: Market, kind: UserType, request: PlanRequest, *, least_share: float) -> TypeRequest:
+    """A type with its own belief, among users to whom the platform does what it does."""
+    own = replace(market, prior=kind.prior or market.prior, platform_prior=market.platform_prior, nature=market.nature)
+    epsilon = planned_epsilon(kind, usual=request.epsilon, least_share=least_share, seed=request.seed)
+    return TypeRequest(name=kind.name, share=kind.share, market=own, request=replace(request, epsilon=epsilon))

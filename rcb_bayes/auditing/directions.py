@@ -204,11 +204,11 @@ class _Maker:
         return replace(self._as_it_is, market=other)
 
     def _factor(
-        self, kind: str, case: Callable[[float], Case], words: Callable[[float], str], **more: bool
+        self, kind: str, case: Callable[[float], Case], words: Callable[[float], str], runs_differ: bool = False
     ) -> Direction:
         infinite = float("inf")
         return self._direction(
-            kind, case, words, base=1.0, amounts=_FACTORS, unit="times", limits=(0.0, infinite), **more
+            kind, case, words, base=1.0, amounts=_FACTORS, unit="times", limits=(0.0, infinite), runs_differ=runs_differ
         )
 
     # --- the users' belief ---

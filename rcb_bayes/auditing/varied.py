@@ -31,7 +31,7 @@ class Sensitivity(xr.Dataset):
 
     >>> print(found.summary())
     user notion, epsilon 0.1, gaussian: how wrong may what the plan rests on be?
-    shift:old  holds if users expect up to 0.1... more of old; radius 0.1...
+    scale  holds if users are up to 1.... times as sure; ...; radius a factor of 1.... ± ...
     """
 
     __slots__ = ()

@@ -123,12 +123,12 @@ def sensitivity(
     With ``market`` and ``plan`` as in ``calibrate``:
 
     >>> found = rcb.sensitivity(
-    ...     market, plan, along=["shift:old"], amounts={"shift:old": [0.0, 0.2]}, horizon=50, n_worlds=300, n_runs=0
+    ...     market, plan, along=["scale"], amounts={"scale": [0.25, 1.0]}, horizon=50, n_worlds=300, n_runs=0
     ... )
-    >>> found["verdict"].sel(direction="shift:old", amount=0.2).item()
+    >>> found["verdict"].sel(direction="scale", amount=0.25).item()
     'fail'
     >>> found["status"].item(), round(found["radius"].item(), 1)
-    ('crosses', 0.1)
+    ('crosses', 1.4)
     """
     asked = _as_asked(
         market,

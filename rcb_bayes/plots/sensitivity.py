@@ -44,7 +44,7 @@ def plot_tornado(found: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 
     >>> axes = rcb.plots.plot_tornado(found)
     >>> [tick.get_text() for tick in axes.get_yticklabels()]
-    ['shift:old']
+    ['scale']
     """
     on_a_line = [str(name) for name in found["direction"].values if _has_radius(found.sel(direction=name))]
     if not on_a_line:
@@ -135,7 +135,7 @@ def plot_sensitivity(
     With ``found`` as in ``sensitivity``:
 
     >>> rcb.plots.plot_sensitivity(found, figure="compliance").get_xlabel()
-    'shift:old'
+    'scale'
     """
     names = [str(name) for name in found["direction"].values]
     direction = names[0] if direction is None else direction
