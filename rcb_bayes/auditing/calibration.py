@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rcb_bayes.auditing.mixed import UserType, check_types, planned_epsilon
 from rcb_bayes.auditing.run import plan_verdict
@@ -31,6 +32,8 @@ def calibrate(
     knows: str = "auto",
     types: Sequence[UserType] | None = None,
     least_share: float = 1.0,
+    history: Any = None,
+    public: bool | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -74,6 +77,12 @@ def calibrate(
         follow all the more; N is 50 unless given; judged with ``audit_types``.
     least_share : float
         Of users, whatever their features: with ``types``, rates and guards that types with so many of them follow.
+    history : pandas.DataFrame, mapping, str or path-like, optional
+        A table of the past, or a file of it: the market's ``with_history(history, public=public)`` is planned for, and
+        is what the plan is to be run and audited with.
+    public : bool, optional
+        Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
+        other has to be said.
     seed : int
         The same seed gives the same plan.
 
@@ -103,6 +112,8 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
+    if history is not None or public is not None:
+        market = _with_history(market, history, public)
     if types is not None:
         check_types(market, types, least_share=least_share, notion=notion)
     request = as_request(
@@ -141,3 +152,11 @@ def _as_type(market: Market, kind: UserType, request: PlanRequest, *, least_shar
     own = replace(market, prior=kind.prior or market.prior, platform_prior=market.platform_prior, nature=market.nature)
     epsilon = planned_epsilon(kind, usual=request.epsilon, least_share=least_share, seed=request.seed)
     return TypeRequest(name=kind.name, share=kind.share, market=own, request=replace(request, epsilon=epsilon))
+
+
+def _with_history(market: Market, history: Any, public: bool | None) -> Market:
+    if history is None:
+        raise RcbError(
+            "public= says whether users know a history, and there is none. Pass history=, a table or a file."
+        )
+    return market.with_history(history, public=public)

@@ -19,7 +19,7 @@ from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.engines import make_engines
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
-from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook, row_bytes
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.promotion import distinct_sets
 from rcb_bayes.mechanism.protocol import Mechanism
@@ -69,6 +69,7 @@ class Simulator:
         self.n_paths = min(N_PATHS, n_paths or N_PATHS)
         n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
         self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
+        _check_past(market, self.panel)
         self.engines = make_engines(market, engine=engine, remember=remember, seed=seed)
 
     def again(self) -> "Simulator":
@@ -270,11 +271,18 @@ class Simulator:
             for arm, stream in zip(sampled.tolist(), rng.spawn(len(sampled)), strict=True):
                 there = np.flatnonzero(saturated[some, arm])
                 who = walked.design(chosen[some][there], arm, rng=stream)
-                designs[arm] = Design(there, self.panel.users[who], who)
+                designs[arm] = Design(there, self.panel.users[who], who, self._before(arm))
             worlds = draw_worlds(self.market.prior, size, rng=rng)
             table = self.panel.users if counted else None
             yield worlds, data_of_designs(worlds, self.market, designs, rng=rng, table=table)
             start += size
+
+    def _before(self, arm: int) -> FloatArray | None:
+        """Users behind samples of an arm from before, (m, d)."""
+        past = self.market.past
+        if past is None or arm not in past.arm:
+            return None
+        return past.users_of(arm)
 
     def _expected(self, data: Data) -> list[FloatArray]:
         """Under each belief: posterior means, or the panel's mean rewards where these are not linear in beta."""
@@ -301,6 +309,24 @@ class Simulator:
         if market.noise.is_gaussian:
             return LinearOutlook(expected[0], platform)
         return TableOutlook(panel.users, expected[0], platform)
+
+
+def _check_past(market: Market, panel: Panel) -> None:
+    """Refuse a private history with 0/1 rewards of users who are in no table: these are counted for each of its users.
+
+    Raises
+    ------
+    RcbError
+        Such a history.
+    """
+    if market.past is None or market.noise.is_gaussian:
+        return
+    known = set(row_bytes(panel.users)) if panel.is_exact else set()
+    if not all(row in known for row in row_bytes(market.past.x)):
+        raise RcbError(
+            "With 0/1 rewards users of a private history must be rows of the covariates' table. Use "
+            "covariates=Empirical(rows) with their rows in it, or a public history."
+        )
 
 
 def n_sets(agenda: Agenda) -> int:

@@ -10,7 +10,7 @@ from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import Walk, arms_of
-from rcb_bayes.mechanism.worlds import draw_worlds
+from rcb_bayes.mechanism.worlds import Design, draw_worlds
 from rcb_bayes.planning.parts import Course
 from rcb_bayes.planning.planned_walk import PlannedWalk
 from rcb_bayes.planning.stage_rates import StageRates
@@ -52,7 +52,7 @@ def _shares_of_users(forward: PlannedWalk, rate: float) -> tuple[float, float]:
 
 def _coverage(forward: PlannedWalk) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Each arm's smallest eigenvalue of X'X/N over cold starts that saturate it, with errors; NaN where none does."""
-    walked, n = forward.walk, forward.walk.agenda.totals
+    walked, n, past = forward.walk, forward.walk.agenda.totals, forward.market.past
     means, errors = np.full((2, forward.market.n_arms), np.nan)
     for arm in range(forward.market.n_arms):
         rng = generator(forward.settings.seed, Stream.COVERAGE, arm)
@@ -63,7 +63,8 @@ def _coverage(forward: PlannedWalk) -> tuple[tuple[float, ...], tuple[float, ...
         for start in range(0, len(some), 100):
             rows = slice(start, start + 100)
             x = forward.panel.users[walked.design(some[rows], arm, rng=rng)]
-            least[rows] = np.maximum(np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / n[arm])[:, 0], 0.0)
+            design = Design(some[rows], x, past=None if past is None else past.users_of(arm))
+            least[rows] = np.maximum(np.linalg.eigvalsh(design.grams() / n[arm])[:, 0], 0.0)
         means[arm], errors[arm] = least.mean(), least.std(ddof=1) / np.sqrt(len(some))
     return _floats(_among_alike(means, forward)), _floats(_among_alike(errors, forward))
 

@@ -96,7 +96,7 @@ def given_plan(
     knows: str = "auto",
 ) -> Plan:
     """The same without the length of its cold start, for policies that are made by the thousand."""
-    n = as_samples(n_per_arm, market.arms, most=MOST_SAMPLES)
+    n = as_samples(n_per_arm, market, most=MOST_SAMPLES)
     agenda = n if isinstance(n, Agenda) else None
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")

@@ -100,8 +100,10 @@ def as_knows(value: object, market: Market, agenda: int | Agenda) -> Knows:
     return chosen_knowledge(value, alike=alike if market.n_arms <= MOST_NAMED else alike_arms(market)).name
 
 
-def as_samples(value: object, arms: Sequence[str], *, most: int = MOST_COUNT) -> int | Agenda:
+def as_samples(value: object, market: Market, *, most: int = MOST_COUNT) -> int | Agenda:
     """Samples of each arm: a number for all, or one for each, in their order or by label; 0 for none.
+
+    Samples of a private history are on the agenda, too.
 
     Raises
     ------
@@ -110,6 +112,8 @@ def as_samples(value: object, arms: Sequence[str], *, most: int = MOST_COUNT) ->
     """
     if isinstance(value, Agenda):
         return value
+    arms = market.arms
+    past = () if market.past is None else market.past.counts(len(arms))
     if isinstance(value, Mapping):
         named = {str(arm): n for arm, n in value.items()}
         for arm in named:
@@ -122,12 +126,13 @@ def as_samples(value: object, arms: Sequence[str], *, most: int = MOST_COUNT) ->
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if not isinstance(value, Sequence) or isinstance(value, str):
-        return as_count(value, name="n_per_arm", least=1, most=most)
+        n = as_count(value, name="n_per_arm", least=1, most=most)
+        return Agenda(needed=(n,) * len(arms), past=past) if past else n
     if len(value) != len(arms):
         raise RcbError(f"n_per_arm has {len(value)} numbers for {len(arms)} arms. Give one number, or one for each.")
     counts = tuple(as_count(n, name="n_per_arm", most=most) for n in value)
-    agenda = Agenda(needed=counts)
-    return counts[0] if agenda.is_plain and len(set(counts)) == 1 else agenda
+    agenda = Agenda(needed=counts, past=past)
+    return counts[0] if agenda.is_plain and len(set(counts)) == 1 and not past else agenda
 
 
 def as_request(market: Market, **values: Any) -> PlanRequest:
@@ -140,7 +145,7 @@ def as_request(market: Market, **values: Any) -> PlanRequest:
             f"The notion '{notion.name}' averages over users, so a rate of each user's own is not judged by it. "
             "Use personalised=False, or notion='user' or 'proof'."
         )
-    n_per_arm = as_samples(values["n_per_arm"], market.arms)
+    n_per_arm = as_samples(values["n_per_arm"], market)
     return PlanRequest(
         epsilon=epsilon,
         notion=notion.name,

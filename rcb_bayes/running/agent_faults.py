@@ -158,7 +158,7 @@ def _epoch_faults(state: AgentState, found: Epoch, market: Market) -> Iterator[s
         yield f"round {state.rounds} is not within its epoch, {found.began} to {found.ends}"
     if found.ends != _end_of(state, found, market):
         yield f"epoch {found.epoch} cannot end after round {found.ends}"
-    if int(sum(state.counts)) > state.rounds:
+    if int(sum(state.counts)) > state.rounds + sum(state.plan.agenda.past):
         yield f"it counts {sum(state.counts)} samples in {state.rounds} rounds"
     if market.noise.is_gaussian and found.predictor is not None and found.predictor.means is None:
         yield "expectations of linear rewards are means"
@@ -182,7 +182,7 @@ def _count_faults(state: AgentState) -> Iterator[str]:
         expected, forgets = _total(found.fed) + _total(found.now), state.options.feed == "last"
     if not ((counts >= expected).all() if forgets else np.array_equal(counts, expected)):
         yield "the samples counted are not those of its history"
-    if int(counts.sum()) + int(state.pending.counted.sum()) > state.rounds:
+    if int(counts.sum()) + int(state.pending.counted.sum()) > state.rounds + sum(state.plan.agenda.past):
         yield f"{int(counts.sum())} samples and the tickets that are out are more than {state.rounds} rounds"
     if found is not None and (counts < state.plan.agenda.missing).any():
         yield "it exploits before every arm has its samples"

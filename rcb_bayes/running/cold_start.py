@@ -45,13 +45,17 @@ class ColdStart:
         self.mechanism = mechanism
         self._agenda = mechanism.agenda
         self.oracle = oracle
-        self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows or oracle.needs_rows)
+        keep_rows = keep_rows or oracle.needs_rows
+        self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows)
+        if any(self._agenda.past):
+            self.history = History.of_market(market, keep_rows=keep_rows)
         self.saturated: tuple[int, ...] = ()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
         self.predictor: Predictor | None = None
         self._prior_mean = market.platform_prior.mean.values  # asked for in every round
         self.n_fits = self.n_not_vouched = 0
         self._served = 0  # rounds of the present stage
+        self._renew()
 
     @property
     def is_over(self) -> bool:
