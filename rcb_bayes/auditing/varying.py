@@ -128,7 +128,7 @@ def sensitivity(
     >>> found["verdict"].sel(direction="scale", amount=0.25).item()
     'fail'
     >>> found["status"].item(), round(found["radius"].item(), 1)
-    ('crosses', 1.4)
+    ('crosses', 1.3)
     """
     asked = _as_asked(
         market,

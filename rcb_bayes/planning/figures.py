@@ -69,7 +69,7 @@ class PlanFigures:
     spread_multiple = _shown(lambda plan: plan.exploitation.spread_multiple)
     guards = _shown(lambda plan: plan.exploitation.guards)
     guarded_for = _shown(lambda plan: plan.exploitation.guarded_for)
-    has_guard = _shown(lambda plan: plan.exploitation.has_guard)
+    has_guard = _shown(lambda plan: plan.exploitation.has_guard or (plan.types is not None and plan.types.has_guard))
     feasible = _shown(lambda plan: plan.feasibility.feasible)
     reason = _shown(lambda plan: plan.feasibility.reason)
     nearest_epsilon = _shown(lambda plan: plan.feasibility.nearest_epsilon)

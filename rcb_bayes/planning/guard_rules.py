@@ -100,13 +100,17 @@ def compute_guards(setting: GuardSetting, *, options: Exploiting) -> tuple[Guard
 
 
 def side_by_side_guards(
-    settings: Sequence[GuardSetting], *, options: Exploiting, combine: Callable[[list[FloatArray]], FloatArray]
+    settings: Sequence[GuardSetting],
+    *,
+    options: Exploiting,
+    combine: Callable[[list[FloatArray]], FloatArray],
+    most: int = MAX_WORLDS,
 ) -> tuple[list[tuple[GuardRule, ...]], tuple[GuardRule, ...]]:
     """Guards of the first epochs for users of several beliefs, and the first ones' with what is left of all together.
 
     Every belief has worlds of its own; in all of them epochs go under what ``combine`` makes of everybody's factors.
     """
-    n_worlds = min(settings[0].n_worlds, MAX_WORLDS)
+    n_worlds = min(settings[0].n_worlds, most)
     rules: list[list[GuardRule]] = [[] for _ in settings]
     together: list[GuardRule] = []
     factors: list[FloatArray] = []

@@ -31,6 +31,8 @@ from rcb_bayes.planning.types import TypedPlans
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import percent
 
+_GUARD_WORLDS = 2000  # more than one type needs: several guards are to hold at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TypeRequest:
@@ -68,7 +70,7 @@ def planned_for_types(
     lead = replace(lead, goal=replace(lead.goal, epsilon=epsilon))
     if guard and lead.feasible:
         settings = [_setting(each) for each in walks]
-        guards, cut = side_by_side_guards(settings, options=Exploiting(), combine=none.followed)
+        guards, cut = side_by_side_guards(settings, options=Exploiting(), combine=none.followed, most=_GUARD_WORLDS)
         plans = [_guarded(plan, rules) for plan, rules in zip(plans, guards, strict=True)]
         lead = _guarded(lead, cut)
     counts = [p.simulator.engines.counts for p in planners]

@@ -25,6 +25,11 @@ class TypedPlans:
     least_share: float
     plans: tuple[Any, ...]
 
+    @property
+    def has_guard(self) -> bool:
+        """Whether anything may be cut for some type."""
+        return any(plan.has_guard for plan in self.plans)
+
     def followed(self, values: Sequence[FloatArray]) -> FloatArray:
         """The largest value that types with enough of the users reach, element by element; of all types, the least.
 

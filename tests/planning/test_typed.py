@@ -36,7 +36,7 @@ def _types() -> tuple[rcb.UserType, rcb.UserType]:
 @cache
 def _plan(least_share: float = 1.0) -> rcb.Plan:
     return rcb.calibrate(
-        _market(), epsilon=0.1, n_per_arm=10, n_worlds=600, types=_types(), least_share=least_share, seed=1
+        _market(), epsilon=0.1, n_per_arm=10, n_worlds=2000, types=_types(), least_share=least_share, seed=1
     )
 
 
