@@ -299,7 +299,11 @@ def _looked_at_plan(
             "Growing prior variances are audited with Gaussian rewards and posterior means. Use inflation='none'."
         )
     used = oracle or PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries take time
-    return policy_views(market, lambda own, seed: Rcb(own, plan, oracle=used, options=options), asked, horizon=horizon)
+
+    def made(own: Market, seed: int) -> Rcb:
+        return Rcb(own, plan, oracle=used, options=options, read="engine")
+
+    return policy_views(market, made, asked, horizon=horizon)
 
 
 def _side_by_side(market: Market, asked: Asked) -> bool:

@@ -16,6 +16,7 @@ from rcb_bayes.cli import (
     check,
     demo,
     distil,
+    elicit,
     models,
     report,
     reproduce,
@@ -38,6 +39,7 @@ app = typer.Typer(
     help="Incentivized exploration you can trust: check a belief, plan, run and audit.",
 )
 app.command("models")(models.command)
+app.command("elicit")(elicit.command)
 app.command("check")(check.command)
 app.command("calibrate")(calibrate.command)
 app.command("distil")(distil.command)
