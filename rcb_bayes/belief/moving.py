@@ -9,6 +9,7 @@ other belief keeps its PyMC model and its compiled functions: draws and densitie
 belief itself answers for data that are transformed (``posterior.moving``), so that many amounts cost one compilation.
 """
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from rcb_bayes.schema import FloatArray, is_number
 
 if TYPE_CHECKING:
     import pymc as pm
+    import xarray as xr
 
 
 def moved(prior: Prior, *, shift: ArrayLike = 0.0, scale: float = 1.0) -> Prior:
@@ -105,9 +107,12 @@ class MovedPrior(Prior):
         sizes = np.array([len(group) for group in self.groups]) * self.n_features
         return inner - sizes * np.log(self.scale)
 
-    def _moment_arrays(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        mean, error, cov, cov_error = self.base._moment_arrays()
-        return mean + self.shift, error, self.scale**2 * cov, self.scale**2 * cov_error
+    @cached_property
+    def moments(self) -> "xr.Dataset":
+        """Those of the belief itself, moved; see ``Prior.moments``."""
+        own = self.base.moments
+        spread = {name: self.scale**2 * own[name] for name in ("covariance", "covariance_mcse")}
+        return own.assign(mean=own["mean"] + self.shift, **spread)
 
     # What reads the model's graph would see the belief where it was.
 

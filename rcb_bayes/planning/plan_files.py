@@ -7,7 +7,7 @@ together. Files of version 2 had all fields side by side; ``in_parts`` sorts the
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -48,6 +48,7 @@ def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {
         item.name: {inner.name: left.pop(inner.name) for inner in fields(hints[item.name]) if inner.name in left}
         for item in fields(Plan)
+        if is_dataclass(hints[item.name])
     }
     parts["goal"]["knows"] = "stage"
     known = parts["before"].get("known")
