@@ -8,9 +8,11 @@ from rcb_bayes.auditing.mixed import UserType, check_types, planned_epsilon
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.knowledge import MECHANISM, STAGE
 from rcb_bayes.planning.calibration import planned, with_best_n
-from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
+from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
+from rcb_bayes.planning.goal import PlanRequest, as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.typed import TypeRequest, planned_for_types
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
@@ -34,6 +36,7 @@ def calibrate(
     least_share: float = 1.0,
     history: Any = None,
     public: bool | None = None,
+    exploring: Exploring | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -83,6 +86,9 @@ def calibrate(
     public : bool, optional
         Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
         other has to be said.
+    exploring : Exploring, optional
+        Which of many arms are explored, and in which order; all at once unless given. ``plan.unexplored`` tells which
+        are not, and what that gives up.
     seed : int
         The same seed gives the same plan.
 
@@ -116,13 +122,14 @@ def calibrate(
         market = _with_history(market, history, public)
     if types is not None:
         check_types(market, types, least_share=least_share, notion=notion)
+    asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)
     request = as_request(
         market,
         knows=knows if types is None else STAGE.name,
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
-        n_per_arm=50 if n_per_arm is None else n_per_arm,
+        n_per_arm=asked,
         n_worlds=n_worlds,
         audit_worlds=audit_worlds,
         engine=engine,
@@ -139,12 +146,27 @@ def calibrate(
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
     if types is not None:
-        asked = [_as_type(market, kind, request, least_share=least_share) for kind in types]
+        each = [_as_type(market, kind, request, least_share=least_share) for kind in types]
         how = {"epsilon": request.epsilon, "guard": guard, "least_share": least_share, "horizon": horizon}
-        return planned_for_types(market, asked, **how)
-    if is_given:
-        return planned(market, request, guard=guard, spread=spread, horizon=horizon)
-    return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+        plan = planned_for_types(market, each, **how)
+    elif is_given:
+        plan = planned(market, request, guard=guard, spread=spread, horizon=horizon)
+    else:
+        plan = with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+    told = replace(plan.provenance, unexplored=unexplored, notes=(*plan.notes, *notes))
+    return replace(plan, provenance=told) if unexplored is not None or notes else plan
+
+
+def _explored(
+    market: Market, n_per_arm: Any, exploring: Exploring | None, seed: object
+) -> tuple[int | Agenda, Unexplored | None, tuple[str, ...]]:
+    """Samples of each arm that is to be explored, what was left out, and notes."""
+    asked = as_samples(n_per_arm, market)
+    if exploring is None:
+        return asked, None, ()
+    if not isinstance(exploring, Exploring):
+        raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=), got {exploring!r}.")
+    return explored_by(market, as_agenda(asked, market.n_arms), exploring, seed=as_count(seed, name="seed"))
 
 
 def _as_type(market: Market, kind: UserType, request: PlanRequest, *, least_share: float) -> TypeRequest:
