@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing.calibration import calibrate as calibrate
     from rcb_bayes.auditing.comparison import compare_plans as compare_plans
     from rcb_bayes.auditing.oracle_margins import oracle_margins as oracle_margins
+    from rcb_bayes.auditing.varying import load_sensitivity as load_sensitivity
+    from rcb_bayes.auditing.varying import sensitivity as sensitivity
     from rcb_bayes.belief import Prior as Prior
     from rcb_bayes.belief import gallery as gallery
     from rcb_bayes.belief import load_prior as load_prior
@@ -89,6 +91,7 @@ _NAMES = {
     "auditing": "Audit LogCheck MixedAudit UserType audit audit_log audit_types check_log",
     "auditing.calibration": "calibrate",
     "auditing.comparison": "compare_plans",
+    "auditing.varying": "load_sensitivity sensitivity",
     "auditing.oracle_margins": "oracle_margins",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",

@@ -51,6 +51,10 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
         agent.observe(user @ truth[market.arms.index(told.arm)] + 0.05 * z, ticket=told.ticket)
     yield "plot_values", rcb.plots.plot_values(rcb.evaluate(agent, "arm_1", stages="exploit", estimators=["direct"]))
 
+    wrong = rcb.sensitivity(market, plan, along=["scale", "noise"], horizon=500, n_worlds=300, n_runs=0, seed=seed)
+    yield "plot_tornado", rcb.plots.plot_tornado(wrong)
+    yield "plot_sensitivity", rcb.plots.plot_sensitivity(wrong, direction="scale")
+
     audit = rcb.audit(market, plan, horizon=2000, n_worlds=500, seed=seed + 1)
     yield "plot_margins", rcb.plots.plot_margins(audit.margins, epsilon=audit.epsilon)
     yield "plot_margin_matrix", rcb.plots.plot_margin_matrix(audit.margins, epsilon=audit.epsilon)

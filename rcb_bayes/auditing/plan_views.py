@@ -413,7 +413,8 @@ def _judged_first(run: _Run, view_of: ViewOf) -> View:
     averages = averages_of(
         lambda some: view_of(everybody.users[some], all_worlds), everybody, epsilon=run.asked.epsilon, n_worlds=2
     )
-    return replace(view_of(run.crowd.judged.users, all_worlds), averages=averages)
+    judged = run.crowd.judged.users
+    return replace(view_of(judged, all_worlds), averages=averages, users=judged)
 
 
 def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
@@ -423,7 +424,7 @@ def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> Vie
         worst = worst_in(view_of, run.market, simulator.panel, asked, rng=simulator.rng(Stream.WORST_USERS))
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
-    view = view_of(users, judged)
+    view = replace(view_of(users, judged), users=users)
     if asked.alone and asked.notion.is_per_user:
         return view  # nobody asks for averages over users
     population = run.crowd.population

@@ -8,20 +8,21 @@ the constraint is the linear form of ``margins``, and all cells (user, arm, riva
 
 import warnings
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from rcb_bayes.auditing.condensing import Seen
 from rcb_bayes.auditing.judging import margins_under, seen_view
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
 from rcb_bayes.auditing.seats import are_from_table
-from rcb_bayes.auditing.view import Asked, Look, Looked
+from rcb_bayes.auditing.view import Asked, Look, Looked, View
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
-from rcb_bayes.mechanism.deciding import verdict_of
+from rcb_bayes.mechanism.deciding import lowest_by_user, verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
@@ -37,6 +38,9 @@ from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _LONGEST_TABLE = 1024  # rows, of 0/1 rewards side by side: what is kept is worlds x rows x arms
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
@@ -202,6 +206,58 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
     looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
     verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
+
+
+def worst_judged(
+    market: Market,
+    plan: Plan,
+    *,
+    epsilon: float,
+    knows: str | None,
+    horizon: int,
+    n_worlds: int,
+    n_users: int,
+    options: Exploiting,
+    seed: int,
+    most: int = 3,
+) -> FloatArray:
+    """The users of whom some arm's margin is the lowest at each stage, one error added: x (n, p).
+
+    Those at random and, where features are x, the worst of many that an audit adds to them.
+    """
+    asked = replace(
+        _as_asked(
+            market, plan, n_worlds=n_worlds, notion=None, epsilon=epsilon, n_users=n_users, users=None, level=0.05
+        ),
+        seed=seed,
+        knows=_as_knowledge(market, plan, knows),
+        alone=True,
+    )
+    notion = asked.notion.by_user
+    if not _side_by_side(market, asked):
+        found = _once(market, plan, asked, horizon=horizon, oracle=None, options=options)
+        return found.users[_lowest_places(found.by_notion[notion.name], len(found.users), most)]
+
+    def look(view: View) -> tuple[FloatArray | None, Seen]:
+        return view.users, seen_view(view, asked, notions=(notion,))
+
+    looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
+    margins = margins_under(market, [seen for _, seen in looked.views], asked, notions=(notion,))[notion.name]
+    if market.feature_map is not None:
+        people = looked.crowd.judged.people
+        return people[_lowest_places(margins, len(people), most)]
+    found = []
+    for number, (users, seen) in enumerate(looked.views):
+        assert users is not None  # plan_views names them
+        found.append(users[_lowest_places(margins.isel(stage=[number]), seen.n_users, most)])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _lowest_places(margins: "xr.Dataset", n_users: int, most: int) -> np.ndarray:
+    """The places of users with the lowest margins at each stage."""
+    values = margins["estimate"] + margins["mcse"]
+    places = [np.argsort(lowest_by_user(values.isel(stage=[k]), n_users))[:most] for k in range(values.sizes["stage"])]
+    return np.unique(np.concatenate(places))
 
 
 def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -> Knowledge:

@@ -21,6 +21,7 @@ from rcb_bayes.cli import (
     models,
     report,
     reproduce,
+    sensitivity,
     simulate,
     stopping,
 )
@@ -46,6 +47,7 @@ app.command("distil")(distil.command)
 app.command("simulate")(simulate.command)
 app.command("audit")(audit.command)
 app.command("evaluate")(evaluate.command)
+app.command("sensitivity")(sensitivity.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)
 app.command("demo")(demo.command)

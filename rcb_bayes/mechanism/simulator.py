@@ -171,7 +171,8 @@ class Simulator:
         ``names``, or there are too many sets.
         """
         arms, agenda = self.market.arms, mechanism.agenda
-        alike = self.alike(agenda)
+        apart = mechanism.types is not None  # arms may be alike to some types of users only
+        alike = tuple((arm,) for arm in range(len(arms))) if apart else self.alike(agenda)
         known: dict[frozenset[int], FloatArray] = {}
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
@@ -183,7 +184,7 @@ class Simulator:
 
         first = 1.0 if agenda.is_plain else mechanism.rate(self.panel.users, saturated=())
         if mechanism.knows == STAGE.name:
-            keeps_names = (names or knows is not STAGE) and n_sets(agenda) <= MOST_SETS
+            keeps_names = apart or ((names or knows is not STAGE) and n_sets(agenda) <= MOST_SETS)
             return self.walk(rates_at, n_per_arm=agenda, alike=() if keeps_names else None, first=first)
         return self.walk_by_level(
             lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=agenda, first=first

@@ -42,6 +42,8 @@ class Stream(IntEnum):
     NAMES_AFTER_COLD_START = 26
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
+    RADIUS = 33
+    RADIUS_USERS = 34
     FRESH_AUDIT = 40
     DISTILLED = 50
     KEPT_USERS = 51

@@ -56,6 +56,8 @@ class Plan(PlanFigures):
         ``feasible``, ``reason``, ``nearest_epsilon``, the ``verdict`` of an audit, ``choices`` of N.
     provenance : Provenance
         Belief, users and noise in words and as fingerprints, engine, worlds, posteriors, seed, ``notes``.
+    types : TypedPlans, optional
+        Of a plan for several types of users, the plans of each: rates and guards are what these follow together.
 
     Examples
     --------
@@ -105,13 +107,17 @@ class Plan(PlanFigures):
         array([1. , 0.3])
         """
         users = self.features_of(x)
-        rows = np.atleast_2d(users)
+        rates = self._rates(np.atleast_2d(users), saturated)
+        return rates if users.ndim == 2 else rates[0]
+
+    def _rates(self, rows: FloatArray, saturated: Sequence[str] | None) -> FloatArray:
+        """Rates of users by their features, (U, d) -> (U,); of several types, those that they follow together."""
+        if self.types is not None:
+            return self.types.followed([plan._rates(rows, saturated) for plan in self.types.plans])
         of_plan = {"goal": self.goal, "constants": self.constants, "before": self.before}
         if saturated is None:
-            rates = self.cold_start.average_rates(rows, **of_plan)
-        else:
-            rates = self.cold_start.stage_rates(rows, self.before.in_order(saturated), **of_plan)
-        return rates if users.ndim == 2 else rates[0]
+            return self.cold_start.average_rates(rows, **of_plan)
+        return self.cold_start.stage_rates(rows, self.before.in_order(saturated), **of_plan)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -175,13 +181,20 @@ class Plan(PlanFigures):
         simulated have the last one's: the off-best probability only shrinks with time.
         """
         users = self.features_of(x)
-        n_arms = len(self.before.arms)
-        factors = self.exploitation.guard(np.atleast_2d(users), epoch, goal=self.goal, n_arms=n_arms)
-        factors = factors if self.agenda.cut is None else factors * self.agenda.cut
+        factors = self._factors(np.atleast_2d(users), epoch)
         return factors if users.ndim == 2 else factors[0]
+
+    def _factors(self, rows: FloatArray, epoch: int) -> FloatArray:
+        """The same of users by their features, (U, d) -> (U, K); of several types, what they follow together."""
+        if self.types is not None:
+            return self.types.followed([plan._factors(rows, epoch) for plan in self.types.plans])
+        factors = self.exploitation.guard(rows, epoch, goal=self.goal, n_arms=len(self.before.arms))
+        return factors if self.agenda.cut is None else factors * self.agenda.cut
 
     def guard_one(self, x: list[float], epoch: int) -> list[float]:
         """The same of one user, plain numbers in and out, of a plan with a guard: what a live loop asks."""
+        if self.types is not None:
+            return self._factors(np.array([x]), epoch)[0].tolist()
         factors = self.exploitation.guard_one(x, epoch, goal=self.goal)
         if self.agenda.cut is None:
             return factors
@@ -346,7 +359,7 @@ class Plan(PlanFigures):
         """
         figures = {
             item.name: getattr(part, item.name)
-            for part in (getattr(self, item.name) for item in fields(self))
+            for part in (getattr(self, item.name) for item in fields(self) if item.name != "types")
             for item in fields(part)
             if item.name not in _BEHIND
         }
@@ -355,6 +368,10 @@ class Plan(PlanFigures):
             for stage in self.stages
         ]
         figures["guards"] = [{"kept": rule.kept, "closed": rule.closed} for rule in self.guards]
+        if self.types is not None:
+            told = zip(self.types.names, self.types.shares, self.types.plans, strict=True)
+            figures["types"] = [{"name": name, "share": share, "epsilon": own.epsilon} for name, share, own in told]
+            figures["least_share"] = self.types.least_share
         return plain(figures)
 
     # --- files ---

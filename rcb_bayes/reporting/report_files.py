@@ -81,7 +81,8 @@ def _written(report: "Report", folder: Path) -> dict[str, bytes]:
     for name, plan in plans.items():
         if plan is not None:
             plan.save(folder / f"{name}.json")
-    for name, table in (("gaps", report.gaps), ("runs", report.runs), ("knowledge", report.knowledge)):
+    for name in ("gaps", "runs", "knowledge", "radius"):
+        table = getattr(report, name)
         if table is not None:
             write_netcdf(_table(name), table, folder / f"{name}.nc")
     if report.audit is not None:
@@ -112,6 +113,7 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
             "sweep": tuple(Plan.load(one) for one in sweep),
             "runs": _read_table("runs", folder) if "runs.nc" in given else None,
             "knowledge": _read_table("knowledge", folder) if "knowledge.nc" in given else None,
+            "radius": _read_table("radius", folder) if "radius.nc" in given else None,
             "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
             "users": np.asarray(head.users, dtype=float),
             "sizes": head.sizes,

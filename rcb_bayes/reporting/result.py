@@ -47,6 +47,8 @@ class ReportSizes:
         for more cautious plans.
     knowledge_worlds : int
         Behind each stage of the plans for users who know more or less of the clock; 0 leaves them out.
+    radius_worlds : int
+        Of the audits behind how wrong the plan may be about what users expect; 0 leaves that out.
     map_users : int
         Drawn on the map of rates.
     epsilons : tuple of float, optional
@@ -67,6 +69,7 @@ class ReportSizes:
     run_worlds: int = 20
     sweep_worlds: int | None = None
     knowledge_worlds: int = 400
+    radius_worlds: int = 400
     map_users: int = 400
     epsilons: tuple[float, ...] | None = None
 
@@ -76,8 +79,9 @@ class ReportSizes:
             if name != "sweep_worlds" or self.sweep_worlds is not None:
                 as_count(getattr(self, name), name=name, least=least.get(name, 1))
         as_count(self.run_worlds, name="run_worlds", least=1)
-        if self.knowledge_worlds != 0:
-            as_count(self.knowledge_worlds, name="knowledge_worlds", least=50)
+        for name in ("knowledge_worlds", "radius_worlds"):
+            if getattr(self, name) != 0:
+                as_count(getattr(self, name), name=name, least=50)
         if self.map_users > _MOST_MAPPED:
             raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
         for value in self.epsilons or ():
@@ -126,6 +130,8 @@ class Report:
         Whether greedy recommendations suffice, before everything else; None in older files.
     knowledge : xarray.Dataset, optional
         The price of what users know; None where it was left out, or where there are no plans to compare.
+    radius : xarray.Dataset, optional
+        How much more users may expect of their favourite arm, see ``sensitivity``; None where it was left out.
 
     Examples
     --------
@@ -154,10 +160,12 @@ class Report:
     command: str = ""
     knowledge: "xr.Dataset | None" = None
     need: Check | None = None
+    radius: "xr.Dataset | None" = None
     answer: Answer = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "answer", answer_of(self.plan, self.audit, not_audited=self.not_audited))
+        found = answer_of(self.plan, self.audit, not_audited=self.not_audited, radius=self.radius)
+        object.__setattr__(self, "answer", found)
 
     @property
     def verdict(self) -> str:

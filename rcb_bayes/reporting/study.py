@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit, audit
 from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.auditing.directions import direction_of, favourite
+from rcb_bayes.auditing.varying import sensitivity
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.assumptions import check_stages
 from rcb_bayes.gaps.checks import Checks
@@ -106,7 +108,8 @@ def report(
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
-    >>> sizes = rcb.ReportSizes(plan_worlds=300, audit_worlds=300, run_worlds=2, knowledge_worlds=0, epsilons=(0.2,))
+    >>> few = {"plan_worlds": 300, "audit_worlds": 300, "run_worlds": 2, "knowledge_worlds": 0, "radius_worlds": 0}
+    >>> sizes = rcb.ReportSizes(**few, epsilons=(0.2,))
     >>> page = rcb.report(market, epsilon=0.1, n_per_arm=10, horizon=100, sizes=sizes)
     >>> page.verdict
     'pass'
@@ -156,6 +159,7 @@ def report(
         theorem=_theorem(market, plan, horizon=horizon),
         sweep=_sweep(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
+        radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
         runs=runs,
         audit=found,
@@ -243,6 +247,29 @@ def _runs(
         "seed": seed,
     }
     return simulate(market, plan, oracle=oracle, options=options, workers=workers, **worlds)
+
+
+def _radius(
+    market: Market, plan: Plan, found: Audit | None, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
+) -> "xr.Dataset | None":
+    """How much more users may expect of their favourite arm before the plan fails, where it does not as it is."""
+    if not sizes.radius_worlds or found is None or found.verdict == "fail" or not market.noise.is_gaussian:
+        return None
+    say("how wrong the plan may be")
+    name = f"shift:{favourite(market)}"
+    upwards = [amount for amount in direction_of(name, market, plan).amounts if amount >= 0]
+    return sensitivity(
+        market,
+        plan,
+        along=name,
+        amounts={name: upwards},
+        horizon=horizon,
+        n_worlds=sizes.radius_worlds,
+        n_users=sizes.audit_users,
+        n_runs=0,
+        options=options,
+        seed=seed + 1,
+    )
 
 
 def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:

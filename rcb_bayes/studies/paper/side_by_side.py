@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes import baselines
+from rcb_bayes.belief.families import matched_belief
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.studies.paper.beliefs import matched_belief
 from rcb_bayes.studies.paper.cells import side_by_side
 from rcb_bayes.studies.paper.claims import Claim
 from rcb_bayes.studies.paper.intervals import Interval, decide, log_contrast
