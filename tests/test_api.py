@@ -203,5 +203,5 @@ def test_the_command_line_has_the_same_defaults() -> None:
     assert set(seeds.values()) == {DEFAULT_SEED}
     assert horizons == {
         "calibrate": None,  # the same: it is then not told beside the plan
-        **dict.fromkeys(["simulate", "audit", "sensitivity", "report"], DEFAULT_HORIZON),
+        **dict.fromkeys(["check", "simulate", "audit", "sensitivity", "report"], DEFAULT_HORIZON),
     }
