@@ -15,6 +15,7 @@ from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
 from rcb_bayes.planning.goal import PlanRequest, as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.typed import TypeRequest, planned_for_types
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
@@ -32,6 +33,7 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    behaviour: Behaviour | None = None,
     types: Sequence[UserType] | None = None,
     least_share: float = 1.0,
     history: Any = None,
@@ -73,6 +75,11 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    behaviour : Behaviour, optional
+        What users make of a recommendation (``rcb.behaviour``), where not all of them follow: the samples of a cold
+        start then come from those who do and take longer, and later ones are of the arms taken. Rates and guards are
+        for the data that so come in, and hold for the users who weigh what they are told. Regrets of the plan are
+        those of what is recommended.
     types : sequence of UserType, optional
         Several types of users, with beliefs and epsilons of their own: one plan that each of them follows. The platform
         goes on believing ``market.platform_prior``. Each user is explored at the least rate over types, and guards
@@ -101,7 +108,8 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        0 samples of all arms, ``mechanism`` without a horizon; types with other arms, or shares that do not sum to 1.
+        0 samples of all arms, ``mechanism`` without a horizon, users of whom it is not known before a run what they do;
+        types with other arms, or shares that do not sum to 1.
 
     Applicability
     -------------
@@ -120,6 +128,7 @@ def calibrate(
     """
     if history is not None or public is not None:
         market = _with_history(market, history, public)
+    market = responding(market, behaviour)
     if types is not None:
         check_types(market, types, least_share=least_share, notion=notion)
     asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)

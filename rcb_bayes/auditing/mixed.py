@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes.auditing.judging import clopper_pearson
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.auditing.run import audit
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.bands import clopper_pearson
 from rcb_bayes.mechanism.deciding import lowest_by_user
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import as_knowledge

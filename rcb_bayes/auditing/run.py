@@ -29,6 +29,7 @@ from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
@@ -61,6 +62,7 @@ def audit(
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     knows: str | None = None,
+    behaviour: Behaviour | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
@@ -98,6 +100,9 @@ def audit(
     knows : str, optional
         What users know of the clock, "stage", "level", "phase" or "mechanism"; the plan's own unless given. Users who
         know more than a plan is made for are its stress test.
+    behaviour : Behaviour, optional
+        What users before the one who is judged made of their recommendations (``rcb.behaviour``); all of them followed
+        unless given.
     seed : int
         The same seed gives the same answer.
 
@@ -147,8 +152,10 @@ def audit(
             oracle=oracle or plan.own_oracle,
             options=options or plan.options,
             knows=knows,
+            behaviour=behaviour,
             seed=seed,
         )
+    market = _responding(market, plan, behaviour, oracle)
     asked = _as_asked(
         market, plan, n_worlds=n_worlds, notion=notion, epsilon=epsilon, n_users=n_users, users=users, level=level
     )
@@ -167,6 +174,24 @@ def audit(
             looks = f"{look} of at most {len(sizes)} looks, the last at {size:,} worlds, each at level {part.level:.3g}"
             return replace(found, level=asked.level, notes=(*found.notes, looks))
     raise AssertionError("unreachable")
+
+
+def _responding(market: Market, plan: Plan | PolicyMaker, behaviour: Behaviour | None, oracle: Oracle | None) -> Market:
+    """The market whose users did as a behaviour has it.
+
+    Raises
+    ------
+    RcbError
+        Users of whom that is not known; what is audited world by world.
+    """
+    if behaviour is None:
+        return market
+    if not isinstance(plan, Plan) or oracle is not None or not _side_by_side(market, None):
+        raise RcbError(
+            "Users who do not follow are reckoned with in audits of plans, with Gaussian rewards or users from a short "
+            "table, and without an oracle of one's own. Simulate other policies with behaviour=."
+        )
+    return responding(market, behaviour)
 
 
 def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, options: Exploiting, seed: int) -> Verdict:
@@ -306,13 +331,13 @@ def _looked_at_plan(
     return policy_views(market, made, asked, horizon=horizon)
 
 
-def _side_by_side(market: Market, asked: Asked) -> bool:
+def _side_by_side(market: Market, asked: Asked | None) -> bool:
     """Whether all worlds can be looked at together: Gaussian rewards, or 0/1 rewards of users from a short table."""
     if market.noise.is_gaussian:
         return True
     if not isinstance(market.covariates, Empirical) or market.covariates.n_rows > _LONGEST_TABLE:
         return False
-    return asked.users is None or are_from_table(market.covariates.rows, asked.users)
+    return asked is None or asked.users is None or are_from_table(market.covariates.rows, asked.users)
 
 
 def _as_asked(

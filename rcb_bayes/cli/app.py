@@ -17,6 +17,7 @@ from rcb_bayes.cli import (
     demo,
     distil,
     elicit,
+    evaluate,
     models,
     report,
     reproduce,
@@ -45,6 +46,7 @@ app.command("calibrate")(calibrate.command)
 app.command("distil")(distil.command)
 app.command("simulate")(simulate.command)
 app.command("audit")(audit.command)
+app.command("evaluate")(evaluate.command)
 app.command("sensitivity")(sensitivity.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)

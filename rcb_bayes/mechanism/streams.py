@@ -39,6 +39,7 @@ class Stream(IntEnum):
     TRIALS = 23
     MOMENTS = 24
     PROGRAMME_USERS = 25
+    NAMES_AFTER_COLD_START = 26
     FAITHFUL_RUNS = 31
     USER_TYPES = 32
     RADIUS = 33
@@ -48,6 +49,7 @@ class Stream(IntEnum):
     KEPT_USERS = 51
     GREEDY_USERS = 60
     GREEDY_WORLDS = 61
+    GREEDY_REACH = 62
     EXPLORED_ARMS = 70
 
 

@@ -250,7 +250,9 @@ def _rule(setting: GuardSetting, epochs: EpochWorlds, *, slack: float) -> tuple[
     outlook = compact_outlook(_linear(epochs.outlook), market.prior.mean.values, market.platform_prior.mean.values)
     gamma = compact_gamma(epochs.gamma)
     for_all: FloatArray | None = None
-    shared = {"epsilon": setting.epsilon, "notion": setting.notion, "slack": slack}
+    classes = setting.simulator.alike(setting.walk.agenda)
+    alike = classes if len(classes) < market.n_arms else None
+    shared = {"epsilon": setting.epsilon, "notion": setting.notion, "slack": slack, "alike": alike}
     if not setting.notion.is_per_user:
         scale = 0.0 if panel.is_exact else setting.audit_worlds / panel.n_users
         for_all = crowd_guard(outlook, gamma, panel.users, panel.weights, user_scale=scale, **shared)
@@ -267,6 +269,7 @@ def _rule(setting: GuardSetting, epochs: EpochWorlds, *, slack: float) -> tuple[
         factors=for_all,
         kept=kept / of_all if of_all > 0 else 1.0,
         closed=panel.mean((factors <= 0.0).any(axis=1).astype(float))[0],
+        alike=alike if for_all is None else None,
     )
     return rule, factors
 

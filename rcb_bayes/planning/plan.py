@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.planning.figures import PlanFigures
@@ -20,6 +19,7 @@ from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
 from rcb_bayes.users import Covariates
 from rcb_bayes.users.labelled import Users, as_users
+from rcb_bayes.users.mapped import mapped
 from rcb_bayes.users.stored import Whom
 
 if TYPE_CHECKING:
@@ -237,7 +237,8 @@ class Plan(PlanFigures):
         Of a table of users the least is exact. Elsewhere it is the least of those looked at: many users at random, and
         others that are moved from the lowest of them within the support. Some user is always lower; ``exceeded`` tells
         how many, in users of its own. A lower rate is safe for the user herself, but it changes the data of all later
-        stages. So audit the rule as it stands: ``rcb.audit(market, plan.with_rule(rule))``.
+        stages. So audit the rule as it stands: ``rcb.audit(market, plan.with_rule(rule))``. With a feature map leaves
+        are of features, and users who are looked at may be moved to features that no x has: these only lower rates.
 
         Examples
         --------
@@ -251,9 +252,12 @@ class Plan(PlanFigures):
         """
         from rcb_bayes.planning.distilling import distil
 
-        if self.before.feature_map is not None:
-            raise RcbError("Rules sort users by linear forms of features: a plan with a feature map has none yet.")
-        return distil(self, max_leaves=max_leaves, covariates=covariates, seed=seed)
+        whom = self.before.whom
+        if whom is None or whom.feature_map is None:
+            return distil(self, max_leaves=max_leaves, covariates=covariates, seed=seed)
+        users = mapped(covariates or whom.covariates, whom.feature_map)
+        rule = distil(self.by_features, max_leaves=max_leaves, covariates=users, seed=seed)
+        return replace(rule, feature_map=whom.feature_map)
 
     def with_rule(self, rule: "Rule") -> "Plan":
         """The plan with the rates and guards of a rule in the place of its own: simulated, audited and saved as such.

@@ -520,3 +520,5 @@ def _guard_faults(rule: GuardRule, plan: Plan) -> Iterator[str]:
         yield "a guard has neither factors nor worlds to compute them from"
     if rule.outlook is not None and len(gamma) != rule.outlook.n_worlds:
         yield f"a guard has {len(gamma)} spreads for {rule.outlook.n_worlds} worlds"
+    if rule.alike is not None and sorted(arm for arms in rule.alike for arm in arms) != list(range(len(plan.arms))):
+        yield "classes of arms that are alike have each arm once"

@@ -10,6 +10,7 @@ from rcb_bayes.plots.rules import plot_kept
 from rcb_bayes.plots.runs import plot_gain, plot_propensities, plot_regret, plot_samples
 from rcb_bayes.plots.sensitivity import plot_sensitivity, plot_tornado
 from rcb_bayes.plots.style import PALETTE
+from rcb_bayes.plots.values import plot_values
 
 __all__ = [
     "PALETTE",
@@ -34,4 +35,5 @@ __all__ = [
     "plot_shares",
     "plot_tornado",
     "plot_tradeoff",
+    "plot_values",
 ]

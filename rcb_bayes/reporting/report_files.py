@@ -74,6 +74,8 @@ def write_report(report: "Report", path: str | Path) -> None:
 def _written(report: "Report", folder: Path) -> dict[str, bytes]:
     """The parts of a report as they save themselves, by the names of their files."""
     report.checks.save(folder / "checks.json")
+    if report.need is not None:
+        Checks((report.need,)).save(folder / "need.json")
     plans = {"plan": report.plan, "theorem": report.theorem}
     plans |= {f"sweep_{number}": plan for number, plan in enumerate(report.sweep)}
     for name, plan in plans.items():
@@ -104,6 +106,7 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
         return {
             "market": market,
             "checks": Checks.load(folder / "checks.json"),
+            "need": Checks.load(folder / "need.json")[0] if "need.json" in given else None,
             "gaps": _read_table("gaps", folder),
             "plan": Plan.load(folder / "plan.json"),
             "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,

@@ -10,7 +10,7 @@ import numpy as np
 from rcb_bayes.auditing import Audit
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import write_atomically
-from rcb_bayes.gaps.checks import Checks
+from rcb_bayes.gaps.checks import Check, Checks
 from rcb_bayes.market import Market
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
@@ -126,6 +126,8 @@ class Report:
         Of everything that was simulated.
     command : str
         The words that make this page again, if it was made on a command line.
+    need : Check, optional
+        Whether greedy recommendations suffice, before everything else; None in older files.
     knowledge : xarray.Dataset, optional
         The price of what users know; None where it was left out, or where there are no plans to compare.
     radius : xarray.Dataset, optional
@@ -157,6 +159,7 @@ class Report:
     seed: int
     command: str = ""
     knowledge: "xr.Dataset | None" = None
+    need: Check | None = None
     radius: "xr.Dataset | None" = None
     answer: Answer = field(init=False)
 
@@ -252,7 +255,12 @@ class Report:
     def summary(self) -> str:
         """The answer in words, the assumptions and the plan."""
         answer = [f"{self.verdict}: {self.answer.headline}", *self.answer.sentences]
-        return "\n".join([*answer, "", self.checks.summary(), "", self.plan.summary()])
+        need = (
+            []
+            if self.need is None
+            else [self.need.headline(), f"   {self.need.meaning} {self.need.remedy}".rstrip(), ""]
+        )
+        return "\n".join([*answer, "", *need, self.checks.summary(), "", self.plan.summary()])
 
     def to_dict(self) -> dict[str, Any]:
         """What the page says, as plain values."""
@@ -261,6 +269,7 @@ class Report:
             {
                 "verdict": self.verdict,
                 "answer": [self.answer.headline, *self.answer.sentences],
+                "need": None if self.need is None else self.need.to_dict(),
                 "checks": self.checks.to_dict()["checks"],
                 "plan": self.plan.to_dict(),
                 "epsilons": [plan.to_dict() for plan in self.sweep],

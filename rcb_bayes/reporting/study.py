@@ -24,6 +24,7 @@ from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
+from rcb_bayes.running.need import check_need
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -145,8 +146,13 @@ def report(
     shown = horizon if runs is None else int(runs["t"].values[-1])
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
+    say("would greedy do?")
+    need = check_need(
+        market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
+    )
     return Report(
         market=market,
+        need=need,
         checks=checks,
         gaps=gaps,
         plan=plan,
@@ -155,9 +161,7 @@ def report(
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
-        runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
-        if runs is None
-        else runs,
+        runs=runs,
         audit=found,
         not_audited=why_not,
         horizon=shown,
