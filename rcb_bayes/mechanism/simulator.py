@@ -18,6 +18,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.exchange import random_names
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook, row_bytes
 from rcb_bayes.mechanism.panel import Panel, make_panel
@@ -163,13 +164,15 @@ class Simulator:
 
         return rates_at
 
-    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE) -> ColdStarts:
+    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE, names: bool = False) -> ColdStarts:
         """The cold start under a mechanism's own rates, as users see it who know so much of the clock.
 
-        Arms that are alike change places only where users know which of them is saturated, or there are too many sets.
+        Arms that are alike change places only where users know which of them is saturated and nobody asks for
+        ``names``, or there are too many sets.
         """
         arms, agenda = self.market.arms, mechanism.agenda
-        alike = self.alike(agenda)
+        apart = mechanism.types is not None  # arms may be alike to some types of users only
+        alike = tuple((arm,) for arm in range(len(arms))) if apart else self.alike(agenda)
         known: dict[frozenset[int], FloatArray] = {}
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
@@ -181,7 +184,7 @@ class Simulator:
 
         first = 1.0 if agenda.is_plain else mechanism.rate(self.panel.users, saturated=())
         if mechanism.knows == STAGE.name:
-            keeps_names = knows is not STAGE and n_sets(agenda) <= MOST_SETS
+            keeps_names = apart or ((names or knows is not STAGE) and n_sets(agenda) <= MOST_SETS)
             return self.walk(rates_at, n_per_arm=agenda, alike=() if keeps_names else None, first=first)
         return self.walk_by_level(
             lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=agenda, first=first
@@ -241,7 +244,8 @@ class Simulator:
     ) -> tuple[Worlds, Statistics | Tallies, np.ndarray]:
         """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,).
 
-        0/1 rewards are counted for each user of the panel.
+        0/1 rewards are counted for each user of the panel. Paths name arms that are alike in the order in which they
+        filled up, which users do not know any more: from here on each of them may be any of those.
         """
         rng = self.rng(Stream.AFTER_COLD_START)
         chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
@@ -249,9 +253,14 @@ class Simulator:
         counted = not self.market.noise.is_gaussian
         blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63)), counted=counted))
         worlds = Worlds.joined([part for part, _ in blocks])
-        if counted:
-            return worlds, Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)]), chosen
-        return worlds, Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)]), chosen
+        alike, stream = self.alike(walked.agenda), self.rng(Stream.NAMES_AFTER_COLD_START)
+        names = random_names(alike, self.market.n_arms, n_worlds=n_worlds, rng=stream)
+        data = (
+            Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)])
+            if counted
+            else Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)])
+        )
+        return (worlds, data, chosen) if names is None else (worlds.renamed(names), data.renamed(names), chosen)
 
     def _blocks(
         self, walked: ColdStarts, chosen: np.ndarray, saturated: BoolArray, *, seed: int, counted: bool = False

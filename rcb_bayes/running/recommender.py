@@ -19,6 +19,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ROUND_KINDS, Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
+from rcb_bayes.mechanism.knowledge import Moment
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.rule import Rule
@@ -147,6 +148,16 @@ class Recommender:
         if self._rcb.exploitation is not None:
             return ROUND_KINDS[EXPLOIT]
         return "rest of the arms" if self._rcb.cold.saturated else ROUND_KINDS[MOST_POPULAR]
+
+    @property
+    def moment(self) -> Moment:
+        """Where the algorithm is, as whoever knows the clock could tell: saturated arms, or the epoch."""
+        return self._rcb.moment
+
+    @property
+    def seed(self) -> np.random.SeedSequence:
+        """Of the recommender's own choices."""
+        return self._seed
 
     @property
     def saturated(self) -> tuple[str, ...]:
