@@ -5,6 +5,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,17 +90,24 @@ def run_tasks[S, T, R](
             yield number, value
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold libraries to one thread, as in workers."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
 def _here[S, T, R](
     function: Callable[[S, T], R], tasks: Iterable[T], make: Callable[[], S], tally: Tally
 ) -> Iterator[tuple[int, T, R]]:
     """In this process, with one thread as everywhere: a product of matrices by two threads has other last bits."""
     import time
 
-    from threadpoolctl import threadpool_limits
-
     made, begun = None, False
     for number, task in enumerate(tasks):
-        with threadpool_limits(limits=1):
+        with one_thread():
             if not begun:
                 made, begun = make(), True
             start = time.perf_counter()
