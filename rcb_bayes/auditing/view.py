@@ -13,6 +13,8 @@ from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of_people
 from rcb_bayes.schema import BoolArray, FloatArray
 
+_LEAST_POPULATION = 100  # users of an average
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -191,8 +193,20 @@ def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Gen
     if panel.is_exact and panel.n_users <= asked.n_users:
         return Crowd(judged=panel, population=panel)
     judged = panel.take(rng.choice(panel.n_users, size=asked.n_users, p=panel.weights))
-    # Averages over users that nobody asked for are a by-product: those who are judged stand for all.
-    return Crowd(judged=judged, population=judged if asked.notion.is_per_user else panel)
+    return Crowd(judged=judged, population=_population(panel, judged, asked, rng=rng))
+
+
+def _population(panel: Panel, judged: Panel, asked: Asked, *, rng: np.random.Generator) -> Panel:
+    """Those by whom averages are taken: a by-product under notions that judge one by one, of few users then.
+
+    Of too few users an average has no error to speak of: by eight of them it is off by 30 of its own errors at times.
+    """
+    if not asked.notion.is_per_user:
+        return panel
+    if judged.n_users >= _LEAST_POPULATION:
+        return judged
+    places, weights = panel.some(_LEAST_POPULATION, rng=rng)
+    return panel.take(places, weights=weights, is_exact=panel.is_exact and len(places) == panel.n_users)
 
 
 def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:

@@ -9,6 +9,7 @@ from scipy.stats import chi2
 
 import rcb_bayes as rcb
 from rcb_bayes import Market, Plan, Prior
+from rcb_bayes.auditing import view
 from rcb_bayes.auditing.view import Asked, make_crowd
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import as_notion
@@ -123,3 +124,24 @@ def test_errors_cover_the_users_of_a_continuous_population():
     errors = np.array([cell["mcse"].item() for cell in cells])
     squares = np.sum((estimates - estimates.mean()) ** 2 / np.mean(errors**2))
     assert chi2.ppf(0.0005, 15) < squares < chi2.ppf(0.9995, 15)
+
+
+@pytest.mark.slow
+def test_averages_beside_a_few_judged_users_have_errors_that_hold(monkeypatch):
+    """The first phase on the circle: those who are given arm_1 gain 2/pi of the difference of the means."""
+    prior = Prior.gaussian([[0.4, 0.2], [0.1, 0.1]], [0.05, 0.2])
+    market = Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.4))
+    plan = rcb.fixed_plan(market, n_per_arm=6, exploration_rate=0.2)
+    exact = np.hypot(0.3, 0.1) * 2 / np.pi
+
+    def squares() -> float:
+        total = 0.0
+        for seed in range(24):
+            found = rcb.audit(market, plan, horizon=12, n_worlds=50, n_users=8, seed=seed).by_notion["definition"]
+            cell = found.sel(stage="most popular", arm="arm_1", rival="arm_0")
+            total += ((cell["estimate"].item() - exact) / max(cell["mcse"].item(), 1e-9)) ** 2
+        return total
+
+    assert squares() < chi2.ppf(0.9999, 24)
+    monkeypatch.setattr(view, "_LEAST_POPULATION", 8)  # those who are judged, and nobody else
+    assert squares() > chi2.ppf(0.9999, 24)
