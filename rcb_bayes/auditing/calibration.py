@@ -1,13 +1,20 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MECHANISM
 from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.goal import as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
+from rcb_bayes.workers import Workers, at_work, check_workers, one_thread
 
 
 def calibrate(
@@ -24,6 +31,8 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -58,6 +67,12 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    workers : None, int, str, Client or Executor
+        Who works on it: this process, so many processes, a Dask cluster by its scheduler's address or its client, an
+        executor. The plan is the same. They look at several N at a time, fit posteriors that take long (NUTS) and
+        audit.
+    folder : path-like, optional
+        Where what is finished is kept: asked for the same in the same folder, it is not computed again.
     seed : int
         The same seed gives the same plan.
 
@@ -70,7 +85,9 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        ``mechanism`` without a horizon.
+        ``mechanism`` without a horizon; a folder of another run.
+    WorkersError
+        Workers that are none, cannot be reached or are lost.
 
     Applicability
     -------------
@@ -107,8 +124,16 @@ def calibrate(
             "Users who know nothing of the clock: out of how many rounds in all? Pass horizon=, such as 10000."
         )
     horizon = as_count(DEFAULT_HORIZON if horizon is None else horizon, name="horizon", least=1)
+    check_workers(workers)
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
-    if is_given:
-        return planned(market, request, guard=guard, spread=spread, horizon=horizon)
-    return with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
+    made = {"guard": guard, "spread": spread, "horizon": horizon}
+    manifest = {"experiment": "calibrate", **asdict(request), "n_is_given": is_given, **made, **market.fingerprint()}
+    store = open_store(None if folder is None else Path(folder), manifest, resume=None)
+    plan_of = planned if is_given else partial(with_best_n, judge=plan_verdict)
+
+    def make() -> Plan:
+        with at_work(workers) as crew, one_thread():
+            return plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
+
+    return store.result("plan.json", make, save=Plan.save, load=Plan.load)

@@ -95,7 +95,7 @@ def _level(run: PlanRun, source: Source, block: int) -> Drawn:
 
 
 def _expected(run: PlanRun, chosen: np.ndarray, *, level: int, key: Key, block: int, with_law: bool) -> Drawn:
-    found = run.simulator.expected(run.walk, chosen, level=level, key=key, block=block, with_law=with_law)
+    (found,) = run.simulator.expected(run.walk, chosen, level=level, key=key, blocks=(block,), with_law=with_law)
     return _named(found.tables) | ({} if found.grams is None else {"grams": found.grams})
 
 

@@ -33,7 +33,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import NOTIONS, Notion
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.workers import Tally, Workers, run_kept, run_tasks
+from rcb_bayes.workers import Tally, Workers, one_thread, run_kept, run_tasks
 
 _AT_ONCE = 8_000_000  # chances of users, arms and worlds that are looked at together; a few arrays of them are kept
 _KEPT_VALUES = 32_000_000  # of worlds that wait to be looked at, 256 MB
@@ -74,7 +74,8 @@ def seen_plan(
     """
     wanted = tuple(NOTIONS.values()) if notions is None else notions
     make = partial(begin_run, market, plan, asked, horizon=horizon, options=options)
-    run = make()
+    with one_thread():
+        run = make()
     here = _Made(run)
     crew = Crew(
         make=make if workers not in (None, 1) else here,

@@ -177,9 +177,10 @@ def audit(
         for look, size in enumerate(sizes, 1):
             part = replace(asked, n_worlds=size, level=asked.level / len(sizes))
             store = _store(folder, market, plan, part, horizon, oracle, options, apart=len(sizes) > 1)
-            found = _once(
-                market, plan, part, horizon=horizon, oracle=oracle, options=options, workers=crew, store=store
+            once = partial(
+                _once, market, plan, part, horizon=horizon, oracle=oracle, options=options, workers=crew, store=store
             )
+            found = store.result("audit.nc", once, save=Audit.save, load=Audit.load)
             if until is None:
                 return found
             if found.verdict != "inconclusive" or look == len(sizes):

@@ -16,7 +16,8 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
-from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.engines import fit_blocks, make_engines
+from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
 from rcb_bayes.mechanism.panel import Panel, make_panel
@@ -63,13 +64,14 @@ class Simulator:
         n_users: int | None = None,
         n_paths: int | None = None,
         remember: bool = False,
+        hand_out: HandOut | None = None,
     ) -> None:
         self.market = market
         self.seed = seed
         self.n_paths = min(N_PATHS, n_paths or N_PATHS)
         n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
         self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
-        self.engines = make_engines(market, engine=engine, remember=remember, seed=seed)
+        self.engines = make_engines(market, engine=engine, remember=remember, hand_out=hand_out, seed=seed)
         self.alike = alike_arms(market)
 
     def again(self) -> "Simulator":
@@ -196,28 +198,34 @@ class Simulator:
         ``key`` tells its random numbers from those of other views. With ``overlap``, how much of the spread of designs
         stays in their average, the law of what is expected is told, too, where there is one.
         """
-        n_blocks = n_blocks_of(len(chosen))
+        blocks = range(n_blocks_of(len(chosen)))
         with_law = overlap is not None and self.has_mean_law(len(chosen))
-        parts = [
-            self.expected(walked, chosen, level=level, key=key, block=block, with_law=with_law)
-            for block in range(n_blocks)
-        ]
+        parts = self.expected(walked, chosen, level=level, key=key, blocks=blocks, with_law=with_law)
         return self.outlook_of(parts, overlap=overlap)
 
     def expected(
-        self, walked: ColdStarts, chosen: np.ndarray, *, level: int, key: Key, block: int, with_law: bool = False
-    ) -> "Expected":
-        """What is expected at a level in one of the blocks of worlds that take the chosen paths; see ``outlook``.
+        self,
+        walked: ColdStarts,
+        chosen: np.ndarray,
+        *,
+        level: int,
+        key: Key,
+        blocks: Sequence[int],
+        with_law: bool = False,
+    ) -> "list[Expected]":
+        """What is expected at a level in some of the blocks of worlds that take the chosen paths; see ``outlook``.
 
         With the law of what is expected, its designs are told, too.
         """
         saturated = walked.saturated(level, chosen)  # (W, K)
         seed = int(self.rng(Stream.STAGE_WORLDS, *key).integers(2**63))
-        _, data = self._block(walked, chosen, saturated, seed=seed, block=block)
-        some = slice(block * BLOCK, (block + 1) * BLOCK)
-        tables = self._kept_before(saturated[some], self._expected(data))
-        grams = data.xtx if with_law and isinstance(data, Statistics) else None
-        return Expected(tables=tuple(tables), grams=grams)
+        data = [self._block(walked, chosen, saturated, seed=seed, block=block)[1] for block in blocks]
+        found = []
+        for block, part, tables in zip(blocks, data, self._expected(data), strict=True):
+            some = slice(block * BLOCK, (block + 1) * BLOCK)
+            grams = part.xtx if with_law and isinstance(part, Statistics) else None
+            found.append(Expected(tables=tuple(self._kept_before(saturated[some], tables)), grams=grams))
+        return found
 
     def outlook_of(self, parts: "Sequence[Expected]", *, overlap: Callable[[], float] | None = None) -> Outlook:
         """The outlook in the worlds of several blocks, one after the other."""
@@ -288,11 +296,14 @@ class Simulator:
         table = self.panel.users if counted else None
         return worlds, data_of_designs(worlds, self.market, designs, rng=rng, table=table)
 
-    def _expected(self, data: Data) -> list[FloatArray]:
-        """Under each belief: posterior means, or the panel's mean rewards where these are not linear in beta."""
+    def _expected(self, blocks: Sequence[Data]) -> list[list[FloatArray]]:
+        """Of every block, under each belief: posterior means, or the panel's mean rewards where they are not linear."""
         users = None if self.market.noise.is_gaussian else self.panel.users
-        batches = [engine.fit(data, users=users) for engine in self.engines.all]
-        return [batch.mean if batch.reward is None else batch.reward for batch in batches]
+        batches = [fit_blocks(engine, blocks, users=users) for engine in self.engines.all]
+        return [
+            [batch.mean if batch.reward is None else batch.reward for batch in own]
+            for own in zip(*batches, strict=True)
+        ]
 
     def _kept_before(self, saturated: BoolArray, expected: list[FloatArray]) -> list[FloatArray]:
         """Posterior means (W, K, d), or mean rewards of the panel (W, P, K), under each belief.
