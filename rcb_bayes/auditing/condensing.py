@@ -18,6 +18,8 @@ from rcb_bayes.mechanism.margins import FEW_EVENTS, is_thin
 from rcb_bayes.mechanism.notions import NOTIONS, Notion
 from rcb_bayes.schema import BoolArray, FloatArray
 
+_CHUNK_VALUES = 4_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
@@ -211,8 +213,10 @@ def _thin(view: View, moments: CellMoments, at: np.ndarray, extra: float) -> Boo
     rows, k = moments.rows, len(view.chances)
     by_row = rows.n_moving < FEW_EVENTS
     found = np.repeat(by_row, k - 1)
-    places = np.flatnonzero(np.repeat(~by_row & (rows.n_below < FEW_EVENTS), k - 1))
-    if len(places):
+    doubtful = np.flatnonzero(np.repeat(~by_row & (rows.n_below < FEW_EVENTS), k - 1))
+    step = max(1, _CHUNK_VALUES // view.n_worlds)
+    for start in range(0, len(doubtful), step):
+        places = doubtful[start : start + step]
         chances, lead = gathered(view, np.stack(np.unravel_index(at[places], (view.n_users, k, k))), slice(None))
         moving = chances - rows.always[places // (k - 1)][:, None]
         found[places] = is_thin((moving * (lead + extra)).T)

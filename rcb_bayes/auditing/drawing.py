@@ -113,6 +113,21 @@ def outlook_of(run: PlanRun, drawn: Drawn, *, code: int | None = None) -> Outloo
     return run.simulator.outlook_of([Expected(tables=tables, grams=drawn.get("grams"))], overlap=overlap)
 
 
+class OutlookParts:
+    """An outlook in some of its worlds, each part worked out once: what is known of it may take time to work out."""
+
+    def __init__(self, outlook: Outlook) -> None:
+        self._outlook = outlook
+        self._known: dict[tuple[int | None, int | None], Outlook] = {}
+
+    def in_worlds(self, worlds: slice) -> Outlook:
+        """The outlook in some of the worlds."""
+        key = (worlds.start, worlds.stop)
+        if key not in self._known:
+            self._known[key] = self._outlook.in_worlds(worlds)
+        return self._known[key]
+
+
 # --- exploitation ----------------------------------------------------------------------------------------------------
 
 

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rcb_bayes.auditing.condensing import Cells, Seen, condensed, deviations, together
-from rcb_bayes.auditing.drawing import Drawn, Source, as_dataset, as_drawn, draw, joined, n_values
+from rcb_bayes.auditing.drawing import Drawn, OutlookParts, Source, as_dataset, as_drawn, draw, joined, n_values
 from rcb_bayes.auditing.judging import folded, seen_view
 from rcb_bayes.auditing.plan_run import PlanRun, begin_run
 from rcb_bayes.auditing.plan_views import JUDGED, Looking, Scene, Worlds, first_views, scenes, unfinished, worlds_of
@@ -35,7 +36,8 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.workers import Tally, Workers, one_thread, run_kept, run_tasks
 
-_AT_ONCE = 8_000_000  # chances of users, arms and worlds that are looked at together; a few arrays of them are kept
+_WHOLE = 8_000_000  # chances of users, arms and worlds up to which a scene is looked at in one piece
+_PIECE = 2_000_000  # and of a piece, where it is not; a dozen arrays of them are there at a time
 _KEPT_VALUES = 32_000_000  # of worlds that wait to be looked at, 256 MB
 _UNIT = 4  # blocks of worlds that are drawn together, of very many
 _MANY_BLOCKS = 64
@@ -173,7 +175,8 @@ def _load(task: tuple[Source, range], path: Path) -> Drawn:
 
 def _seen(crew: Crew, run: PlanRun, group: Sequence[tuple[Scene, Worlds]], wanted: tuple[Notion, ...]) -> list[Seen]:
     """Scenes condensed: each in one piece, or some users at a time."""
-    whole = [n_at_once(run, worlds) >= run.crowd.judged.n_users + _WORST for _, worlds in group]
+    n_users = run.crowd.judged.n_users + _WORST
+    whole = [n_users * _each(run, worlds) <= _WHOLE for _, worlds in group]
     tasks = [
         (scene, worlds if at_once else _searched(worlds), at_once)
         for (scene, worlds), at_once in zip(group, whole, strict=True)
@@ -192,10 +195,9 @@ def _seen(crew: Crew, run: PlanRun, group: Sequence[tuple[Scene, Worlds]], wante
 _WORST = 20  # users that a search adds to the crowd
 
 
-def n_at_once(run: PlanRun, worlds: Worlds) -> int:
-    """Users who are looked at together."""
-    n_worlds = sum(len(drawn["users"]) - SEARCH_WORLDS for drawn in worlds.values())
-    return max(1, _AT_ONCE // (run.market.n_arms * max(n_worlds, 1)))
+def _each(run: PlanRun, worlds: Worlds) -> int:
+    """Chances of a user."""
+    return run.market.n_arms * sum(max(len(drawn["users"]) - SEARCH_WORLDS, 0) for drawn in worlds.values())
 
 
 def _searched(worlds: Worlds) -> Worlds:
@@ -215,12 +217,12 @@ def _in_parts(
     crew: Crew, run: PlanRun, scene: Scene, worlds: Worlds, users: FloatArray, wanted: tuple[Notion, ...]
 ) -> Seen:
     """A large scene, some users at a time; then the bootstrap of its cells in doubt."""
-    step = n_at_once(run, worlds)
+    step = max(1, _PIECE // _each(run, worlds))
     parts = [slice(start, min(start + step, len(users))) for start in range(0, len(users), step)]
     by_user = tuple(notion for notion in wanted if notion.is_per_user)
     averaged = tuple(notion for notion in wanted if not notion.is_per_user)
-    given = (scene, worlds, users)
-    how = {"make": crew.make, "workers": crew.workers, "description": "users", "tally": crew.tally}
+    given = Given(scene, worlds, users)
+    how: dict[str, Any] = {"make": crew.make, "workers": crew.workers, "description": "users", "tally": crew.tally}
     tasks = [*((some, by_user) for some in parts if by_user), *((None, (notion,)) for notion in averaged)]
     done = dict(run_tasks(partial(_part_of, given), tasks, **how))
     pieces = [done[number] for number in range(len(parts) if by_user else 0)]
@@ -258,15 +260,25 @@ def _cells(piece: Seen, notion: Notion) -> Cells:
     return found
 
 
-Given = tuple[Scene, Worlds, FloatArray]
-"""A large scene, its worlds, and the users who look at it."""
+class Given:
+    """A large scene, its worlds, and the users who look at it; what is known of the worlds stays where it is."""
+
+    def __init__(self, scene: Scene, worlds: Worlds, users: FloatArray) -> None:
+        self.scene, self.worlds, self.users = scene, worlds, users
+        self.outlooks: dict[str, OutlookParts] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Given, (self.scene, self.worlds, self.users)
+
+    def looking(self, run: PlanRun) -> Looking:
+        """Somebody who looks at it."""
+        return Looking(run, self.scene, self.worlds, outlooks=self.outlooks)
 
 
 def _part_of(given: Given, run: PlanRun, task: tuple[slice | None, tuple[Notion, ...]]) -> Seen:
     """What some of the users see, or all of them on average, condensed."""
-    scene, worlds, users = given
     some, notions = task
-    looking = Looking(run, scene, worlds)
+    looking, users = given.looking(run), given.users
     if some is None:
         view = replace(looking.view_of(users[:1], JUDGED), averages=looking.averages())
         return condensed(view, run.asked, notions=notions)
@@ -275,13 +287,12 @@ def _part_of(given: Given, run: PlanRun, task: tuple[slice | None, tuple[Notion,
 
 def _largest(given: Given, run: PlanRun, task: tuple[Notion, slice, np.ndarray]) -> FloatArray:
     """The largest error of some users' cells in each replicate of the bootstrap."""
-    scene, worlds, users = given
     notion, some, at = task
     k = run.market.n_arms
     user, cell = np.divmod(at, k * k)
     own, place = np.unique(user, return_inverse=True)
     # Users are looked at beside the same others as before: a product of other shapes may have other last bits.
-    view = Looking(run, scene, worlds).view_of(users[some], JUDGED).of_users(own - some.start).counted()
+    view = given.looking(run).view_of(given.users[some], JUDGED).of_users(own - some.start).counted()
     at = place * (k * k) + cell
     return largest_of(
         np.arange(len(at)),

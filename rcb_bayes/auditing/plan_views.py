@@ -15,7 +15,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
-from rcb_bayes.auditing.drawing import Drawn, Source, draw, in_epoch, joined, outlook_of, without_counts
+from rcb_bayes.auditing.drawing import (
+    Drawn,
+    OutlookParts,
+    Source,
+    draw,
+    in_epoch,
+    joined,
+    outlook_of,
+    without_counts,
+)
 from rcb_bayes.auditing.guards import RememberedGuards, RememberedRates
 from rcb_bayes.auditing.plan_run import LEAST_SHARE, PlanRun, begin_run
 from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled
@@ -29,7 +38,7 @@ from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
 from rcb_bayes.mechanism.loops import kernel_table
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.streams import Stream
-from rcb_bayes.mechanism.walk import arms_of, open_arms
+from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import percent
@@ -168,13 +177,16 @@ class Looking:
     """A scene that is looked at, in worlds that were drawn.
 
     Rates and guards that it is asked for are remembered here only: what is worked out for whom, and beside whom, does
-    not depend on who looked at what before.
+    not depend on who looked at what before. ``outlooks`` is filled with what is known of the worlds, for the next one
+    who looks at them.
     """
 
-    def __init__(self, run: PlanRun, scene: Scene, worlds: Worlds) -> None:
+    def __init__(
+        self, run: PlanRun, scene: Scene, worlds: Worlds, *, outlooks: dict[str, OutlookParts] | None = None
+    ) -> None:
         self.run, self.scene = run, scene
         self.explored: Fixed | None = None
-        self._worlds = worlds
+        self._worlds, self._outlooks = worlds, {} if outlooks is None else outlooks
         kind = scene.sources[0].kind
         knows = run.asked.knows
         self.name = knows.label(scene.moment, run.market.arms)
@@ -237,7 +249,8 @@ class Looking:
         run, code = self.run, source.number
         plan, market = run.plan, run.market
         labels = [market.arms[arm] for arm in arms_of(code)]
-        outlook = outlook_of(run, self._worlds[source.name], code=code)
+        outlook, name, share = self._outlook(source), self.name, self.scene.share
+        assert isinstance(run.walk, Walk)  # sets are followed one by one
         still_open = open_arms(code, market.n_arms)
         rates = RememberedRates(plan, labels)
         rates.note(run.simulator.panel.users, run.walk.rates[code])
@@ -255,12 +268,12 @@ class Looking:
             promoted = promotion_shares(seats.promoted_by, still_open).astype(users.dtype)
             q = rates(users).astype(users.dtype)[None, :, None]
             return View(
-                name=self.name,
+                name=name,
                 chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
                 rewards=rewards,
                 prior_rewards=seats.prior_rewards,
                 best=organic,
-                share=self.scene.share,
+                share=share,
                 smoothed=smoothed_stage(
                     part.law if isinstance(part, LinearOutlook) else None,
                     seats,
@@ -277,7 +290,8 @@ class Looking:
         """The epoch that has begun, in the worlds that are there."""
         run, epoch, drawn = self.run, self.scene.moment.epoch, self._worlds[source.name]
         assert epoch is not None  # of exploitation
-        guards, outlook = self._guards((epoch,)), outlook_of(run, drawn)
+        guards, outlook = self._guards((epoch,)), self._outlook(source)
+        name, share, gamma = self.name, self.scene.share, drawn["gamma"]
 
         def view(users: FloatArray, worlds: slice) -> View:
             seats = run.seats(users)
@@ -287,15 +301,22 @@ class Looking:
             rewards = part.rewards(users)
             scores = rewards if len(part.tables) == 1 else part.acted_on(users)
             return View(
-                name=self.name,
-                chances=kernel_table(scores, drawn["gamma"][worlds], guard),
+                name=name,
+                chances=kernel_table(scores, gamma[worlds], guard),
                 rewards=rewards,
                 prior_rewards=seats.prior_rewards,
                 best=is_best(scores, axis=0),
-                share=self.scene.share,
+                share=share,
             )
 
         return view
+
+    def _outlook(self, source: Source) -> OutlookParts:
+        """What is expected in the worlds of a source."""
+        if source.name not in self._outlooks:
+            code = source.number if source.kind == "stage" else None
+            self._outlooks[source.name] = OutlookParts(outlook_of(self.run, self._worlds[source.name], code=code))
+        return self._outlooks[source.name]
 
     def _guards(self, epochs: Iterable[int]) -> RememberedGuards:
         """Guards, those of the panel's users worked out all at once."""

@@ -342,7 +342,7 @@ def _as_asked(
 ) -> Asked:
     n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
     n_users = as_count(n_users, name="n_users", least=1)
-    check_audit_size(market, n_worlds=n_worlds, n_users=n_users)
+    check_audit_size(market, n_worlds=n_worlds, n_users=n_users, by_world=not isinstance(plan, Plan))
     if not (is_number(level) and 0 < level < 1):
         raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
     is_plan = isinstance(plan, Plan)

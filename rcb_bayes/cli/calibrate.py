@@ -13,7 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
+from rcb_bayes.cli.options import (
+    FolderOption,
+    JsonOption,
+    OutOption,
+    SeedOption,
+    WorkersOption,
+    is_stdout,
+    write_figure,
+    write_file,
+    write_json,
+)
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.knowledge import MECHANISM, as_knowledge
 from rcb_bayes.mechanism.notions import as_notion
@@ -104,6 +114,8 @@ def command(
             "--horizon", min=1, help=f"Rounds in all, that N is chosen for ({DEFAULT_HORIZON:,} unless given)."
         ),
     ] = None,
+    workers: WorkersOption = None,
+    folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -134,6 +146,8 @@ def command(
         guard=guard,
         horizon=horizon or DEFAULT_HORIZON,
         knows=knows,
+        workers=workers,
+        folder=folder,
         seed=seed,
     )
     quiet = is_stdout(json_file)

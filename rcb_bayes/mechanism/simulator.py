@@ -229,7 +229,7 @@ class Simulator:
 
     def outlook_of(self, parts: "Sequence[Expected]", *, overlap: Callable[[], float] | None = None) -> Outlook:
         """The outlook in the worlds of several blocks, one after the other."""
-        tables = [np.concatenate(tables) for tables in zip(*(part.tables for part in parts), strict=True)]
+        tables = [_joined(tables) for tables in zip(*(part.tables for part in parts), strict=True)]
         platform = tables[1] if len(tables) > 1 else None
         if not self.market.noise.is_gaussian:
             return TableOutlook(self.panel.users, tables[0], platform)
@@ -237,7 +237,7 @@ class Simulator:
         belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
         if not grams or overlap is None or belief is None or sigma is None:
             return LinearOutlook(tables[0], platform)
-        law = MeanLaw(belief=belief, grams=np.concatenate(grams), sigma=float(sigma), overlap=overlap)
+        law = MeanLaw(belief=belief, grams=_joined(grams), sigma=float(sigma), overlap=overlap)
         return LinearOutlook(tables[0], platform, law=law)
 
     def has_mean_law(self, n_worlds: int) -> bool:
@@ -337,6 +337,10 @@ class Expected:
 
     tables: tuple[FloatArray, ...]
     grams: FloatArray | None
+
+
+def _joined(parts: Sequence[FloatArray]) -> FloatArray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def untouched_arms(prior: Prior, saturated: Collection[int]) -> list[int]:

@@ -49,7 +49,8 @@ def test_some_users_at_a_time_come_to_the_same(knows: str, monkeypatch: pytest.M
     question = asked(plan, knows=knows)
     how: dict[str, Any] = {"horizon": 120, "options": Exploiting()}
     whole = seen_plan(market, plan, question, **how)
-    monkeypatch.setattr(plan_judging, "_AT_ONCE", 3 * 5 * 260)
+    monkeypatch.setattr(plan_judging, "_WHOLE", 0)
+    monkeypatch.setattr(plan_judging, "_PIECE", 3 * 5 * 260)
     parts = seen_plan(market, plan, question, **how)
     assert (parts.n_posteriors, parts.n_not_vouched) == (whole.n_posteriors, whole.n_not_vouched)
     one, other = (margins_of(looked, market, question) for looked in (whole, parts))
@@ -61,7 +62,8 @@ def test_one_rate_for_all_and_averages_over_the_population(monkeypatch: pytest.M
     market, plan = setting(personalised=False)
     question = asked(plan)
     whole = seen_plan(market, plan, question, horizon=60, options=Exploiting())
-    monkeypatch.setattr(plan_judging, "_AT_ONCE", 3 * 5 * 260)
+    monkeypatch.setattr(plan_judging, "_WHOLE", 0)
+    monkeypatch.setattr(plan_judging, "_PIECE", 3 * 5 * 260)
     parts = seen_plan(market, plan, question, horizon=60, options=Exploiting())
     one, other = (margins_of(looked, market, question) for looked in (whole, parts))
     for name, margins in one.items():
@@ -112,7 +114,8 @@ def test_users_with_a_prior_that_loosens_and_a_platform_that_forgets(monkeypatch
             question = asked(plan, knows=knows)
             whole = margins_of(seen_plan(market, plan, question, horizon=120, options=options), market, question)
             with monkeypatch.context() as patched:
-                patched.setattr(plan_judging, "_AT_ONCE", 3 * 5 * 260)
+                patched.setattr(plan_judging, "_WHOLE", 0)
+                patched.setattr(plan_judging, "_PIECE", 3 * 5 * 260)
                 parts = margins_of(seen_plan(market, plan, question, horizon=120, options=options), market, question)
             for name, margins in whole.items():
                 xr.testing.assert_allclose(margins, parts[name], rtol=1e-9, atol=1e-12)
@@ -142,7 +145,8 @@ def test_worlds_that_share_a_factor_tell_as_well_how_errors_go_together(monkeypa
     def below(c: float) -> float:
         return float(np.trapezoid(norm.pdf(z) * norm.cdf((c - half * z) / half) ** n_cells, z))
 
-    truth = brentq(lambda c: below(c) - 0.95, 1.0, 4.0)
+    found: Any = brentq(lambda c: below(c) - 0.95, 1.0, 4.0)
+    truth = float(found)
     density = (below(truth + 0.01) - below(truth - 0.01)) / 0.02
     error = np.sqrt(0.05 * 0.95 / 1000) / density  # of the quantile of a thousand replicates
     values = half * _correlated(np.random.default_rng(5), 12_000, n_cells)

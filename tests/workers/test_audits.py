@@ -44,7 +44,8 @@ def plan() -> rcb.Plan:
 
 
 def audit(**how: Any) -> rcb.Audit:
-    return rcb.audit(market(), plan(), **({"horizon": 120, "n_worlds": 300, "n_users": 12, "seed": 3} | how))
+    own: dict[str, Any] = {"horizon": 120, "n_worlds": 300, "n_users": 12, "seed": 3}
+    return rcb.audit(market(), plan(), **(own | how))
 
 
 def assert_same(one: rcb.Audit, other: rcb.Audit) -> None:
@@ -63,7 +64,8 @@ def test_two_workers_give_the_same_audit(knows: str) -> None:
 
 
 def test_so_they_do_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_judging, "_AT_ONCE", 3 * 5 * 300)
+    monkeypatch.setattr(plan_judging, "_WHOLE", 0)
+    monkeypatch.setattr(plan_judging, "_PIECE", 3 * 5 * 300)
     assert_same(audit(), audit(workers=2))
 
 
@@ -72,7 +74,8 @@ def test_so_they_do_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_eight_workers_and_an_executor(knows: str, in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if in_parts:
-        monkeypatch.setattr(plan_judging, "_AT_ONCE", 3 * 5 * 300)
+        monkeypatch.setattr(plan_judging, "_WHOLE", 0)
+        monkeypatch.setattr(plan_judging, "_PIECE", 3 * 5 * 300)
     here = audit(knows=knows, n_worlds=1100)
     assert_same(here, audit(knows=knows, n_worlds=1100, workers=1))
     assert_same(here, audit(knows=knows, n_worlds=1100, workers=8))
@@ -136,7 +139,9 @@ def test_beliefs_of_other_kinds(name: str, engine: str) -> None:
 @pytest.mark.slow
 def test_a_plan_by_nuts_is_handed_out_and_gone_on_from(tmp_path: Path) -> None:
     own = rcb.Market(
-        prior=rcb.load_prior("student_t", n_arms=2, n_features=1), covariates=rcb.Sphere(1), noise=rcb.GaussianNoise(0.3)
+        prior=rcb.load_prior("student_t", n_arms=2, n_features=1),
+        covariates=rcb.Sphere(1),
+        noise=rcb.GaussianNoise(0.3),
     )
     sizes: dict[str, Any] = {"n_per_arm": 3, "n_worlds": 130, "audit_worlds": 100, "guard": False, "engine": "nuts"}
     calibrate = partial(rcb.calibrate, own, epsilon=0.2, **sizes)
@@ -249,7 +254,7 @@ def test_workers_that_are_none(workers: Any, said: str, monkeypatch: pytest.Monk
 def test_an_executor_that_is_shut_down() -> None:
     threads = ThreadPoolExecutor(1)
     threads.shutdown()
-    with pytest.raises(WorkersError, match="is shut down. Pass one that is open"):
+    with pytest.raises(WorkersError, match=r"is shut down\. Pass one that is open"):
         audit(workers=threads)
 
 
