@@ -1,13 +1,15 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import as_agenda
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MECHANISM
 from rcb_bayes.planning.calibration import planned, with_best_n
@@ -23,7 +25,7 @@ def calibrate(
     epsilon: float = 0.05,
     notion: str = "user",
     personalised: bool = True,
-    n_per_arm: int | None = None,
+    n_per_arm: int | Sequence[int] | Mapping[str, int] | None = None,
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
     guard: bool = True,
@@ -31,6 +33,8 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    history: Any = None,
+    public: bool | None = None,
     workers: Workers = None,
     folder: Path | None = None,
     seed: int = DEFAULT_SEED,
@@ -47,9 +51,11 @@ def calibrate(
         "user" (each user by herself, the strongest), "proof" or "definition".
     personalised : bool
         A rate for each user rather than one for all; for "user" and "proof".
-    n_per_arm : int, optional
-        N, samples of every arm; unless given, that of 2, 5, 10, 20, 50, 100 and 200 with the least expected regret over
-        ``horizon`` whose plan passes an audit in fresh worlds (``plan.choices`` tells of all of them).
+    n_per_arm : int, sequence or mapping, optional
+        N, samples of every arm: a number, or one for each arm, in their order or by label. An arm with 0 is never
+        explored: users get it where it is the best by what they expect of it anyway. Unless given, that of 2, 5, 10,
+        20, 50, 100 and 200 with the least expected regret over ``horizon`` whose plan passes an audit in fresh worlds
+        (``plan.choices`` tells of all of them).
     n_worlds : int
         Simulated worlds behind the rates of each stage.
     audit_worlds : int
@@ -67,6 +73,12 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    history : pandas.DataFrame, mapping, str or path-like, optional
+        A table of the past, or a file of it: the market's ``with_history(history, public=public)`` is planned for, and
+        is what the plan is to be run and audited with.
+    public : bool, optional
+        Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
+        other has to be said.
     workers : None, int, str, Client or Executor
         Who works on it: this process, so many processes, a Dask cluster by its scheduler's address or its client, an
         executor. The plan is the same. They look at several N at a time, fit posteriors that take long (NUTS) and
@@ -85,7 +97,7 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        ``mechanism`` without a horizon; a folder of another run.
+        0 samples of all arms, ``mechanism`` without a horizon; a folder of another run.
     WorkersError
         Workers that are none, cannot be reached or are lost.
 
@@ -104,6 +116,8 @@ def calibrate(
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
     (True, 0.6, 26)
     """
+    if history is not None or public is not None:
+        market = _with_history(market, history, public)
     request = as_request(
         market,
         knows=knows,
@@ -128,7 +142,21 @@ def calibrate(
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
     made = {"guard": guard, "spread": spread, "horizon": horizon}
-    manifest = {"experiment": "calibrate", **asdict(request), "n_is_given": is_given, **made, **market.fingerprint()}
+    agenda = as_agenda(request.n_per_arm, market.n_arms)
+    manifest = {
+        "experiment": "calibrate",
+        "epsilon": request.epsilon,
+        "notion": request.notion,
+        "personalised": request.personalised,
+        "knows": request.knows,
+        "n_per_arm": [agenda.totals.tolist(), agenda.missing.tolist()] if is_given else None,
+        "n_worlds": request.n_worlds,
+        "audit_worlds": request.audit_worlds,
+        "engine": request.engine,
+        "seed": request.seed,
+        **made,
+        **market.fingerprint(),
+    }
     store = open_store(None if folder is None else Path(folder), manifest, resume=None)
     plan_of = planned if is_given else partial(with_best_n, judge=plan_verdict)
 
@@ -137,3 +165,11 @@ def calibrate(
             return plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
 
     return store.result("plan.json", make, save=Plan.save, load=Plan.load)
+
+
+def _with_history(market: Market, history: Any, public: bool | None) -> Market:
+    if history is None:
+        raise RcbError(
+            "public= says whether users know a history, and there is none. Pass history=, a table or a file."
+        )
+    return market.with_history(history, public=public)

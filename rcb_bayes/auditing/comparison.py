@@ -179,7 +179,7 @@ def _described(plan: Contender) -> dict[str, Any]:
     if not isinstance(plan, Plan):
         return {"feasible": True}
     runs = plan.feasible or plan.kind != "sampled"  # the theorem's cold start may outlast the horizon, and is run
-    return {"feasible": runs, "n_per_arm": plan.n_per_arm, "exploration_rate": plan.exploration_rate}
+    return {"feasible": runs, "n_per_arm": plan.agenda.most, "exploration_rate": plan.exploration_rate}
 
 
 def _run(

@@ -30,11 +30,13 @@ def faithful_runs(
     believed = replace(market, nature=market.prior)
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
     for child in track(sequence(seed, Stream.FAITHFUL_RUNS).spawn(n_runs), description="faithful runs"):
-        policy = Rcb(believed, plan, oracle=oracle, options=options)
+        nature = Nature(believed, child)
+        there = nature.remembered(believed, child)
+        policy = Rcb(there, plan, oracle=oracle, options=options)
         rng = np.random.default_rng(child.spawn(1)[0])
         uniforms, noise = rng.random((len(log.x), 2)), rng.standard_normal(len(log.x))
-        world = GivenUsers(Nature(believed, child), x=log.x, uniforms=uniforms, noise=noise)
-        yield _logged(list(drive(policy, world, horizon=len(log.x))), log)
+        world = GivenUsers(nature, x=log.x, uniforms=uniforms, noise=noise)
+        yield replace(_logged(list(drive(policy, world, horizon=len(log.x))), log), past=there.past)
 
 
 def _logged(blocks: list[Block], log: "Log") -> "Log":

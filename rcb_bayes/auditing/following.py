@@ -16,6 +16,7 @@ import numpy as np
 from rcb_bayes.auditing.logs import Log, as_log, read_log
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import is_popular
 from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE
@@ -318,7 +319,14 @@ def _block(rcb: Rcb, x: FloatArray) -> list[_Round]:
     if rcb.exploitation is not None:
         return [_Round(name, EXPLOIT, own, np.nan) for own in chances]
     if not rcb.cold.saturated:
-        return [_Round(name, MOST_POPULAR, own, np.nan) for own in chances]
+        if rcb.plan.agenda.is_plain:
+            return [_Round(name, MOST_POPULAR, own, np.nan) for own in chances]
+        popular = is_popular(rcb.plan.agenda, rcb.cold.scores(x, np.ascontiguousarray(x.T)).T)
+        rates = rcb.plan.rate(x, saturated=())
+        return [
+            _Round(name, MOST_POPULAR if first else PROMOTED, own, np.nan if first else rate)
+            for first, own, rate in zip(popular, chances, rates, strict=True)
+        ]
     rates = rcb.plan.rate(x, saturated=[arms[arm] for arm in rcb.cold.saturated])
     return [_Round(f"{name} saturated", PROMOTED, own, rate) for own, rate in zip(chances, rates, strict=True)]
 

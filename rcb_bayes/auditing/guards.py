@@ -27,7 +27,7 @@ class RememberedGuards:
     def __call__(self, users: FloatArray, epoch: int) -> FloatArray | None:
         """Factors on the off-best probabilities of users (U, d) in an epoch, (U, K); None where nothing is cut."""
         if not self._in_force:
-            return None
+            return self._plan.agenda.cut_from(None, len(users))
         rule = self._rule(epoch)
         known = self._known.setdefault(rule, {})
         keys = row_bytes(users)
@@ -38,7 +38,7 @@ class RememberedGuards:
 
     def note(self, users: FloatArray, epoch: int, factors: FloatArray | None) -> None:
         """Factors of users in an epoch that are known already, (U, K)."""
-        if factors is not None:
+        if self._in_force and factors is not None:
             self._known.setdefault(self._rule(epoch), {}).update(zip(row_bytes(users), factors, strict=True))
 
     def _rule(self, epoch: int) -> int:
@@ -48,7 +48,8 @@ class RememberedGuards:
         found = self._plan.exploitation.guards[rule]
         if found.outlook is not None and users.dtype == np.float32:
             found = replace(found, gamma=found.gamma.astype(np.float32))
-        return found.of(users, goal=self._plan.goal)
+        factors = found.of(users, goal=self._plan.goal)
+        return factors if self._plan.agenda.cut is None else factors * self._plan.agenda.cut
 
 
 class RememberedRates:

@@ -8,7 +8,7 @@ verdict. What can be told is what this run came to, with its bounds, and how man
 same users, come to as little (``faithful_runs``). Whether it followed its plan is another question: ``check_log``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.market.samples import Samples
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_cell
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.margins import MIN_WORLDS, below_best, simultaneous_bands, user_leads
@@ -52,6 +53,7 @@ class Log:
     weights : (T, K), propensities, or what was recommended
     has_propensities : whether they are propensities
     counted : whether the sample entered the data, (T,)
+    past : the private history of the run, where it had one
     """
 
     x: FloatArray
@@ -61,6 +63,7 @@ class Log:
     weights: FloatArray
     has_propensities: bool
     counted: np.ndarray
+    past: Samples | None = None
 
 
 def audit_log(
@@ -290,7 +293,8 @@ def _edges(n: int, first: int) -> list[int]:
 
 def _expected(market: Market, engine: Engine, rows: Log, edges: list[int]) -> FloatArray:
     """What users expect of every arm in the light of what came before their window, (K, T)."""
-    history = History(market.n_arms, market.n_features, keep_rows=not market.noise.is_gaussian)
+    own = market if rows.past is None else replace(market, past=rows.past)
+    history = History.of_market(own, keep_rows=not market.noise.is_gaussian)
     out = np.empty((market.n_arms, len(rows.arm)))
     for start, stop in pairwise(edges):
         data = history.as_rows(range(market.n_arms)) if history.keeps_rows else history.sums()

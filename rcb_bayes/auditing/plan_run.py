@@ -15,8 +15,10 @@ from rcb_bayes.auditing.search import SEARCH_WORLDS
 from rcb_bayes.auditing.seats import SeatsOf, seats_of
 from rcb_bayes.auditing.view import Asked, Crowd, make_crowd
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import first_chances
 from rcb_bayes.mechanism.epoch import epoch_numbered, epochs_from
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
@@ -89,6 +91,12 @@ class PlanRun:
         """Worlds of a view: those that worst users are looked for in, and those that they are judged in."""
         return self.asked.n_worlds + SEARCH_WORLDS
 
+    def first(self, seats: Panel) -> FloatArray:
+        """Chances of each arm while none is saturated, (U, K)."""
+        agenda = self.walk.agenda
+        rates = 1.0 if agenda.is_plain else self.plan.rate(seats.users.astype(float), saturated=())
+        return first_chances(agenda, seats.promoted_by, rates)
+
     @cached_property
     def everybody(self) -> Any:
         """The panel's users as they are simulated."""
@@ -109,7 +117,8 @@ class PlanRun:
         """Saturated sets that runs get to before the horizon, and which of them do."""
         stages = {}
         assert isinstance(self.walk, Walk)  # sets are followed one by one
-        for level in range(1, self.market.n_arms):
+        agenda = self.walk.agenda
+        for level in range(max(agenda.first_level, 1), agenda.n_levels):
             there = self.begins[level] < self.horizon
             for code, some in self.walk.paths.members(level).items():
                 members = some[there[some]]
@@ -126,7 +135,7 @@ class PlanRun:
     def levels(self) -> dict[int, np.ndarray]:
         """Levels that runs get to before the horizon, and which of them do."""
         found = {}
-        for level in range(1, self.market.n_arms):
+        for level in range(1, self.walk.agenda.n_levels):
             there = np.flatnonzero(np.nan_to_num(self.spent[level]) > 0)
             if len(there) >= LEAST_SHARE * self.walk.n_paths:
                 found[level] = there
@@ -141,7 +150,7 @@ class PlanRun:
         there = self.levels[level]
         saturated, spent = self.walk.saturated(level, there), self.spent[level][there]
         rng = self.simulator.rng(Stream.PATHS_OF_WORLDS, 0, level)
-        judged = self.simulator.worlds_of_level(saturated, n_worlds - SEARCH_WORLDS)
+        judged = self.simulator.worlds_of_level(self.walk, saturated, n_worlds - SEARCH_WORLDS)
         chosen, weights = rare_sets_too(saturated, spent, n_worlds=judged + SEARCH_WORLDS, rng=rng)
         return LevelPaths(there=there, saturated=saturated, spent=spent, chosen=chosen, weights=weights)
 

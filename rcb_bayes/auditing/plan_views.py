@@ -38,7 +38,7 @@ from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
 from rcb_bayes.mechanism.loops import kernel_table
 from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.streams import Stream
-from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
+from rcb_bayes.mechanism.walk import Walk, arms_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import percent
@@ -153,19 +153,20 @@ def first_views(run: PlanRun) -> list[View]:
     Users who cannot tell it from what follows do not see it by itself, but where nothing follows before the horizon.
     """
     market, knows = run.market, run.asked.knows
-    if knows not in (STAGE, LEVEL) and len(run.levels):
+    by_itself = knows is STAGE or knows is LEVEL
+    goes_on = len(run.levels) > 0 or (knows is not PHASE and len(run.exploiting_paths) > 0)
+    if run.walk.agenda.first_level or not (by_itself or not goes_on):
         return []
 
     def view(users: FloatArray) -> View:
         seats = run.seats(users)
         two = np.ones(2)  # worlds, all alike
-        chances = promotion_shares(seats.promoted_by, range(market.n_arms)).T[:, :, None] * two
         return View(
-            name=(knows if knows not in (STAGE, LEVEL) else STAGE).label(Moment(), market.arms),
-            chances=chances,
+            name=(STAGE if by_itself else knows).label(Moment(), market.arms),
+            chances=run.first(seats).T[:, :, None] * two,
             rewards=seats.prior_rewards.T[:, :, None] * two,
             prior_rewards=seats.prior_rewards,
-            best=chances,
+            best=best_shares(seats.promoted_by).T[:, :, None] * two,
         )
 
     everybody = run.crowd.population
@@ -251,7 +252,7 @@ class Looking:
         labels = [market.arms[arm] for arm in arms_of(code)]
         outlook, name, share = self._outlook(source), self.name, self.scene.share
         assert isinstance(run.walk, Walk)  # sets are followed one by one
-        still_open = open_arms(code, market.n_arms)
+        still_open = run.walk.agenda.open_arms(arms_of(code))
         rates = RememberedRates(plan, labels)
         rates.note(run.simulator.panel.users, run.walk.rates[code])
 
@@ -330,11 +331,11 @@ class Looking:
         run = self.run
         looks = LevelLooks(run.plan, run.market, run.seats)
         parts = [self._part(source, looks) for source in self.scene.sources]
-        if self.run.asked.knows is LEVEL or self.scene.sources[0].kind == "exploitation":
+        if run.asked.knows is LEVEL or self.scene.moment.epoch is not None or run.walk.agenda.first_level:
             return parts
         first = Part(
             rounds=float(run.spent[0].mean()),
-            fixed=lambda seats: promotion_shares(seats.promoted_by, range(run.market.n_arms)).T,
+            fixed=lambda seats: run.first(seats).T,
             moving=None,
         )
         return [first, *parts]

@@ -263,9 +263,10 @@ class _Watched:
     """A policy in a world, and all samples that count."""
 
     def __init__(self, market: Market, maker: PolicyMaker, seed: np.random.SeedSequence) -> None:
-        self.policy = completed(maker(market, int(seed.generate_state(1)[0])))
         self._world = SimulatedWorld(market, seed)
-        self._seen = History(market.n_arms, market.n_features, keep_rows=True)
+        there = self._world.market
+        self.policy = completed(maker(there, int(seed.generate_state(1)[0])))
+        self._seen = History.of_market(there, keep_rows=True)
         self._sums_do = market.noise.is_gaussian
 
     def drive(self, start: int, stop: int) -> Iterator[None]:

@@ -76,6 +76,7 @@ class LevelLooks:
 
     def __init__(self, plan: Plan, market: Market, seats_of: SeatsOf) -> None:
         self._plan, self.market, self.seats_of = plan, market, seats_of
+        self.agenda = plan.agenda
         self._level = 0
         self._known: dict[bytes, FloatArray] = {}
 
@@ -119,7 +120,7 @@ def level_part(
     chosen : the places of the worlds' paths among them, (W,)
     """
     distinct, places = distinct_sets(saturated)
-    sets = Sets(distinct)
+    sets = Sets(distinct, looks.agenda)
     often = np.bincount(places, weights=spent, minlength=len(distinct))
     often = often / often.sum()
 

@@ -310,6 +310,45 @@ class Prior:
             name=name,
         )
 
+    def given(self, data: Any, *, noise: Any = None) -> "Prior":
+        """The belief of everybody who has seen the data: public history.
+
+        Exact for Gaussian beliefs and finite mixtures of them with Gaussian rewards of known sigma. Other beliefs are
+        sampled as PyMC models with the data observed, and become a mixture fitted to the draws (``fit`` tells how
+        well).
+
+        Parameters
+        ----------
+        data : pandas.DataFrame or mapping of str to object
+            A table with a column for each of users' covariates, ``arm`` (labels or positions) and ``reward``; or a dict
+            of ``x`` (n, p), ``arm`` and ``reward``.
+        noise : Noise
+            How the rewards came about: ``GaussianNoise(sigma)`` or ``BernoulliLogit()``.
+
+        Returns
+        -------
+        Prior
+
+        Raises
+        ------
+        BeliefError
+            A belief with a variable ``sigma``: it would lose what the data say about the noise; no noise given.
+        DataError
+            Missing columns, unknown arms, values that are not finite.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> prior = rcb.Prior.gaussian([[0.5], [0.2]], 1.0, arms=["old", "new"])
+        >>> after = prior.given({"x": [[1.0]], "arm": ["new"], "reward": [1.2]}, noise=rcb.GaussianNoise(1.0))
+        >>> after.mean.sel(arm="new").item(), after.covariance.sel(arm="new", arm_2="new").item()
+        (0.7, 0.5)
+        """
+        from importlib import import_module
+
+        # Posteriors are made above this layer, and nothing here rests on them.
+        return import_module("rcb_bayes.posterior.conditioned").conditioned(self, data, noise=noise)
+
     @property
     def n_arms(self) -> int:
         """K, the number of arms."""

@@ -298,7 +298,7 @@ def _main_figures(plan: "Plan", *, horizon: int | None) -> list[tuple[str, str]]
         first, last = plan.guards[0], plan.guards[-1]
         guard = [("guard keeps", f"{percent(first.kept)} of off-best recommendations, later {percent(last.kept)}")]
     return [
-        ("samples per arm", f"N = {plan.n_per_arm:,}"),
+        ("samples per arm", f"N = {plan.agenda.words}"),
         *_choice_figures(plan),
         ("exploration rate", rate),
         ("expected cold start", f"{length} rounds{of_horizon}" if ends else "no end"),
@@ -316,7 +316,7 @@ def _choice_figures(plan: "Plan") -> list[tuple[str, str]]:
     found = [f"{one.n_per_arm}: {figure(one.regret, one.regret_mcse)}" for one in plan.choices if one.feasible]
     unguarded = "none" if plan.unguarded_n is None else f"N = {plan.unguarded_n}"
     verdict = next(
-        (one.verdict for one in plan.choices if one.n_per_arm == plan.n_per_arm and one.verdict), "none made"
+        (one.verdict for one in plan.choices if one.n_per_arm == plan.agenda.most and one.verdict), "none made"
     )
     return [
         ("regret of a run, by N", "; ".join(found) or "no N is feasible"),

@@ -159,7 +159,8 @@ def _print_sampled(plan: "Plan", theorem_length: float) -> None:
     typer.echo("own, so that even knowing her features and her recommendation she expects to")
     typer.echo(f"lose at most epsilon = {plan.epsilon:g} by following:")
     typer.echo(
-        f"  N = {plan.n_per_arm} samples per arm, mean rate {figure(plan.exploration_rate, plan.exploration_rate_mcse)}"
+        f"  N = {plan.agenda.words} samples per arm,"
+        f" mean rate {figure(plan.exploration_rate, plan.exploration_rate_mcse)}"
         f" (L = {figure(plan.inverse_rate, plan.inverse_rate_mcse)})"
     )
     typer.echo(

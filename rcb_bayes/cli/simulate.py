@@ -266,7 +266,7 @@ def _print_plan(console: Console, plan: "Plan") -> None:
     rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
     console.print(Text(f"plan            {plan.kind}: {promise(plan)}"))
     console.print(Text(f"                {users_know(plan)}"))
-    console.print(Text(f"                N = {plan.n_per_arm:,}, q = {rate}{_guard_words(plan)}"))
+    console.print(Text(f"                N = {plan.agenda.words}, q = {rate}{_guard_words(plan)}"))
 
 
 def _guard_words(plan: "Plan") -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import Block
 from rcb_bayes.market.noise import Noise
+from rcb_bayes.market.samples import Samples
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.users import Covariates, Empirical
 
@@ -51,6 +52,12 @@ def of_noise(noise: Noise) -> str:
     """The reward model and, where it is known, its sigma."""
     sigma = getattr(noise, "sigma", None)
     return _digest(noise.name, "from the belief" if sigma is None else _rounded(np.array([sigma])))
+
+
+def of_samples(samples: Samples) -> str:
+    """Users and arms of a private history, in whatever order; plans do not look at its rewards."""
+    table = np.column_stack([samples.arm.astype(float), _rounded(samples.x)])
+    return _digest("samples", table[np.lexsort(table.T[::-1])])
 
 
 def differ(one: str, other: str) -> bool:

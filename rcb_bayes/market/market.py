@@ -6,14 +6,17 @@ two change what the platform recommends and what regret it pays.
 """
 
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rcb_bayes.belief import Prior
-from rcb_bayes.errors import MarketError
+from rcb_bayes.errors import DataError, MarketError
 from rcb_bayes.feature_maps import FeatureMap, of_transformer
-from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_users
+from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_samples, of_users
 from rcb_bayes.market.noise import GaussianNoise, Noise
+from rcb_bayes.market.samples import Samples, read_samples
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
 from rcb_bayes.users import Covariates, Empirical
 from rcb_bayes.users.mapped import mapped
@@ -42,6 +45,8 @@ class Market:
     features : scikit-learn transformer
         Makes that map, in its place: polynomials, splines, one-hot codes, a pipeline. One that is not fitted is
         fitted, a copy of it, to covariates alone. (Read, ``features`` are the labels of x.)
+    past : Samples, optional
+        What the platform has sampled before, and keeps to itself; see ``with_history``.
 
     Raises
     ------
@@ -80,6 +85,7 @@ class Market:
     platform_prior: Prior = None  # pyright: ignore[reportAssignmentType]
     nature: Prior = None  # pyright: ignore[reportAssignmentType]
     feature_map: FeatureMap | None = None
+    past: Samples | None = None
     if TYPE_CHECKING:
         features: Any = None
     else:
@@ -136,6 +142,66 @@ class Market:
         """d, the number of features."""
         return self.prior.n_features
 
+    def with_history(self, data: Any, *, public: bool | None = None) -> "Market":
+        """The market with a table of the past: users, arms and rewards from before the first round.
+
+        A public history is known to everybody and becomes the belief (``Prior.given``), of users, platform and nature.
+        A private one is the platform's: its samples count towards N from the start, and users, who know that it is
+        there, know no reward of it. Plans are made without these rewards, from who was sampled with which arm.
+
+        Parameters
+        ----------
+        data : pandas.DataFrame, mapping, str or path-like
+            A table, or a comma-separated file: a column for each of users' covariates, ``arm`` (labels or positions)
+            and ``reward``.
+        public : bool
+            Whether users know it. There is no default: one or the other, never both.
+
+        Returns
+        -------
+        Market
+
+        Raises
+        ------
+        MarketError
+            Neither public nor private; a second private history.
+        DataError
+            Missing columns, unknown arms or features, values that are not finite, 0/1 rewards that are neither.
+
+        Applicability
+        -------------
+        Samples whose users and arms were not chosen by what their rewards turned out to be: all of an old system's
+        rounds, not those that somebody kept.
+
+        Examples
+        --------
+        With ``market`` as in ``calibrate``:
+
+        >>> past = {"x": [[1.0, 0.0], [0.0, 1.0]], "arm": ["old", "old"], "reward": [0.4, 0.1]}
+        >>> market.with_history(past, public=False).past.counts(2)
+        (2, 0)
+        >>> market.with_history(past, public=True).prior.mean.sel(arm="old").values.round(2)
+        array([0.43, 0.13])
+        """
+        if public is None or not isinstance(public, bool):
+            raise MarketError(
+                "Is this history public or private? With public=True everybody knows it and it becomes the belief; "
+                "with public=False it is the platform's own and counts towards N. It cannot be both."
+            )
+        samples = read_samples(self.prior, data)
+        if not self.noise.is_gaussian and not np.isin(samples.reward, (0.0, 1.0)).all():
+            raise DataError("Bernoulli rewards are 0 or 1. Check the rewards of the history.")
+        if not public:
+            if self.past is not None:
+                raise MarketError("This market has a private history already. Put both into one table.")
+            return replace(self, past=samples)
+        known = {id(self.prior): self.prior.given(samples, noise=self.noise)}
+        roles = {name: getattr(self, name) for name in ("prior", "platform_prior", "nature")}
+        for belief in roles.values():
+            if id(belief) not in known:
+                known[id(belief)] = belief.given(samples, noise=self.noise)
+        return replace(self, **{name: known[id(belief)] for name, belief in roles.items()})
+
     @property
     def is_misspecified(self) -> bool:
         """Whether the platform or nature differ from what users believe."""
@@ -161,7 +227,10 @@ class Market:
             "users": lambda: of_users(self.population),
             "noise": lambda: of_noise(self.noise),
         }
-        return {part: found[part]() for part in parts}
+        made = {part: found[part]() for part in parts if part in found}
+        if self.past is not None and ("history" in parts or tuple(parts) == PARTS):
+            made["history"] = of_samples(self.past)
+        return made
 
     def describe(self) -> str:
         """The market in a few lines."""
@@ -174,6 +243,9 @@ class Market:
             lines.append(f"platform uses   {self.platform_prior.describe()}")
         if self.nature is not self.prior:
             lines.append(f"nature follows  {self.nature.describe()}")
+        if self.past is not None:
+            counts = self.past.counts(self.n_arms)
+            lines.append(f"private past    {sum(counts):,} samples of {sum(n > 0 for n in counts)} arms")
         return "\n".join(lines)
 
 

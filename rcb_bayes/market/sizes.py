@@ -49,7 +49,14 @@ def check_stage_size(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
 
 
 def check_plan_size(
-    market: Market, *, n_per_arm: int, n_worlds: int, audit_worlds: int = 0, by_set: bool = True, pooled: bool = False
+    market: Market,
+    *,
+    n_per_arm: int,
+    n_worlds: int,
+    audit_worlds: int = 0,
+    by_set: bool = True,
+    pooled: bool = False,
+    n_levels: int | None = None,
 ) -> None:
     """Refuse plans whose stages cannot be simulated; see ``check_stage_size``.
 
@@ -58,28 +65,29 @@ def check_plan_size(
     audit_worlds : of the audit that is made with it; 0 where none is
     by_set : stages are saturated sets, else levels, of which there are as many as arms
     pooled : levels pay for one another, so that what each allows is kept for every user, arm and rival
+    n_levels : arms that are explored, all unless given
     """
     k, d = market.n_arms, market.n_features
     check_samples(n_per_arm)
     _check_draws(market, n_per_arm=n_per_arm, n_worlds=n_worlds)
     what = f"{n_worlds:,} worlds"
     if by_set:
-        stages = min(2**k, _MOST_STAGES)
+        stages = min(2 ** min(k, 60 if n_levels is None else n_levels), _MOST_STAGES)
         _check_memory(_FLOAT * n_worlds * stages * k * (d + 2 * _OWN_USERS), what=what, ask="worlds")
     else:
-        _check_levels(market, n_worlds=n_worlds, pooled=pooled)
+        _check_levels(market, n_levels=k if n_levels is None else n_levels, n_worlds=n_worlds, pooled=pooled)
     if audit_worlds:
         check_audit_size(market, n_worlds=audit_worlds, n_users=1)
 
 
-def _check_levels(market: Market, *, n_worlds: int, pooled: bool) -> None:
+def _check_levels(market: Market, *, n_levels: int, n_worlds: int, pooled: bool) -> None:
     """Kept of a level: its worlds, and rates and shares of the panel by arm. Passing: covariances of an epoch."""
     k, d, panel = market.n_arms, market.n_features, panel_size(market)
-    kept = (k - 1) * (n_worlds * k * d + _BY_ARM * panel * k + (2 * panel * k**2 if pooled else 0))
+    kept = max(n_levels - 1, 0) * (n_worlds * k * d + _BY_ARM * panel * k + (2 * panel * k**2 if pooled else 0))
     passing = 2 * min(n_worlds * (k * d) ** 2, max(_COVARIANCES, (k * d) ** 2)) + 2 * n_worlds * k * _OWN_USERS
-    terms = (k - 1) * (2 * panel + _TRIED_USERS) * n_worlds * k
+    terms = max(n_levels - 1, 0) * (2 * panel + _TRIED_USERS) * n_worlds * k
     cells = _GUARD_EPOCHS * panel * min(n_worlds, _GUARD_WORLDS) * k**2
-    what = f"{k} levels of {n_worlds:,} worlds"
+    what = f"{n_levels} levels of {n_worlds:,} worlds"
     ask = "worlds, or plan for fewer arms at a time"
     hours = (_SECONDS_PER_TERM * terms + _SECONDS_PER_GUARD * cells) / 3600.0
     _check_memory(_FLOAT * (kept + passing), what=what, ask=ask, hours=hours)

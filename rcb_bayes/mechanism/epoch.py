@@ -14,6 +14,7 @@ from itertools import islice
 import numpy as np
 
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.exploiting import Exploiting, inflation_factor, paper_error, spread_multiple
 from rcb_bayes.mechanism.panel import spread_users
 from rcb_bayes.mechanism.protocol import Mechanism
@@ -84,7 +85,7 @@ def following_ends(last: Epoch, *, market: Market, mechanism: Mechanism, options
     """Rounds of each run after the epoch that follows the last, (W,)."""
     number = last.number + 1
     if options.clock == "relative":
-        return last.ends + float(market.n_arms * mechanism.n_per_arm) * 2.0**number
+        return last.ends + float(mechanism.agenda.totals.sum()) * 2.0**number
     power = 2.0 ** np.frexp(last.ends)[1]  # the first power of two beyond the rounds done
     # Exploitation begins with a whole epoch: what a cold start leaves of one joins the next. A cold start has 2 N
     # rounds at least, so that this is m_0 = ceil(2 + log2 N) or a later one, as the paper has it.
@@ -120,19 +121,19 @@ class PredictionError:
     They are the same ones in every run, live, simulated or audited.
     """
 
-    def __init__(self, market: Market) -> None:
+    def __init__(self, market: Market, agenda: Agenda) -> None:
         self.users, self._weights = spread_users(market.population)
-        self._n_arms = market.n_arms
+        self._shares = agenda.is_sampled / agenda.is_sampled.sum()
         outer = self.users[:, :, None] * self.users[:, None, :]
         self._outer = self._weights[:, None] * outer.reshape(len(outer), -1)  # (U, d d)
 
     def __call__(self, kernel: FloatArray | None, variances: FloatArray) -> FloatArray:
         """E, (W,): the average over users and the last kernel of the variances of their rewards, (K, U, W) each.
 
-        Before the first epoch there is no kernel: every arm is as likely.
+        Before the first epoch there is no kernel: every arm that has samples is as likely.
         """
         if kernel is None:
-            return self._weights @ (variances.sum(axis=0) / self._n_arms)
+            return self._weights @ np.tensordot(self._shares, variances, axes=(0, 0))
         return self._weights @ (kernel * variances).sum(axis=0)
 
     def averaged(self, kernel: FloatArray | None, covariances: FloatArray) -> FloatArray:
@@ -140,7 +141,7 @@ class PredictionError:
         w, k, d, _ = covariances.shape
         tiles = covariances.reshape(w, k, d * d)
         if kernel is None:
-            return tiles.sum(axis=1) @ self._outer.sum(axis=0) / self._n_arms
+            return np.einsum("k,wki->wi", self._shares, tiles) @ self._outer.sum(axis=0)
         met = np.tensordot(kernel, self._outer.astype(kernel.dtype, copy=False), axes=(1, 0))  # (K, W, d d)
         return np.einsum("kwi,wki->w", met, tiles)
 
@@ -151,5 +152,9 @@ def guard_in_force(mechanism: Mechanism, options: Exploiting) -> bool:
 
 
 def guard_of(mechanism: Mechanism, options: Exploiting, users: FloatArray, epoch: int) -> FloatArray | None:
-    """Factors on the off-best probabilities of users (U, d) in an epoch, (U, K); None where no guard is in force."""
-    return mechanism.guard(users, epoch) if guard_in_force(mechanism, options) else None
+    """Factors on the off-best probabilities of users (U, d) in an epoch, (U, K); None where nothing is cut.
+
+    Arms that are not explored have none, whether a guard is in force or not.
+    """
+    guard = mechanism.guard(users, epoch) if guard_in_force(mechanism, options) else None
+    return mechanism.agenda.cut_from(guard, len(users))

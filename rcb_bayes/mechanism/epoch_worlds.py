@@ -128,7 +128,7 @@ class EpochWorlds:
         self.mechanism, self.options = mechanism, options
         self._all = self._fed = data
         self._rng, self._comers = rng, comers
-        self._prediction_error = PredictionError(self.market)
+        self._prediction_error = PredictionError(self.market, mechanism.agenda)
         self.means: FloatArray | None = None
         self.state = before_the_first(began)
         self.begin()
@@ -219,7 +219,11 @@ class EpochWorlds:
         """
         assert self.means is not None  # an epoch has begun
         scores = LinearOutlook(self.means[worlds]).rewards(users) if scores is None else scores
-        return kernel_table(scores, self.gamma[worlds], guard)
+        return kernel_table(scores, self.gamma[worlds], self._cut(guard, len(users)))
+
+    def _cut(self, guard: FloatArray | None, n_users: int) -> FloatArray | None:
+        """A guard's factors, (U, K), with nothing for arms that are not explored."""
+        return self.mechanism.agenda.cut_from(guard, n_users)
 
     def regret(self, users: FloatArray, weights: FloatArray, *, guard: FloatArray | None = None) -> FloatArray:
         """Expected regret of a round in every world, (W,), averaged over users with weights (U,); ``guard`` (U, K)."""
@@ -239,6 +243,7 @@ class EpochWorlds:
         """Rounds of the epoch, in all worlds; ``guard`` (P, K) for the users of the panel."""
         assert self.means is not None  # an epoch has begun
         w, k, d = self.means.shape
+        guard = self._cut(guard, self.panel.n_users)
         xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
         longest = int(self.state.lengths.max())
         by_user = longest > _LONG * self.panel.n_users

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda, is_popular
 from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.walk import Walk, arms_of, walk
@@ -29,7 +30,7 @@ def saturated_sets(market: Market, *, n_per_arm: int, n_runs: int = 200, seed: i
     """
     rng = np.random.default_rng(seed)
     panel = make_panel(market, n_users=_N_USERS, rng=rng)
-    paths = _explored_alike(panel, n_per_arm=n_per_arm, n_paths=n_runs, rng=rng).paths
+    paths = _explored_alike(panel, as_agenda(n_per_arm, market.n_arms), n_paths=n_runs, rng=rng).paths
     seen = {
         arms_of(code): len(members) / n_runs
         for level in range(1, market.n_arms)
@@ -58,7 +59,7 @@ class ColdStartLength:
 
 
 def cold_start_rounds(
-    market: Market, *, n_per_arm: int, exploration_rate: float, n_paths: int = 400, seed: int = 0
+    market: Market, *, n_per_arm: int | Agenda, exploration_rate: float, n_paths: int = 400, seed: int = 0
 ) -> ColdStartLength:
     """How long a cold start takes that explores all users at one rate once an arm is saturated.
 
@@ -68,11 +69,14 @@ def cold_start_rounds(
 
     Applicability
     -------------
-    Any number of arms. Promotion goes by prior means (the platform's), and organic rounds are not counted.
+    Any number of arms. Promotion goes by prior means (the platform's), and organic rounds are not counted. While no arm
+    is saturated, users whose most popular arm may be promoted are all sampled, others at the rate.
     """
     n_each = max(2, n_paths // _N_REPLICATES)
     # N beyond every number: by then the length is N times a constant.
-    n_samples = min(int(n_per_arm), _MOST_SAMPLES)
+    agenda = as_agenda(n_per_arm, market.n_arms)
+    n_most = int(agenda.totals.max())
+    agenda = agenda if n_most <= _MOST_SAMPLES else agenda.asking(_MOST_SAMPLES)
     draws = [np.random.default_rng(one) for one in np.random.SeedSequence(seed).spawn(_N_REPLICATES)]
     n_users = _panel_size(market, n_paths=n_paths)
     panel = make_panel(market, n_users=n_users, rng=draws[0])
@@ -81,17 +85,18 @@ def cold_start_rounds(
     for place, rng in enumerate(draws):
         if place and not is_exact:
             panel = make_panel(market, n_users=n_users, rng=rng)
-        walked = _explored_alike(_by_taste(panel), n_per_arm=n_samples, n_paths=n_each, rng=rng)
+        walked = _explored_alike(_by_taste(panel), agenda, rate=exploration_rate, n_paths=n_each, rng=rng)
         rounds = walked.rounds(thinning=exploration_rate, rng=rng).sum(axis=0)
-        lengths.append(rounds * (float(n_per_arm) / n_samples))
+        lengths.append(rounds * max(float(n_most) / _MOST_SAMPLES, 1.0))
     rounds = np.stack(lengths)
     mean, mcse = _mean_of(rounds, by_replicate=not is_exact)
     return ColdStartLength(rounds=rounds, mean=mean, mcse=mcse)
 
 
-def _explored_alike(panel: Panel, *, n_per_arm: int, n_paths: int, rng: np.random.Generator) -> Walk:
-    """Everybody explored in every round: one rate for all changes the time alone."""
-    return walk(panel, lambda *_: 1.0, n_per_arm=n_per_arm, n_paths=n_paths, rng_of=lambda level: rng)
+def _explored_alike(panel: Panel, agenda: Agenda, *, rate: float = 1.0, n_paths: int, rng: np.random.Generator) -> Walk:
+    """Everybody explored in every round: one rate for all changes the time alone, but in the first phase."""
+    first = 1.0 if agenda.is_plain else np.where(is_popular(agenda, panel.promoted_by), 1.0, rate)
+    return walk(panel, lambda *_: 1.0, n_per_arm=agenda, n_paths=n_paths, rng_of=lambda level: rng, first=first)
 
 
 def _mean_of(values: FloatArray, *, by_replicate: bool) -> tuple[float, float]:

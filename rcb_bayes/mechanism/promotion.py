@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.posterior.kernels import compiled
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -18,9 +19,10 @@ _CHUNK_VALUES = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Sets:
-    """The arms that are saturated in each of W worlds, (W, K)."""
+    """The arms that are saturated in each of W worlds, (W, K); all others may be promoted, or those of an agenda."""
 
     saturated: BoolArray
+    agenda: Agenda | None = None
 
     @property
     def n_worlds(self) -> int:
@@ -32,13 +34,16 @@ class Sets:
         """The sets that occur, (S, K), and the place of each world's among them, (W,)."""
         return distinct_sets(self.saturated)
 
+    def _open(self, sets: BoolArray) -> BoolArray:
+        return ~sets if self.agenda is None else self.agenda.open(sets)
+
     def promotion(self, promoted_by: FloatArray) -> "Promotion":
         """What is promoted to users in every world, from the platform's prior means (U, K)."""
         sets, places = self._distinct
         ranks = dense_ranks(promoted_by)
         if not is_torn(ranks):
-            return Promotion(first_open(ranks, ~sets)[:, places], ranks.shape[1])
-        shares = np.ascontiguousarray(_shared(ranks, ~sets)[:, :, places])
+            return Promotion(first_open(ranks, self._open(sets))[:, places], ranks.shape[1])
+        shares = np.ascontiguousarray(_shared(ranks, self._open(sets))[:, :, places])
         return Promotion(shares.argmax(axis=0), ranks.shape[1], shares)
 
     def promoted(self, promoted_by: FloatArray) -> FloatArray:
@@ -54,7 +59,7 @@ class Sets:
         shares = np.bincount(places, weights=weights, minlength=len(sets))
         shares = shares / shares.sum()
         step = max(1, _CHUNK_VALUES // (len(sets) * promoted_by.shape[1]))
-        of_sets = Sets(sets)
+        of_sets = Sets(sets, self.agenda)
         parts = [
             of_sets.promotion(promoted_by[start : start + step]).usual(shares)
             for start in range(0, max(len(promoted_by), 1), step)

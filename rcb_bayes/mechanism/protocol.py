@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.knowledge import Knows
 from rcb_bayes.schema import FloatArray
 
@@ -18,8 +19,8 @@ class Mechanism(Protocol):
     """The paper's mechanism, as far as it is not the same for everybody."""
 
     @property
-    def n_per_arm(self) -> int:
-        """N, samples of every arm in the cold start."""
+    def agenda(self) -> Agenda:
+        """N, samples of each arm in the cold start, and which arms may be promoted when."""
         ...
 
     @property
@@ -38,7 +39,10 @@ class Mechanism(Protocol):
         ...
 
     def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
-        """How often users (U, d) are explored once these arms are saturated, (U,)."""
+        """How often users (U, d) are explored once these arms are saturated, (U,).
+
+        While none is, asked for where some arm is not promoted from the start: how often users are sampled then.
+        """
         ...
 
     def rates_by_arm(self, x: FloatArray, *, level: int) -> FloatArray:
@@ -55,14 +59,19 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneRate:
-    """One rate for all users, and no guard."""
+    """One rate for all users, and no guard; while no arm is saturated, everybody is sampled."""
 
-    n_per_arm: int
+    n_per_arm: int | Agenda
     n_arms: int
     exploration_rate: float = 1.0
     spread_multiple: float = 1.0
     has_guard: bool = False
     knows: Knows = "stage"
+
+    @property
+    def agenda(self) -> Agenda:
+        """Samples of each arm."""
+        return as_agenda(self.n_per_arm, self.n_arms)
 
     def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
         """The same for everybody; 1 while no arm is saturated."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.mechanism.agenda import Agenda, is_popular
+from rcb_bayes.mechanism.choice import TIE, promotion_shares
 from rcb_bayes.mechanism.loops import organic_rows, organic_sums
 from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
@@ -72,6 +73,21 @@ def is_free(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: float, 
     terms = notion.linear_form(promoted, gap, epsilon)
     scale = np.maximum(np.abs(prior_rewards).max(axis=1, keepdims=True), 1.0)
     return (terms > -TIE * scale).all(axis=1)
+
+
+def first_rates(
+    agenda: Agenda, prior_rewards: FloatArray, promoted_by: FloatArray, *, epsilon: float, notion: Notion
+) -> FloatArray | float:
+    """How often users are sampled while no arm is saturated, (U,), or all of them: 1 or 0.
+
+    Before any data every user knows her organic arm, so that nothing can be hidden: o_ij = 0 of all others. She is
+    sampled where her most popular arm is explored, or she loses at most epsilon by the one that is.
+    """
+    if agenda.is_plain:
+        return 1.0
+    promoted = promotion_shares(promoted_by, agenda.open_arms(agenda.begun))
+    free = is_free(prior_rewards, promoted, epsilon=epsilon, notion=notion)
+    return (free | is_popular(agenda, promoted_by)).astype(float)
 
 
 def organic_terms(

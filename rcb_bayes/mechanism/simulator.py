@@ -16,16 +16,17 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.engines import fit_blocks, make_engines
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
-from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook
+from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook, row_bytes
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.promotion import distinct_sets
 from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samples
 from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.walk import Classes, RatesAt, Walk, alike_arms, arms_of, open_arms, rates_by_arm, walk
+from rcb_bayes.mechanism.walk import Classes, RatesAt, Walk, alike_arms, arms_of, rates_by_arm, walk
 from rcb_bayes.mechanism.worlds import BLOCK, Design, Worlds, block_seed, data_of_designs, draw_worlds, n_blocks_of
 from rcb_bayes.posterior.data import Data, Statistics, Tallies
 from rcb_bayes.posterior.preposterior import MeanLaw
@@ -51,7 +52,6 @@ class Simulator:
     ----------
     panel : users who stand for the population
     engines : what they, and the platform, make of data
-    alike : classes of arms that may change places
     n_paths : cold starts that a walk follows
     """
 
@@ -71,8 +71,8 @@ class Simulator:
         self.n_paths = min(N_PATHS, n_paths or N_PATHS)
         n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
         self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
+        _check_past(market, self.panel)
         self.engines = make_engines(market, engine=engine, remember=remember, hand_out=hand_out, seed=seed)
-        self.alike = alike_arms(market)
 
     def again(self) -> "Simulator":
         """The same users, engines and random numbers for another plan, which counts its posteriors by itself."""
@@ -91,23 +91,36 @@ class Simulator:
             return self.panel
         return make_panel(self.market, n_users=_MANY_USERS, rng=self.rng(Stream.MANY_USERS))
 
-    @property
-    def _n_sets(self) -> int:
-        """Saturated sets where every arm keeps its name: users who count arms do not know which of several it is."""
-        return count_sets([[arm] for arm in range(self.market.n_arms)])
+    def alike(self, agenda: Agenda) -> Classes:
+        """Classes of arms that may change places under an agenda."""
+        return alike_arms(self.market, agenda)
 
-    def walk(self, rates_at: RatesAt, *, n_per_arm: int, alike: Classes | None = None) -> Walk:
-        """The cold start with rates that are told stage by stage; arms that are alike change places unless told."""
+    def walk(
+        self,
+        rates_at: RatesAt,
+        *,
+        n_per_arm: int | Agenda,
+        alike: Classes | None = None,
+        first: FloatArray | float = 1.0,
+    ) -> Walk:
+        """The cold start with rates that are told stage by stage; arms that are alike change places unless told.
+
+        ``first`` is how often the panel's users are sampled while no arm is saturated, (P,), or all of them.
+        """
+        agenda = as_agenda(n_per_arm, self.market.n_arms)
         return walk(
             self.panel,
             rates_at,
-            n_per_arm=n_per_arm,
+            n_per_arm=agenda,
             n_paths=self.n_paths,
             rng_of=lambda level: self.rng(Stream.PATHS, level),
-            alike=self.alike if alike is None else alike,
+            alike=self.alike(agenda) if alike is None else alike,
+            first=first,
         )
 
-    def walk_by_level(self, rates_at: RatesOfLevel, *, n_per_arm: int) -> ColdStarts:
+    def walk_by_level(
+        self, rates_at: RatesOfLevel, *, n_per_arm: int | Agenda, first: FloatArray | float = 1.0
+    ) -> ColdStarts:
         """The cold start with rates that are told level by level: set by set where sets are few, else by samples.
 
         Arms that are alike keep their names: users average over which of them is saturated.
@@ -117,26 +130,29 @@ class Simulator:
         RcbError
             So many arms that differ, and samples of each, that cold starts cannot be followed.
         """
-        if self._n_sets <= MOST_SETS:
-            return self.walk(self._set_by_set(rates_at), n_per_arm=n_per_arm, alike=())
-        n_paths = min(fitting_paths(self.market.n_arms, n_per_arm), self.n_paths)
+        agenda = as_agenda(n_per_arm, self.market.n_arms)
+        if n_sets(agenda) <= MOST_SETS:
+            return self.walk(self._set_by_set(rates_at, agenda), n_per_arm=agenda, alike=(), first=first)
+        n_most = int(agenda.missing.max())
+        n_paths = min(fitting_paths(self.market.n_arms, n_most), self.n_paths)
         if not n_paths:
             raise RcbError(
-                f"Cold starts of {self.market.n_arms} arms that differ, with {n_per_arm:,} samples of each, take too "
+                f"Cold starts of {self.market.n_arms} arms that differ, with {n_most:,} samples of each, take too "
                 "much memory or time to be followed. Ask for fewer samples of each arm, or fewer arms at a time."
             )
         return walk_by_samples(
             self.panel,
             rates_at,
-            n_per_arm=n_per_arm,
+            n_per_arm=agenda,
             n_paths=n_paths,
             rng_of=lambda level: self.rng(Stream.PATHS, level),
+            first=first,
         )
 
-    def _set_by_set(self, rates_of_level: RatesOfLevel) -> RatesAt:
+    def _set_by_set(self, rates_of_level: RatesOfLevel, agenda: Agenda) -> RatesAt:
         """Rates by promoted arm, told level by level, as rates at each set."""
         known: dict[int, FloatArray | float] = {}
-        n_arms, promoted_by = self.market.n_arms, self.panel.promoted_by
+        promoted_by = self.panel.promoted_by
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
             level = len(arms_of(code))
@@ -145,7 +161,7 @@ class Simulator:
             by_arm = known[level]
             if not isinstance(by_arm, np.ndarray):
                 return by_arm
-            return rates_by_arm(by_arm, promoted_by, open_arms(code, n_arms))
+            return rates_by_arm(by_arm, promoted_by, agenda.open_arms(arms_of(code)))
 
         return rates_at
 
@@ -154,21 +170,23 @@ class Simulator:
 
         Arms that are alike change places only where users know which of them is saturated, or there are too many sets.
         """
-        arms = self.market.arms
+        arms, agenda = self.market.arms, mechanism.agenda
+        alike = self.alike(agenda)
         known: dict[frozenset[int], FloatArray] = {}
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
             full = arms_of(code)
-            stand_in = frozenset(arm for each in self.alike for arm in each[: sum(arm in full for arm in each)])
+            stand_in = frozenset(arm for each in alike for arm in each[: sum(arm in full for arm in each)])
             if stand_in not in known:
                 known[stand_in] = mechanism.rate(self.panel.users, saturated=[arms[arm] for arm in sorted(stand_in)])
             return known[stand_in]
 
+        first = 1.0 if agenda.is_plain else mechanism.rate(self.panel.users, saturated=())
         if mechanism.knows == STAGE.name:
-            keeps_names = knows is not STAGE and self._n_sets <= MOST_SETS
-            return self.walk(rates_at, n_per_arm=mechanism.n_per_arm, alike=() if keeps_names else None)
+            keeps_names = knows is not STAGE and n_sets(agenda) <= MOST_SETS
+            return self.walk(rates_at, n_per_arm=agenda, alike=() if keeps_names else None, first=first)
         return self.walk_by_level(
-            lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=mechanism.n_per_arm
+            lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=agenda, first=first
         )
 
     # --- worlds ---
@@ -178,9 +196,9 @@ class Simulator:
         rng = self.rng(Stream.PATHS_OF_WORLDS, *key)
         return rng.choice(members, size=n_worlds, replace=len(members) < n_worlds)
 
-    def worlds_of_level(self, saturated: BoolArray, n_worlds: int) -> int:
+    def worlds_of_level(self, walked: ColdStarts, saturated: BoolArray, n_worlds: int) -> int:
         """Worlds of a level, for so many of a set: more where it has several sets, as long as these are few."""
-        if self._n_sets > MOST_SETS:
+        if n_sets(walked.agenda) > MOST_SETS:
             return n_worlds
         return n_worlds * min(len(distinct_sets(saturated)[0]), _MOST_TIMES)
 
@@ -261,7 +279,7 @@ class Simulator:
 
         0/1 rewards are counted for each user of the panel.
         """
-        saturated = np.ones((len(chosen), self.market.n_arms), dtype=bool)
+        saturated = np.tile(walked.agenda.is_sampled, (len(chosen), 1))
         counted = not self.market.noise.is_gaussian
         wanted = range(n_blocks_of(len(chosen))) if block is None else (block,)
         blocks = [self._block(walked, chosen, saturated, seed=seed, block=each, counted=counted) for each in wanted]
@@ -285,16 +303,25 @@ class Simulator:
         With ``counted``, 0/1 rewards come as counts for each user of the panel.
         """
         sampled = np.flatnonzero(saturated.any(axis=0))
+        if not self.market.noise.is_gaussian:  # rows are as many in every world, counts need not be
+            counted = counted or len(np.unique(saturated @ walked.agenda.totals)) > 1
         size, rng = block_seed(len(chosen), block, seed=seed)
         some = slice(block * BLOCK, block * BLOCK + size)
         designs = {}
         for arm, stream in zip(sampled.tolist(), rng.spawn(len(sampled)), strict=True):
             there = np.flatnonzero(saturated[some, arm])
             who = walked.design(chosen[some][there], arm, rng=stream)
-            designs[arm] = Design(there, self.panel.users[who], who)
+            designs[arm] = Design(there, self.panel.users[who], who, self._before(arm))
         worlds = draw_worlds(self.market.prior, size, rng=rng)
         table = self.panel.users if counted else None
         return worlds, data_of_designs(worlds, self.market, designs, rng=rng, table=table)
+
+    def _before(self, arm: int) -> FloatArray | None:
+        """Users behind samples of an arm from before, (m, d)."""
+        past = self.market.past
+        if past is None or arm not in past.arm:
+            return None
+        return past.users_of(arm)
 
     def _expected(self, blocks: Sequence[Data]) -> list[list[FloatArray]]:
         """Of every block, under each belief: posterior means, or the panel's mean rewards where they are not linear."""
@@ -341,6 +368,29 @@ class Expected:
 
 def _joined(parts: Sequence[FloatArray]) -> FloatArray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _check_past(market: Market, panel: Panel) -> None:
+    """Refuse a private history with 0/1 rewards of users who are in no table: these are counted for each of its users.
+
+    Raises
+    ------
+    RcbError
+        Such a history.
+    """
+    if market.past is None or market.noise.is_gaussian:
+        return
+    known = set(row_bytes(panel.users)) if panel.is_exact else set()
+    if not all(row in known for row in row_bytes(market.past.x)):
+        raise RcbError(
+            "With 0/1 rewards users of a private history must be rows of the covariates' table. Use "
+            "covariates=Empirical(rows) with their rows in it, or a public history."
+        )
+
+
+def n_sets(agenda: Agenda) -> int:
+    """Saturated sets where every arm keeps its name: users who count arms do not know which of several it is."""
+    return count_sets([[arm] for arm in np.flatnonzero(agenda.missing).tolist()])
 
 
 def untouched_arms(prior: Prior, saturated: Collection[int]) -> list[int]:

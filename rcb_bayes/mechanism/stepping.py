@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import dense_ranks, first_open, is_torn
 from rcb_bayes.mechanism.walk import waiting_time
@@ -31,15 +32,16 @@ class SampleWalk:
 
     Attributes
     ----------
-    n_per_arm : N, samples of every arm
-    samples : whom the samples of each arm came from, by place in the panel, (R, K, N); those to come are -1
+    agenda : samples of each arm, and which arms may be promoted when
+    samples : whom the samples of each arm came from, by place in the panel, (R, K, N); those to come, or beyond what an
+        arm needs, are -1
     filled : the level from which on each arm is saturated, (R, K); K + 1 where it is not yet
     taken : samples taken during levels 0, ..., l - 1, (R,) each
     chances : that a round brings a sample at these levels, (R,) each
     """
 
     panel: Panel
-    n_per_arm: int
+    agenda: Agenda
     samples: np.ndarray
     filled: np.ndarray
     taken: list[np.ndarray] = field(default_factory=list)
@@ -90,8 +92,8 @@ class SampleWalk:
         return self.filled[:, arm] <= self.n_levels
 
     def design(self, members: np.ndarray, arm: int, *, rng: np.random.Generator) -> np.ndarray:
-        """Which of the panel's users the samples of a saturated arm came from: (len(members), N)."""
-        return self.samples[members, arm]
+        """Which of the panel's users the samples of a saturated arm came from, without those of before: (n, N)."""
+        return self.samples[members, arm, : self.agenda.missing[arm]]
 
     def trial(
         self, level: int, members: np.ndarray, *, users: Panel, by_arm: FloatArray, rng: np.random.Generator
@@ -101,8 +103,8 @@ class SampleWalk:
         Expected given the samples taken, (len(members),).
         """
         counts = (self.samples[members] >= 0).sum(axis=2)
-        is_open = ~self.saturated(level, members)
-        step = Step(users=users, by_arm=by_arm, n_per_arm=self.n_per_arm)
+        is_open = self.agenda.open(self.saturated(level, members))
+        step = Step(users=users, by_arm=by_arm, missing=self.agenda.missing)
         taken, _, chances = step.until_full(counts, is_open, rng=rng)
         return np.divide(taken, chances, out=np.zeros(len(members)), where=chances > 0)
 
@@ -111,26 +113,40 @@ def walk_by_samples(
     panel: Panel,
     rates_at: RatesOfLevel,
     *,
-    n_per_arm: int,
+    n_per_arm: int | Agenda,
     n_paths: int,
     rng_of: Callable[[int], np.random.Generator],
+    first: FloatArray | float = 1.0,
 ) -> SampleWalk:
-    """The walk through a cold start, to its end; ``rng_of`` gives the random numbers of each level."""
+    """The walk through a cold start, to its end.
+
+    Parameters
+    ----------
+    n_per_arm : samples of every arm, or an agenda
+    rng_of : the random numbers of each level
+    first : how often the panel's users are sampled while no arm is saturated, (P,), or all of them
+    """
     n_arms = panel.promoted_by.shape[1]
+    agenda = as_agenda(n_per_arm, n_arms)
     walked = SampleWalk(
         panel=panel,
-        n_per_arm=n_per_arm,
-        samples=np.full((n_paths, n_arms, n_per_arm), -1, dtype=np.int32),
+        agenda=agenda,
+        samples=np.full((n_paths, n_arms, int(agenda.missing.max())), -1, dtype=np.int32),
         filled=np.full((n_paths, n_arms), n_arms + 1, dtype=np.int32),
+        taken=[np.zeros(n_paths, dtype=np.int64)] * agenda.first_level,
+        chances=[np.ones(n_paths)] * agenda.first_level,
     )
+    walked.filled[:, list(agenda.begun)] = 1 + np.arange(agenda.first_level)
     counts = np.zeros((n_paths, n_arms), dtype=np.int64)
-    for level in track(range(n_arms), description="levels of the cold start"):
-        by_arm = rates_at(walked, level) if level else 1.0
+    by_arm: FloatArray | float
+    for level in track(range(agenda.first_level, agenda.n_levels), description="levels of the cold start"):
+        by_arm = rates_at(walked, level) if level else _of_every_arm(first, n_arms)
         there = walked.at(level)
         all_there = len(there) == n_paths
         here, own = (counts, walked.samples) if all_there else (counts[there], walked.samples[there])
-        step = Step(users=panel, by_arm=by_arm, n_per_arm=n_per_arm)
-        of_paths = step.until_full(here, ~walked.saturated(level, there), rng=rng_of(level), samples=own)
+        step = Step(users=panel, by_arm=by_arm, missing=agenda.missing)
+        is_open = agenda.open(walked.saturated(level, there))
+        of_paths = step.until_full(here, is_open, rng=rng_of(level), samples=own)
         taken, full, chances = np.zeros(n_paths, dtype=np.int64), np.full(n_paths, -1), np.zeros(n_paths)
         taken[there], full[there], chances[there] = of_paths
         if not all_there:
@@ -142,19 +158,27 @@ def walk_by_samples(
     return walked
 
 
+def _of_every_arm(rates: FloatArray | float, n_arms: int) -> FloatArray | float:
+    """Rates of users, (P,), whichever arm is promoted to them, (P, K)."""
+    return np.tile(rates[:, None], n_arms) if isinstance(rates, np.ndarray) else rates
+
+
 def fitting_paths(n_arms: int, n_per_arm: int) -> int:
     """How many paths can be followed sample by sample; 0 where even few would take too much memory or time."""
-    n_paths = int(min(min(_MOST_VALUES, _MOST_STEPS) / (n_arms * n_per_arm), _MOST_PATHS))
+    n_paths = int(min(min(_MOST_VALUES, _MOST_STEPS) / (n_arms * max(n_per_arm, 1)), _MOST_PATHS))
     return n_paths if n_paths >= _FEWEST_PATHS else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Step:
-    """One level of a cold start: users as they come, with rates by promoted arm, (U, K), or one for all."""
+    """One level of a cold start: users as they come, with rates by promoted arm, (U, K), or one for all.
+
+    ``missing`` (K,) are the samples that an arm is full with.
+    """
 
     users: Panel
     by_arm: FloatArray | float
-    n_per_arm: int
+    missing: np.ndarray
 
     @property
     def _is_torn(self) -> bool:
@@ -200,7 +224,7 @@ class Step:
                 samples[still, arm, counts[still, arm]] = who
             counts[still, arm] += 1
             taken[still] += 1
-            is_full = counts[still, arm] == self.n_per_arm
+            is_full = counts[still, arm] == self.missing[arm]
             full[still[is_full]] = arm[is_full]
             still = still[~is_full]
         return taken, full, chances

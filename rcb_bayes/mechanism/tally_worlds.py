@@ -103,6 +103,7 @@ class TallyWorlds(EpochWorlds):
         """Rounds of the epoch, in all worlds; ``guard`` (P, K) for the users of the panel."""
         assert self.means is not None  # an epoch has begun
         users, lengths = self.panel.users, self.state.lengths
+        guard = self._cut(guard, len(users))
         w, p, k = self.means.shape
         trials, successes = np.zeros((w, k, p)), np.zeros((w, k, p))
         for start in range(0, w, _CHUNK_WORLDS):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -50,11 +51,24 @@ def open_arms(code: int, n_arms: int) -> list[int]:
     return [arm for arm in range(n_arms) if not code >> arm & 1]
 
 
-def alike_arms(market: Market) -> Classes:
-    """Classes of arms that may change places, under the users' and the platform's belief."""
+def alike_arms(market: Market, agenda: Agenda | None = None) -> Classes:
+    """Classes of arms that may change places, under the users' and the platform's belief and an agenda.
+
+    Arms with samples from before have designs of their own, and those of an order have places of their own.
+    """
     users, platform = market.prior.alike, market.platform_prior.alike
     both = [tuple(arm for arm in one if arm in other) for one in users for other in platform]
-    return tuple(sorted(arms for arms in both if arms))
+    return tuple(sorted(arms for each in both for arms in _asked_alike(each, agenda) if arms))
+
+
+def _asked_alike(arms: tuple[int, ...], agenda: Agenda | None) -> Classes:
+    """Some arms, those together of which as many samples are asked for."""
+    if agenda is None:
+        return (arms,)
+    own = [arm for arm in arms if agenda.order or (agenda.past and agenda.past[arm])]
+    asked = {agenda.needed[arm] for arm in arms}
+    rest = (tuple(arm for arm in arms if agenda.needed[arm] == n and arm not in own) for n in asked)
+    return (*((arm,) for arm in own), *rest)
 
 
 # --- paths -----------------------------------------------------------------------------------------------------------
@@ -103,16 +117,17 @@ class Paths:
         return replace(self, sets=self.sets[: level + 1], taken=self.taken[:level])
 
 
-def first_paths(n_paths: int, n_arms: int) -> Paths:
-    """Cold starts that have not begun."""
+def first_paths(n_paths: int, agenda: Agenda) -> Paths:
+    """Cold starts that have not begun; arms that are saturated before are so one after the other, in no time."""
+    n = agenda.first_level + 1
     return Paths(
-        codes=(0,),
-        sets=np.zeros((1, n_paths), dtype=np.int64),
-        taken=np.zeros((0, n_paths, n_arms), dtype=np.int64),
+        codes=tuple(as_code(agenda.begun[:level]) for level in range(n)),
+        sets=np.tile(np.arange(n)[:, None], (1, n_paths)),
+        taken=np.zeros((n - 1, n_paths, agenda.n_arms), dtype=np.int64),
     )
 
 
-def follow(paths: Paths, shares_at: Shares, *, n_per_arm: int, rng: np.random.Generator, alike: Classes = ()) -> Paths:
+def follow(paths: Paths, shares_at: Shares, *, agenda: Agenda, rng: np.random.Generator, alike: Classes = ()) -> Paths:
     """All paths, until one more arm is full; of open arms that are ``alike`` the first is then said to be it."""
     n_paths, n_arms = paths.taken.shape[1:]
     before = paths.taken.sum(axis=0)
@@ -122,10 +137,10 @@ def follow(paths: Paths, shares_at: Shares, *, n_per_arm: int, rng: np.random.Ge
     arm_names = np.tile(np.arange(n_arms), (n_paths, 1))
     for code, members in paths.members().items():
         shares = shares_at[code]
-        still_open = open_arms(code, n_arms)
+        still_open = agenda.open_arms(arms_of(code))
         if not shares[still_open].any():
             continue
-        needed = n_per_arm - before[np.ix_(members, still_open)]
+        needed = agenda.missing[still_open] - before[np.ix_(members, still_open)]
         taken[np.ix_(members, still_open)], full = _race(needed, shares[still_open], rng=rng)
         first = np.array(still_open)[full]
         named = _first_alike(still_open, alike, n_arms=n_arms)[first]
@@ -172,13 +187,13 @@ class Walk:
 
     Attributes
     ----------
-    n_per_arm : N, samples of every arm
+    agenda : samples of each arm, and which arms may be promoted when
     rates : by saturated set, the exploration rate of each user, (P,), or of all
     shares : by saturated set, the chance that a round brings a sample of each arm, (K,)
     """
 
     panel: Panel
-    n_per_arm: int
+    agenda: Agenda
     paths: Paths
     rates: dict[int, FloatArray | float] = field(default_factory=dict)
     shares: dict[int, FloatArray] = field(default_factory=dict)
@@ -218,7 +233,9 @@ class Walk:
 
     def has(self, arm: int) -> BoolArray:
         """Which paths have saturated an arm, (R,)."""
-        return self.paths.taken[:, :, arm].sum(axis=0) == self.n_per_arm
+        if not self.agenda.is_sampled[arm]:
+            return np.zeros(self.n_paths, dtype=bool)
+        return self.paths.taken[:, :, arm].sum(axis=0) == self.agenda.missing[arm]
 
     def trial(
         self, level: int, members: np.ndarray, *, users: Panel, by_arm: FloatArray, rng: np.random.Generator
@@ -229,12 +246,12 @@ class Walk:
         """
         paths = self.paths.up_to(level)
         some = replace(paths, sets=paths.sets[:, members], taken=paths.taken[:, members])
-        n_arms = paths.taken.shape[2]
-        shares = {
-            code: _sampling(users, code, rates_by_arm(by_arm, users.promoted_by, open_arms(code, n_arms))).sum(axis=0)
-            for code in some.members()
-        }
-        taken = follow(some, shares, n_per_arm=self.n_per_arm, rng=rng).taken[-1].sum(axis=1)
+        shares = {}
+        for code in some.members():
+            still_open = self.agenda.open_arms(arms_of(code))
+            rates = rates_by_arm(by_arm, users.promoted_by, still_open)
+            shares[code] = _sampling(users, still_open, rates).sum(axis=0)
+        taken = follow(some, shares, agenda=self.agenda, rng=rng).taken[-1].sum(axis=1)
         chances = np.array([shares[code].sum() for code in (self.paths.codes[p] for p in some.sets[-1])])
         return np.divide(taken, chances, out=np.zeros(len(members)), where=chances > 0)
 
@@ -244,7 +261,7 @@ class Walk:
         Kept once it is asked for: designs ask again and again, lengths never.
         """
         if code not in self._sampling:
-            self._sampling[code] = _sampling(self.panel, code, self.rates[code])
+            self._sampling[code] = _sampling(self.panel, self.agenda.open_arms(arms_of(code)), self.rates[code])
         return self._sampling[code]
 
     def rounds(self, *, thinning: float = 1.0, rng: np.random.Generator) -> FloatArray:
@@ -254,7 +271,8 @@ class Walk:
         time.
         """
         rounds = np.full(self.paths.taken.shape[:2], np.inf)
-        for level in range(self.paths.level):
+        rounds[: self.agenda.first_level] = 0.0
+        for level in range(self.agenda.first_level, self.paths.level):
             for code, members in sorted(self.paths.members(level).items()):
                 chance = float(self.shares[code].sum()) * (thinning if level else 1.0)
                 if chance > 0:
@@ -263,8 +281,8 @@ class Walk:
         return rounds
 
     def design(self, members: np.ndarray, arm: int, *, rng: np.random.Generator) -> np.ndarray:
-        """Which of the panel's users the samples of a saturated arm came from: (len(members), N)."""
-        users = np.empty((len(members), self.n_per_arm), dtype=np.int64)
+        """Which of the panel's users the samples of a saturated arm came from, without those of before: (n, N)."""
+        users = np.empty((len(members), int(self.agenda.missing[arm])), dtype=np.int64)
         filled = np.zeros(len(members), dtype=np.int64)
         for level in range(self.paths.level):
             sets = self.paths.sets[level, members]
@@ -293,7 +311,7 @@ class Walk:
         if self.panel.is_exact:
             return 0.0
         total = 0.0
-        for level in range(self.paths.level):
+        for level in range(self.agenda.first_level, self.paths.level):
             sets = self.paths.sets[level, members]
             for place in np.unique(sets):
                 taken = self.paths.taken[level, members[sets == place]].sum(axis=0) / len(members)
@@ -313,20 +331,30 @@ def walk(
     panel: Panel,
     rates_at: RatesAt,
     *,
-    n_per_arm: int,
+    n_per_arm: int | Agenda,
     n_paths: int,
     rng_of: Callable[[int], np.random.Generator],
     alike: Classes = (),
+    first: FloatArray | float = 1.0,
 ) -> Walk:
-    """The walk through a cold start, to its end; ``rng_of`` gives the random numbers of each level."""
+    """The walk through a cold start, to its end.
+
+    Parameters
+    ----------
+    n_per_arm : samples of every arm, or an agenda
+    rng_of : the random numbers of each level
+    first : how often the panel's users are sampled while no arm is saturated, (P,), or all of them
+    """
     n_arms = panel.promoted_by.shape[1]
-    so_far = Walk(panel=panel, n_per_arm=n_per_arm, paths=first_paths(n_paths, n_arms))
-    for level in range(n_arms):
+    agenda = as_agenda(n_per_arm, n_arms)
+    so_far = Walk(panel=panel, agenda=agenda, paths=first_paths(n_paths, agenda))
+    for level in range(agenda.first_level, agenda.n_levels):
         stages = list(so_far.paths.members().items())
         for code, members in track(stages, description=f"stages with {level} of {n_arms} arms saturated"):
-            so_far.rates[code] = rates_at(so_far, code, members) if level else 1.0
-            so_far.shares[code] = _sampling(panel, code, so_far.rates[code]).sum(axis=0)
-        paths = follow(so_far.paths, so_far.shares, n_per_arm=n_per_arm, rng=rng_of(level), alike=alike)
+            so_far.rates[code] = rates_at(so_far, code, members) if level else first
+            still_open = agenda.open_arms(arms_of(code))
+            so_far.shares[code] = _sampling(panel, still_open, so_far.rates[code]).sum(axis=0)
+        paths = follow(so_far.paths, so_far.shares, agenda=agenda, rng=rng_of(level), alike=alike)
         so_far = replace(so_far, paths=paths)
     return so_far
 
@@ -337,9 +365,9 @@ def rates_by_arm(by_arm: FloatArray, promoted_by: FloatArray, still_open: list[i
     return np.take_along_axis(by_arm, first[:, None], axis=1)[:, 0]
 
 
-def _sampling(panel: Panel, code: int, rates: FloatArray | float) -> FloatArray:
+def _sampling(panel: Panel, still_open: list[int], rates: FloatArray | float) -> FloatArray:
     explored = panel.weights * rates
-    return explored[:, None] * promotion_shares(panel.promoted_by, open_arms(code, panel.promoted_by.shape[1]))
+    return explored[:, None] * promotion_shares(panel.promoted_by, still_open)
 
 
 def waiting_time(n_samples: np.ndarray, chance: float | FloatArray, *, rng: np.random.Generator) -> FloatArray:

@@ -19,6 +19,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import Noise
+from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.posterior.data import Data, Rows, Statistics, Tallies, unchecked_statistics
 from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users import Covariates, Empirical, Gaussian
@@ -106,11 +107,29 @@ def simulate_data(
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
     """Users behind n samples of an arm, ``x`` (len(worlds), n, d), in some of the worlds, and where they stand in a
-    table, ``who`` (len(worlds), n), where they are from one."""
+    table, ``who`` (len(worlds), n), where they are from one; users behind samples from before, (m, d), which are the
+    same in every world."""
 
     worlds: np.ndarray
     x: FloatArray
     who: np.ndarray | None = None
+    past: FloatArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Samples in each of the worlds."""
+        return self.x.shape[1] + (0 if self.past is None else len(self.past))
+
+    def whole(self) -> FloatArray:
+        """All users, those from before first, (len(worlds), n, d)."""
+        if self.past is None:
+            return self.x
+        return np.concatenate([np.broadcast_to(self.past, (len(self.x), *self.past.shape)), self.x], axis=1)
+
+    def grams(self) -> FloatArray:
+        """X'X, (len(worlds), d, d)."""
+        own = self.x.swapaxes(1, 2) @ self.x
+        return own if self.past is None else own + self.past.T @ self.past
 
 
 def data_of_designs(
@@ -135,16 +154,16 @@ def data_of_designs(
     sigma = noise_sd(worlds, market.noise)
     xtx, xty, yty, n = np.zeros((w, k, d, d)), np.zeros((w, k, d)), np.zeros((w, k)), np.zeros((w, k))
     for arm, design in designs.items():
-        there, x = design.worlds, design.x
-        grams = x.swapaxes(1, 2) @ x
-        xtx[there, arm], n[there, arm] = grams, x.shape[1]
-        if x.shape[1] <= d:  # no more rewards than sums of them
+        there, grams = design.worlds, design.grams()
+        xtx[there, arm], n[there, arm] = grams, design.n
+        if design.n <= d:  # no more rewards than sums of them
+            x = design.whole()
             noise = sigma[there, None] * streams[arm].standard_normal(x.shape[:2])
             rewards = (x @ worlds.beta[there, arm, :, None])[..., 0] + noise
             xty[there, arm], yty[there, arm] = (rewards[:, None] @ x)[:, 0], (rewards**2).sum(axis=1)
             continue
         xty[there, arm], yty[there, arm] = draw_rewards(
-            grams, worlds.beta[there, arm], sigma[there], n=x.shape[1], rng=streams[arm]
+            grams, worlds.beta[there, arm], sigma[there], n=design.n, rng=streams[arm]
         )
     return unchecked_statistics(xtx, xty, yty, n)
 
@@ -154,11 +173,11 @@ def _rows_of_designs(
 ) -> Rows:
     """Samples one by one, the arms of each world in their order."""
     w, k, d = worlds.beta.shape
-    size = sum(design.x.shape[1] * len(design.worlds) for design in designs.values()) // max(w, 1)
+    size = sum(design.n * len(design.worlds) for design in designs.values()) // max(w, 1)
     x, arms, rewards = np.zeros((w, size, d)), np.zeros((w, size), dtype=int), np.zeros((w, size))
     filled = np.zeros(w, dtype=int)
     for arm, design in designs.items():
-        there, own = design.worlds, design.x
+        there, own = design.worlds, design.whole()
         columns = filled[there, None] + np.arange(own.shape[1])
         x[there[:, None], columns], arms[there[:, None], columns] = own, arm
         eta = (own @ worlds.beta[there, arm, :, None])[..., 0]
@@ -180,8 +199,12 @@ def _tallies_of_designs(
     trials, successes = np.zeros((w, k, len(table))), np.zeros((w, k, len(table)))
     for arm, design in designs.items():
         assert design.who is not None  # users of a table
-        eta = (design.x @ worlds.beta[design.worlds, arm, :, None])[..., 0]
-        at: Any = (design.worlds[:, None], arm, design.who)
+        eta = (design.whole() @ worlds.beta[design.worlds, arm, :, None])[..., 0]
+        who = design.who
+        if design.past is not None:
+            before = find_rows(places_of(table), design.past)
+            who = np.concatenate([np.tile(before, (len(who), 1)), who], axis=1)
+        at: Any = (design.worlds[:, None], arm, who)
         np.add.at(trials, at, 1.0)
         np.add.at(successes, at, market.noise.sample(eta, rng=streams[arm]))
     return Tallies(users=table, trials=trials, successes=successes)

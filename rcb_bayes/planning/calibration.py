@@ -22,6 +22,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.store import Store, part_file, part_format, read_part, write_part
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import as_agenda
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE
@@ -234,15 +235,16 @@ def with_best_n(
     hand_out: HandOut | None = None,
 ) -> Plan:
     """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
-    sizes = [n for n in GRID if n * market.n_arms <= _LARGEST_SHARE * horizon] or [1]
+    asked = as_agenda(request.n_per_arm, market.n_arms)
+    n_explored = int((asked.missing > 0).sum())
+    sizes = [n for n in GRID if n * n_explored <= _LARGEST_SHARE * horizon] or [1]
     how = hand_out or HandOut()
     choices = rough_choices(market, request, sizes, guard=guard, horizon=horizon, hand_out=how)
     order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
     best: Plan | None = None
 
     def made(n: int) -> Plan:
-        chosen = replace(request, n_per_arm=n)
-        return planned(market, chosen, guard=guard, spread=spread, horizon=horizon, hand_out=how)
+        return planned(market, request.asking(n), guard=guard, spread=spread, horizon=horizon, hand_out=how)
 
     for k in order:
         plan = made(choices[k].n_per_arm)
@@ -292,21 +294,20 @@ def rough_choices(
     rough = replace(request, n_worlds=min(request.n_worlds, _SEARCH_WORLDS))
     choices: list[SampleChoice] = []
     found: dict[int, SampleChoice] = {}
-    tasks = [replace(rough, n_per_arm=n) for n in sizes]
     # One by one, as each may be the last; by workers as many at a time as they are.
-    step = 1 if how.workers in (None, 1) else len(tasks)
+    step = 1 if how.workers in (None, 1) else len(sizes)
     make = cache(partial(few_users, market, request)) if step == 1 else partial(few_users, market, request)
-    for start in range(0, len(tasks), step):
-        some = tasks[start : start + step]
+    for start in range(0, len(sizes), step):
+        some = sizes[start : start + step]
         parts = run_kept(
             how.store,
-            {part_file(f"samples-{task.n_per_arm}"): task for task in some},
-            function=partial(_choice, guard=guard, horizon=horizon),
+            {part_file(f"samples-{n}"): n for n in some},
+            function=partial(_choice, asked=rough, guard=guard, horizon=horizon),
             make=make,
             save=_save_choice,
             load=_load_choice,
             workers=how.workers,
-            description="samples per arm" if step > 1 else f"{some[0].n_per_arm} samples per arm",
+            description="samples per arm" if step > 1 else f"{some[0]} samples per arm",
         )
         found |= dict(enumerate(parts, start))
         while len(choices) in found:
@@ -316,15 +317,15 @@ def rough_choices(
     return choices
 
 
-def _save_choice(task: PlanRequest, choice: SampleChoice, path: Path) -> None:
+def _save_choice(n_per_arm: int, choice: SampleChoice, path: Path) -> None:
     import xarray as xr
 
-    form = part_format(f"samples-{task.n_per_arm}")
+    form = part_format(f"samples-{n_per_arm}")
     write_part(form, xr.Dataset({name: value for name, value in asdict(choice).items() if name != "verdict"}), path)
 
 
-def _load_choice(task: PlanRequest, path: Path) -> SampleChoice:
-    data = read_part(part_format(f"samples-{task.n_per_arm}"), path)
+def _load_choice(n_per_arm: int, path: Path) -> SampleChoice:
+    data = read_part(part_format(f"samples-{n_per_arm}"), path)
     kinds = {"n_per_arm": int, "feasible": bool, "needs_guard": bool}
     return SampleChoice(**{str(name): kinds.get(str(name), float)(part.item()) for name, part in data.items()})
 
@@ -343,16 +344,17 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
     return first.regret < second.regret < third.regret and third.regret > first.regret + clearly
 
 
-def _choice(simulator: Simulator, request: PlanRequest, *, guard: bool, horizon: int) -> SampleChoice:
+def _choice(simulator: Simulator, n_per_arm: int, *, asked: PlanRequest, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
+    request = asked.asking(n_per_arm)
     walked, programme = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
     plan = as_plan(walked, programme, roughly=True)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
-        return SampleChoice(n_per_arm=request.n_per_arm, feasible=False)
+        return SampleChoice(n_per_arm=n_per_arm, feasible=False)
     found = exploitation_regret(_guard_setting(walked), multiple=1.0, guard=guard, horizon=int(left))
     return SampleChoice(
-        n_per_arm=request.n_per_arm,
+        n_per_arm=n_per_arm,
         feasible=True,
         regret=plan.expected_regret + found.regret,
         regret_mcse=float(np.hypot(plan.expected_regret_mcse, found.regret_mcse)),
@@ -365,7 +367,7 @@ def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge, hand_out
     """The verdict in worlds that neither rates nor guards have seen."""
     fresh = derived_seed(plan.seed, Stream.FRESH_AUDIT)
     options = Exploiting(guard=bool(plan.guards))
-    folder = hand_out.store.folder
+    folder, name = hand_out.store.folder, "-".join(str(n) for n in plan.agenda.totals)
     return judge(
         market,
         plan,
@@ -374,5 +376,5 @@ def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge, hand_out
         options=options,
         seed=fresh,
         workers=hand_out.workers,
-        store=Store(folder=None if folder is None else folder / f"audit-{plan.n_per_arm}"),
+        store=Store(folder=None if folder is None else folder / f"audit-{name}"),
     )

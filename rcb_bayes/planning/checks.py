@@ -14,6 +14,7 @@ def check_plan(market: Market, plan: Plan) -> None:
     Users are not looked at: what a plan promises them is the audit's question.
     """
     check_arms(market, plan)
+    _check_past(market, plan)
     names = {"platform": "the platform's belief", "noise": "the noise"}
     other = [names[part] for part in plan_differs(market, plan, parts=tuple(names))]
     if other:
@@ -22,6 +23,19 @@ def check_plan(market: Market, plan: Plan) -> None:
             f"{' and '.join(other).capitalize()} {verb} that the plan was made for. Calibrate a plan for this market; "
             "where users or nature alone differ, give platform_prior=, prior= and nature= apart."
         )
+
+
+def _check_past(market: Market, plan: Plan) -> None:
+    """Refuse a plan that counts on another private history than the market's."""
+    here = "" if market.past is None else market.fingerprint(parts=("history",))["history"]
+    if here == plan.made_of.get("history", ""):
+        return
+    counted = sum(plan.agenda.past)
+    what = f"a private history of {counted:,} samples" if counted else "no private history"
+    raise RcbError(
+        f"The plan counts on {what}, and this market has another one, or none. Use the market that it was made for: "
+        "market.with_history(table, public=False)."
+    )
 
 
 def plan_differs(market: Market, plan: Plan, *, parts: tuple[str, ...] = PARTS) -> tuple[str, ...]:

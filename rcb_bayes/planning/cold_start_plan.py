@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from rcb_bayes._version import __version__
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.compact import compact_outlook
 from rcb_bayes.mechanism.knowledge import MECHANISM, PHASE, STAGE
 from rcb_bayes.mechanism.outlook import LinearOutlook
@@ -31,7 +32,9 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
     return Plan(
         goal=forward.settings.goal,
         constants=_constants(forward, rate=rate, rate_mcse=rate_mcse),
-        before=expectations_of(market, known=None if market.noise.is_gaussian else forward.panel),
+        before=expectations_of(
+            market, known=None if market.noise.is_gaussian else forward.panel, admission=_told(forward.walk.agenda)
+        ),
         cold_start=replace(_cold_start(forward), programme=programme),
         course=course,
         feasibility=feasibility_of(forward, course, rate=rate),
@@ -39,12 +42,17 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
     )
 
 
+def _told(agenda: Agenda) -> Agenda | None:
+    """An agenda that says more than a number does."""
+    return None if agenda.is_plain and len(set(agenda.needed)) == 1 and not any(agenda.past) else agenda
+
+
 def _constants(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Constants:
     gaps = [stage.gap for stage in forward.stages.values() if stage.gap is not None]
-    tau, tau_mcse, rho, rho_mcse = min(gaps, key=lambda gap: gap[0] * gap[2])
+    tau, tau_mcse, rho, rho_mcse = min(gaps, key=lambda gap: gap[0] * gap[2], default=(np.nan,) * 4)
     return Constants(
         kind="sampled",
-        n_per_arm=forward.settings.n_per_arm,
+        n_per_arm=forward.walk.agenda.n_per_arm,
         exploration_rate=rate,
         exploration_rate_mcse=rate_mcse,
         inverse_rate=1.0 / rate if rate > 0 else np.inf,
@@ -58,8 +66,10 @@ def _constants(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Consta
 
 
 def _overall_rate(forward: PlannedWalk) -> tuple[float, float]:
-    """The mean over stages, or, of one rate for all, the least."""
+    """The mean over stages, or, of one rate for all, the least; 1 where no stage comes after the first phase."""
     stages = list(forward.stages.values())
+    if not stages:
+        return 1.0, 0.0
     if not forward.settings.personalised:
         worst = min(stages, key=lambda stage: stage.rate)
         return worst.rate, worst.rate_mcse
@@ -73,6 +83,8 @@ def _overall_rate(forward: PlannedWalk) -> tuple[float, float]:
 def _ideal_rate(forward: PlannedWalk) -> float:
     """The rate by the point estimates: the mean over stages, or, of one rate for all, the least."""
     stages = list(forward.stages.values())
+    if not stages:
+        return 1.0
     if not forward.settings.personalised:
         return min(stage.ideal for stage in stages)
     shares = np.array([stage.share for stage in stages])
@@ -83,7 +95,7 @@ def _cold_start(forward: PlannedWalk) -> PlannedColdStart:
     arms = forward.market.arms
     return PlannedColdStart(
         stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
-        alike=tuple(tuple(arms[arm] for arm in alike) for alike in forward.simulator.alike),
+        alike=tuple(tuple(arms[arm] for arm in alike) for alike in forward.simulator.alike(forward.walk.agenda)),
     )
 
 

@@ -9,8 +9,8 @@ from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.walk import Walk, open_arms
-from rcb_bayes.mechanism.worlds import draw_worlds
+from rcb_bayes.mechanism.walk import Walk, arms_of
+from rcb_bayes.mechanism.worlds import Design, draw_worlds
 from rcb_bayes.planning.parts import Course
 from rcb_bayes.planning.planned_walk import PlannedWalk
 from rcb_bayes.planning.stage_rates import StageRates
@@ -38,6 +38,8 @@ def course_of(forward: PlannedWalk, *, rate: float, rate_mcse: float, roughly: b
 def _shares_of_users(forward: PlannedWalk, rate: float) -> tuple[float, float]:
     """Users who are explored at some usual stage, and users who need no subsidy, averaged over stages."""
     stages = list(forward.stages.values())
+    if not stages:
+        return 1.0, 1.0
     passed = np.array([stage.share for stage in stages])
     passed = passed / passed.sum()
     free = passed @ [stage.is_free.astype(float) for stage in stages]  # (P,): how often each user needs no subsidy
@@ -50,7 +52,7 @@ def _shares_of_users(forward: PlannedWalk, rate: float) -> tuple[float, float]:
 
 def _coverage(forward: PlannedWalk) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Each arm's smallest eigenvalue of X'X/N over cold starts that saturate it, with errors; NaN where none does."""
-    walked, n = forward.walk, forward.settings.n_per_arm
+    walked, n, past = forward.walk, forward.walk.agenda.totals, forward.market.past
     means, errors = np.full((2, forward.market.n_arms), np.nan)
     for arm in range(forward.market.n_arms):
         rng = generator(forward.settings.seed, Stream.COVERAGE, arm)
@@ -61,7 +63,8 @@ def _coverage(forward: PlannedWalk) -> tuple[tuple[float, ...], tuple[float, ...
         for start in range(0, len(some), 100):
             rows = slice(start, start + 100)
             x = forward.panel.users[walked.design(some[rows], arm, rng=rng)]
-            least[rows] = np.maximum(np.linalg.eigvalsh(x.swapaxes(1, 2) @ x / n)[:, 0], 0.0)
+            design = Design(some[rows], x, past=None if past is None else past.users_of(arm))
+            least[rows] = np.maximum(np.linalg.eigvalsh(design.grams() / n[arm])[:, 0], 0.0)
         means[arm], errors[arm] = least.mean(), least.std(ddof=1) / np.sqrt(len(some))
     return _floats(_among_alike(means, forward)), _floats(_among_alike(errors, forward))
 
@@ -69,7 +72,7 @@ def _coverage(forward: PlannedWalk) -> tuple[tuple[float, ...], tuple[float, ...
 def _among_alike(values: FloatArray, forward: PlannedWalk) -> FloatArray:
     """Figures of each arm, (..., K), averaged over arms that are alike: paths name those in the order they fill up."""
     out = values.copy()
-    for arms in forward.simulator.alike:
+    for arms in forward.simulator.alike(forward.walk.agenda):
         known = [arm for arm in arms if not np.isnan(values[..., arm]).any()]
         if known:
             out[..., list(arms)] = values[..., known].mean(axis=-1, keepdims=True)
@@ -92,7 +95,7 @@ def _rounds_course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Co
     best = _best_rewards(forward)
     pulls, regret = np.zeros((walked.n_paths, k)), np.zeros(walked.n_paths)
     drift = np.zeros(2 + k)  # errors that more paths do not average out
-    for level in range(k):
+    for level in range(walked.agenda.first_level, walked.agenda.n_levels):
         for place in _places(forward, level):
             here = place.members[ends[place.members]]
             one = _per_round(forward, place, (rate, rate_mcse), best)
@@ -157,20 +160,20 @@ def _places(forward: PlannedWalk, level: int) -> list[_Place]:
     One that only counts arms is an average over its sets by the rounds spent there; times the average of these rounds
     that is what its paths come to, on average over them.
     """
-    walked, panel, k = forward.walk, forward.panel, forward.market.n_arms
+    walked, panel = forward.walk, forward.panel
     if level and forward.settings.knows != STAGE.name:
         stage, members = forward.stages[level], walked.at(level)
         rates = stage.rates if forward.settings.personalised else 1.0
         return [_Place(level=level, members=members, promoted=stage.promoted, rates=rates, stage=stage)]
     if level == 0:
-        promoted = promotion_shares(panel.promoted_by, range(k))
-        return [_Place(level=0, members=walked.at(0), promoted=promoted, rates=1.0, stage=None)]
+        promoted = promotion_shares(panel.promoted_by, walked.agenda.open_arms(()))
+        return [_Place(level=0, members=walked.at(0), promoted=promoted, rates=forward.planner.first, stage=None)]
     assert isinstance(walked, Walk)  # sets are known one by one
     return [
         _Place(
             level=level,
             members=members,
-            promoted=promotion_shares(panel.promoted_by, open_arms(code, k)),
+            promoted=promotion_shares(panel.promoted_by, walked.agenda.open_arms(arms_of(code))),
             rates=walked.rates[code],
             stage=forward.stages.get(code),
         )

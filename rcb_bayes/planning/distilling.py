@@ -175,7 +175,7 @@ def _promoted(plan: Plan, users: FloatArray) -> FloatArray:
         step = max(1, _CHUNK_VALUES // (len(sets) * k))
         for start in range(0, len(users), step):
             some = slice(start, start + step)
-            first = Sets(sets).promotion(promoted_by[some]).first  # (u, S)
+            first = Sets(sets, plan.before.admission).promotion(promoted_by[some]).first  # (u, S)
             for arm in range(k):
                 out[some, place, arm] = (first == arm) @ (stage.share / total * often / often.sum())
     return out.reshape(len(users), -1)

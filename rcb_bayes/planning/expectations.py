@@ -8,6 +8,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray, suggestion
@@ -23,6 +24,7 @@ class Expectations:
     prior_mean, platform_mean : the beliefs' means (K, d), by which arms are promoted; the latter where it differs
     known : users whose expectations are known, where rewards are not linear in beta
     whom : the population; None in a plan from a file whose users are a table, or a class of one's own
+    admission : which arms are promoted when; None where all are from the start, with as many samples of each
     """
 
     arms: tuple[str, ...]
@@ -31,6 +33,7 @@ class Expectations:
     platform_mean: FloatArray | None = None
     known: Panel | None = None
     whom: Whom | None = field(default=None, metadata=LATE)
+    admission: Agenda | None = field(default=None, metadata=LATE)
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -67,8 +70,15 @@ class Expectations:
         return tuple(arm for arm in self.arms if arm in names)
 
     def open_arms(self, saturated: tuple[str, ...]) -> list[int]:
-        """Positions of the arms that are not saturated."""
+        """Positions of the arms that may be promoted once these are saturated."""
+        if self.admission is not None:
+            return self.admission.open_arms(position for position, arm in enumerate(self.arms) if arm in saturated)
         return [position for position, arm in enumerate(self.arms) if arm not in saturated]
+
+    @property
+    def n_levels(self) -> int:
+        """How many arms are saturated when the cold start is over."""
+        return len(self.arms) if self.admission is None else self.admission.n_levels
 
     @cached_property
     def _places(self) -> dict[bytes, int]:
@@ -76,7 +86,7 @@ class Expectations:
         return {} if self.known is None else places_of(self.known.users)
 
 
-def expectations_of(market: Market, *, known: Panel | None = None) -> Expectations:
+def expectations_of(market: Market, *, known: Panel | None = None, admission: Agenda | None = None) -> Expectations:
     """What users and the platform of a market expect; ``known`` are users of rewards that are not linear in beta."""
     same = market.platform_prior is market.prior
     return Expectations(
@@ -86,4 +96,5 @@ def expectations_of(market: Market, *, known: Panel | None = None) -> Expectatio
         platform_mean=None if same else market.platform_prior.mean.values,
         known=known,
         whom=Whom(market.covariates, market.feature_map),
+        admission=admission,
     )

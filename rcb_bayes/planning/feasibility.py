@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.agenda import first_chances
 from rcb_bayes.mechanism.level_rates import level_rates
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
@@ -86,7 +86,7 @@ def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
         looked_for = None if stage.worst is None else panel_of(forward.market, stage.worst)
         worst = np.ones(1)
         if looked_for is not None:
-            promoted = stage.promoted_to(looked_for, n_arms=forward.market.n_arms)
+            promoted = stage.promoted_to(looked_for, agenda=forward.walk.agenda)
             worst = planner.rates_of(stage.outlook, looked_for, promoted=promoted, **asked).rate
         return bool(min(rates.min(), worst.min()) >= LEAST_RATE)
 
@@ -110,8 +110,7 @@ def _broken(forward: PlannedWalk, rate: float) -> float:
     if forward.simulator.engines.platform is None:
         return 0.0
     panel, settings = forward.panel, forward.settings
-    k = forward.market.n_arms
-    first = promotion_shares(panel.promoted_by, range(k))
+    first = first_chances(forward.walk.agenda, panel.promoted_by, forward.planner.first)
     terms = explored_terms(panel.prior_rewards, first, epsilon=settings.epsilon, notion=settings.sense)
     broken = (terms < 0.0).any(axis=(1, 2))
     for stage in forward.stages.values():

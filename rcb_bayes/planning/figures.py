@@ -49,6 +49,7 @@ class PlanFigures:
     platform_mean = _shown(lambda plan: plan.before.platform_mean)
     known = _shown(lambda plan: plan.before.known)
     whom = _shown(lambda plan: plan.before.whom)
+    admission = _shown(lambda plan: plan.before.admission)
     stages = _shown(lambda plan: plan.cold_start.stages)
     alike = _shown(lambda plan: plan.cold_start.alike)
     programme = _shown(lambda plan: plan.cold_start.programme)

@@ -1,14 +1,16 @@
 """A plan with N and the rate as given: what practitioners do, and what an audit can then judge."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.length import cold_start_rounds
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.goal import Goal, as_epsilon, as_knows
+from rcb_bayes.planning.goal import Goal, as_epsilon, as_knows, as_samples
 from rcb_bayes.planning.parts import Constants, Course, provenance_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
@@ -17,7 +19,7 @@ from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
 def fixed_plan(
     market: Market,
     *,
-    n_per_arm: int = 20,
+    n_per_arm: int | Sequence[int] | Mapping[str, int] = 20,
     exploration_rate: float = 0.5,
     epsilon: float = 0.05,
     notion: str = "user",
@@ -30,8 +32,9 @@ def fixed_plan(
     ----------
     market : Market
         Who believes what, who the users are, how rewards come about.
-    n_per_arm : int
-        N, samples of each arm in the cold start.
+    n_per_arm : int, sequence or mapping
+        N, samples of each arm in the cold start: a number, or one for each arm, in their order or by label. An arm with
+        0 is not explored.
     exploration_rate : float
         q, how often users are explored once an arm is saturated; above 0, at most 1.
     epsilon : float
@@ -51,7 +54,7 @@ def fixed_plan(
     Raises
     ------
     RcbError
-        A rate outside (0, 1], N below 1, a negative epsilon, an unknown notion.
+        A rate outside (0, 1], N below 1 or 0 for all arms, a negative epsilon, an unknown notion.
 
     Applicability
     -------------
@@ -72,7 +75,7 @@ def fixed_plan(
     )
     length = cold_start_rounds(
         market,
-        n_per_arm=plan.n_per_arm,
+        n_per_arm=plan.agenda,
         exploration_rate=plan.exploration_rate,
         seed=as_count(seed, name="seed", least=0),
     )
@@ -86,14 +89,15 @@ def fixed_plan(
 def given_plan(
     market: Market,
     *,
-    n_per_arm: int,
+    n_per_arm: int | Sequence[int] | Mapping[str, int],
     exploration_rate: float,
     epsilon: float = 0.05,
     notion: str = "user",
     knows: str = "auto",
 ) -> Plan:
     """The same without the length of its cold start, for policies that are made by the thousand."""
-    n = as_count(n_per_arm, name="n_per_arm", least=1, most=MOST_SAMPLES)
+    n = as_samples(n_per_arm, market, most=MOST_SAMPLES)
+    agenda = n if isinstance(n, Agenda) else None
     if not (is_number(exploration_rate) and 0 < exploration_rate <= 1):
         raise RcbError(f"exploration_rate is above 0 and at most 1, got {exploration_rate!r}.")
     rate = float(exploration_rate)
@@ -102,10 +106,15 @@ def given_plan(
             epsilon=as_epsilon(epsilon),
             notion=as_notion(notion).name,
             personalised=False,
-            knows=as_knows(knows, market),
+            knows=as_knows(knows, market, n),
         ),
-        constants=Constants(kind="fixed", n_per_arm=n, exploration_rate=rate, inverse_rate=1.0 / rate),
-        before=expectations_of(market),
+        constants=Constants(
+            kind="fixed",
+            n_per_arm=n.n_per_arm if isinstance(n, Agenda) else n,
+            exploration_rate=rate,
+            inverse_rate=1.0 / rate,
+        ),
+        before=expectations_of(market, admission=agenda),
         provenance=provenance_of(
             market, seed=0, notes=("N and the rate are as given: whether users follow is for an audit to say.",)
         ),

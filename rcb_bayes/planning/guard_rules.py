@@ -73,7 +73,7 @@ class GuardSetting:
         ended = np.flatnonzero(self.walk.ended)
         if not len(ended) or not self.market.noise.is_gaussian:
             return None
-        mechanism = OneRate(n_per_arm=self.walk.n_per_arm, n_arms=self.market.n_arms)
+        mechanism = OneRate(n_per_arm=self.walk.agenda, n_arms=self.market.n_arms)
         return begin_exploitation(
             self.simulator,
             self.walk,

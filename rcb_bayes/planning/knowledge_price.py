@@ -5,7 +5,7 @@ a platform publishes of its clock is its own choice, so that the difference betw
 more costs. All of them are made from the same belief, users, N and epsilon, and from one seed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_plan_size
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.knowledge import KNOWLEDGE, LEVEL, MOST_SETS, STAGE, Knows, as_knowledge, count_sets
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.walk import alike_arms
@@ -28,7 +29,7 @@ from rcb_bayes.workers import Workers, run_tasks
 if TYPE_CHECKING:
     import xarray as xr
 
-_ASKED = ("epsilon", "notion", "n_per_arm", "n_worlds", "audit_worlds")
+_ASKED = ("epsilon", "notion", "n_worlds", "audit_worlds")
 _FIGURES = ("expected_cold_start", "expected_regret", "exploration_rate")
 
 
@@ -37,7 +38,7 @@ def price_of_knowledge(
     *,
     epsilon: float = 0.05,
     notion: str = "user",
-    n_per_arm: int = 20,
+    n_per_arm: int | Sequence[int] | Mapping[str, int] | Agenda = 20,
     knows: Sequence[str] | None = None,
     n_worlds: int = 2000,
     audit_worlds: int = 1000,
@@ -55,8 +56,8 @@ def price_of_knowledge(
         What users put up with.
     notion : str
         "user" or "proof".
-    n_per_arm : int
-        N, samples of every arm.
+    n_per_arm : int, sequence or mapping
+        N, samples of every arm, or of each; see ``calibrate``.
     knows : sequence of str, optional
         Some of "stage", "level", "phase" and "mechanism"; all of them unless given, but for the stage where there are
         too many saturated sets.
@@ -113,7 +114,8 @@ def price_of_knowledge(
         )
         for name in known
     ]
-    check_plan_size(market, n_per_arm=requests[0].n_per_arm, n_worlds=requests[0].n_worlds)
+    agenda = as_agenda(requests[0].n_per_arm, market.n_arms)
+    check_plan_size(market, n_per_arm=agenda.most, n_worlds=requests[0].n_worlds)
     cold_start = partial(_cold_start, horizon=horizon)
     done = run_tasks(cold_start, requests, make=partial(_same, market), workers=workers, description="what users know")
     plans = [plan for _, plan in sorted(done, key=itemgetter(0))]
@@ -123,6 +125,7 @@ def price_of_knowledge(
     }
     variables["feasible"] = ("knows", np.array([plan.feasible for plan in plans]))
     attrs = {name: getattr(requests[0], name) for name in _ASKED}
+    attrs["n_per_arm"] = agenda.most if agenda.is_plain else agenda.words
     attrs |= {"horizon": horizon, "seed": seed, "belief": market.prior.name, "engine": plans[0].engine}
     coords = {"knows": known, "words": ("knows", [as_knowledge(name).words for name in known])}
     return xr.Dataset(variables, coords=coords, attrs={**attrs, "version": __version__})

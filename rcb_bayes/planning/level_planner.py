@@ -52,7 +52,7 @@ class LevelPlanner(RatePlanner):
 
     def walked(self) -> ColdStarts:
         """The cold start to its end."""
-        return self.simulator.walk_by_level(self.rates_of_level, n_per_arm=self.settings.n_per_arm)
+        return self.simulator.walk_by_level(self.rates_of_level, n_per_arm=self.agenda, first=self.first)
 
     def rates_of_level(self, so_far: ColdStarts, level: int) -> FloatArray | float:
         """The rates of the panel's users by promoted arm, (P, K), once so many arms are saturated."""
@@ -62,9 +62,9 @@ class LevelPlanner(RatePlanner):
         key = (0, level)
         saturated = so_far.saturated(level, members)
         rng = self.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
-        n_worlds = self.simulator.worlds_of_level(saturated, self.settings.n_worlds)
+        n_worlds = self.simulator.worlds_of_level(so_far, saturated, self.settings.n_worlds)
         places, counts = rare_sets_too(saturated, np.ones(len(members)), n_worlds=n_worlds, rng=rng)
-        sets = Sets(saturated[places])
+        sets = Sets(saturated[places], self.agenda)
         promoted = sets.usually_promoted(self.panel.promoted_by, counts)
         stage = self._new(promoted, level=level, share=len(members) / so_far.n_paths, key=key)
         stage.sets = sets
@@ -107,7 +107,7 @@ class LevelPlanner(RatePlanner):
             if not rounds.any():
                 return
             stage.outlook = stage.outlook.weighted(rounds / rounds.mean())
-        stage.promoted = stage.promoted_to(self.panel, n_arms=self.market.n_arms)
+        stage.promoted = stage.promoted_to(self.panel, agenda=self.agenda)
 
     def _enter_level(self, stage: StageRates) -> None:
         """Enter the rates of a level; of each user's own by promoted arm."""
@@ -117,7 +117,8 @@ class LevelPlanner(RatePlanner):
         panel, s = self.panel, self.settings
         bound = np.flatnonzero(~stage.is_free)
         some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:CRITICAL_USERS]
-        level = LEVEL / (self.market.n_arms - 1)  # all levels together have as much as a set
+        n_levels = self.agenda.n_levels - max(self.agenda.first_level, 1)
+        level = LEVEL / n_levels  # all levels together have as much as a set
         critical = critical_value(self._level_terms(stage, panel.take(some)), level=level, seed=s.seed)
         stage.slack = self._slack_of(stage, critical)
         found = stage.found = self.level_rates_of(stage, panel, slack=stage.slack)
@@ -137,7 +138,8 @@ class LevelPlanner(RatePlanner):
         means = []
         for part in range(_PARTS):
             worlds = slice(part, None, _PARTS)
-            own = replace(stage, outlook=stage.outlook.in_worlds(worlds), sets=Sets(stage.sets.saturated[worlds]))
+            sets = Sets(stage.sets.saturated[worlds], self.agenda)
+            own = replace(stage, outlook=stage.outlook.in_worlds(worlds), sets=sets)
             means.append(users.weights @ self.level_rates_of(own, users, slack=0.5 * stage.slack).rate)
         return float(np.std(means, ddof=1) / np.sqrt(_PARTS))
 

@@ -18,7 +18,7 @@ class Constants:
     Attributes
     ----------
     kind : how they were found
-    n_per_arm : N, samples of each arm in the cold start
+    n_per_arm : N, samples of each arm in the cold start: one number, or one for each arm
     exploration_rate : q; for a personalised plan the mean over users, and over the stages that cold starts pass
     inverse_rate : L = 1/q
     tau, rho : the gap that the least favoured arm reaches, and how often, once the others are saturated
@@ -27,7 +27,7 @@ class Constants:
     """
 
     kind: PlanKind
-    n_per_arm: int
+    n_per_arm: int | tuple[int, ...]
     exploration_rate: float
     exploration_rate_mcse: float = 0.0
     inverse_rate: float

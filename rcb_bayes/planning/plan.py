@@ -6,6 +6,7 @@ user travels with it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.planning.figures import PlanFigures
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
@@ -70,11 +72,23 @@ class Plan(PlanFigures):
 
     # --- what the mechanism asks ---
 
+    @property
+    def agenda(self) -> Agenda:
+        """Samples of each arm in the cold start, and which arms may be promoted when."""
+        return self._agenda
+
+    @cached_property
+    def _agenda(self) -> Agenda:
+        n_per_arm = self.constants.n_per_arm
+        if self.before.admission is not None:
+            return self.before.admission
+        return Agenda(needed=n_per_arm) if isinstance(n_per_arm, tuple) else Agenda.same(n_per_arm, len(self.arms))
+
     def rate(self, x: Users, *, saturated: Sequence[str] | None = None) -> FloatArray:
         """Exploration rate of users x, (d,) -> a number, (U, d) -> (U,).
 
-        ``saturated`` names the stage; without it the stages that cold starts pass are averaged. No arm, or all of them,
-        is the stage at which nobody needs a subsidy: 1.
+        ``saturated`` names the stage; without it the stages that cold starts pass are averaged. No arm, or all that are
+        explored, is the stage at which nobody needs a subsidy: 1, but for users whose most popular arm is not explored.
 
         Raises
         ------
@@ -157,17 +171,21 @@ class Plan(PlanFigures):
     def guard(self, x: Users, epoch: int) -> FloatArray:
         """Factors on each arm's off-best probability in an epoch of exploitation, (d,) -> (K,), (U, d) -> (U, K).
 
-        All are 1 where the plan has no guard. Epochs after those that were simulated have the last one's: the off-best
-        probability only shrinks with time.
+        All are 1 where the plan has no guard, and 0 of arms that are not explored. Epochs after those that were
+        simulated have the last one's: the off-best probability only shrinks with time.
         """
         users = self.features_of(x)
         n_arms = len(self.before.arms)
         factors = self.exploitation.guard(np.atleast_2d(users), epoch, goal=self.goal, n_arms=n_arms)
+        factors = factors if self.agenda.cut is None else factors * self.agenda.cut
         return factors if users.ndim == 2 else factors[0]
 
     def guard_one(self, x: list[float], epoch: int) -> list[float]:
         """The same of one user, plain numbers in and out, of a plan with a guard: what a live loop asks."""
-        return self.exploitation.guard_one(x, epoch, goal=self.goal)
+        factors = self.exploitation.guard_one(x, epoch, goal=self.goal)
+        if self.agenda.cut is None:
+            return factors
+        return [factor * cut for factor, cut in zip(factors, self.agenda.cut.tolist(), strict=True)]
 
     # --- rules ---
 

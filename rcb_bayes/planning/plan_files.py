@@ -98,7 +98,7 @@ _Length = NonNegative | Annotated[str, Meta(pattern="^inf$")]
 RANGES: dict[type, dict[str, Any]] = {
     Goal: {"epsilon": NonNegative},
     Constants: {
-        "n_per_arm": _Samples,
+        "n_per_arm": _Samples | tuple[Count, ...],
         "exploration_rate": Share,
         "exploration_rate_mcse": Error,
         "inverse_rate": _Length,
@@ -369,6 +369,7 @@ def _faults(plan: Plan) -> Iterator[str]:
     yield from _label_faults(plan.before)
     yield from _whom_faults(plan.before)
     yield from _constant_faults(plan.constants)
+    yield from _agenda_faults(plan)
     if plan.seed < 0:
         yield "the seed is not negative"
     n_arms = len(plan.arms)
@@ -395,6 +396,16 @@ def _label_faults(before: Expectations) -> Iterator[str]:
         yield "it needs two arms at least, with labels that differ"
     if not before.features or len(set(before.features)) != len(before.features):
         yield "it needs features, with labels that differ"
+
+
+def _agenda_faults(plan: Plan) -> Iterator[str]:
+    agenda, n = plan.before.admission, plan.constants.n_per_arm
+    if agenda is None:
+        if isinstance(n, tuple):
+            yield "samples of each arm are not those of its agenda"
+        return
+    if agenda.n_arms != len(plan.arms) or agenda.n_per_arm != n:
+        yield "samples of each arm are not those of its agenda"
 
 
 def _constant_faults(constants: Constants) -> Iterator[str]:

@@ -29,7 +29,7 @@ def summary(plan: Plan) -> str:
     sand = f"; {provenance.n_not_vouched:,} of {provenance.n_posteriors:,} posteriors behind it are not vouched for"
     lines = [
         f"{constants.kind} plan, {promise(plan)}, {users_know(plan)}" + (sand if provenance.n_not_vouched else ""),
-        f"samples per arm N      {constants.n_per_arm:,}" + (", by expected regret" if plan.choices else ""),
+        f"samples per arm N      {plan.agenda.words}" + (", by expected regret" if plan.choices else ""),
         f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}"
         f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})",
         f"expected cold start    {length} rounds" if ends else "expected cold start    no end",

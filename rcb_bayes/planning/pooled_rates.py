@@ -12,6 +12,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import first_chances
 from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.programme import NoAnswer, priced, settled
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
@@ -59,7 +60,8 @@ def pooled_walk(
     unraised = PooledWalk(walked=first, programme=None)
     shares: dict[int, FloatArray] = {}
     if not forward.walk.ended.any():  # what no level pays for by itself, others may
-        shares = {level: np.full(forward.panel.n_users, _START) for level in range(1, market.n_arms)}
+        levels = range(max(planner.agenda.first_level, 1), planner.agenda.n_levels)
+        shares = {level: np.full(forward.panel.n_users, _START) for level in levels}
         forward = _walked_again(market, settings, shares, simulator)
     for turn in range(_PASSES):
         forward = forward if turn == 0 else _walked_again(market, settings, shares, simulator)
@@ -84,8 +86,10 @@ def _as_raised(forward: PlannedWalk, shares: Mapping[int, FloatArray]) -> Planne
     """The cold start walked once more, with the raised rates in force."""
     for level, stage in forward.stages.items():
         _raise(forward, stage, shares.get(level))
-    n = forward.settings.n_per_arm
-    walked = forward.simulator.walk_by_level(lambda so_far, level: _by_arm(forward, level), n_per_arm=n)
+    planner = forward.planner
+    walked = forward.simulator.walk_by_level(
+        lambda so_far, level: _by_arm(forward, level), n_per_arm=planner.agenda, first=planner.first
+    )
     return replace(forward, walk=walked)
 
 
@@ -107,10 +111,10 @@ def _programme(forward: PlannedWalk, levels: list[int], later: LaterWorlds | Non
     found = [_of_level(forward.stages[level]) for level in levels]
     rounds, samples = _usual(walked, rng=forward.simulator.rng(Stream.ROUNDS))
     at = np.array(levels)
-    left = None if later is None else later.rounds * later.forms(panel.users, goal=goal)
-    forms = forms_of(
-        found, panel.prior_rewards, panel.promoted_by, goal=goal, first_rounds=float(rounds[0]), later=left
-    )
+    agenda = walked.agenda
+    left = None if later is None else later.rounds * later.forms(panel.users, goal=goal, agenda=agenda)
+    first = first_chances(agenda, panel.promoted_by, forward.planner.first)
+    forms = forms_of(found, panel.prior_rewards, first, goal=goal, first_rounds=float(rounds[0]), later=left)
     some, weights = panel.some(_PROGRAMME_USERS, rng=forward.simulator.rng(Stream.PROGRAMME_USERS))
     prices = priced(forms.at(some), weights, samples[at], rounds=rounds[at])
     prices, shares = settled(forms, panel.weights, samples[at], prices)

@@ -16,6 +16,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE
 from rcb_bayes.mechanism.level_rates import LevelRates
@@ -28,6 +29,7 @@ from rcb_bayes.mechanism.rates import (
     binding_terms,
     crowd_rate,
     explored_terms,
+    first_rates,
     is_free,
     largest_rate,
     organic_rounds,
@@ -38,14 +40,13 @@ from rcb_bayes.mechanism.rates import (
 from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.mechanism.simulator import ColdStarts, Key, Simulator
 from rcb_bayes.mechanism.streams import Stream
-from rcb_bayes.mechanism.walk import Walk, arms_of, open_arms
-from rcb_bayes.planning.goal import PlanRequest
+from rcb_bayes.mechanism.walk import Walk, arms_of
+from rcb_bayes.planning.goal import MOST_NAMED, PlanRequest
 from rcb_bayes.schema import FloatArray
 
 LEVEL = 0.01  # of the bands at each stage
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
-_MOST_ARMS = 62
 CRITICAL_USERS = 256
 _USERS_PER_WORLD = 16
 _FEW_WORLDS = 50
@@ -104,11 +105,10 @@ class StageRates:
         """Rates of the panel's users at a level, by promoted arm, (P, K)."""
         return np.ones(self.promoted.shape) if self.found is None else self.found.by_arm
 
-    def promoted_to(self, users: Panel, *, n_arms: int) -> FloatArray:
+    def promoted_to(self, users: Panel, *, agenda: Agenda) -> FloatArray:
         """The chance that each arm is promoted to users, of the panel or not, (U, K)."""
         if self.sets is None:
-            still_open = [arm for arm in range(n_arms) if arm not in self.saturated]
-            return promotion_shares(users.promoted_by, still_open)
+            return promotion_shares(users.promoted_by, agenda.open_arms(self.saturated))
         weights = None if self.outlook is None else self.outlook.weights
         return self.sets.usually_promoted(users.promoted_by, weights)
 
@@ -126,7 +126,9 @@ class RatePlanner:
 
     Attributes
     ----------
+    agenda : samples of each arm, and which arms may be promoted when
     stages : what each planned stage allows, by the code of its set, or by the level
+    first : how often the panel's users are sampled while no arm is saturated, (P,), or all of them
     """
 
     def __init__(
@@ -136,16 +138,29 @@ class RatePlanner:
         *,
         simulator: Simulator | None = None,
     ) -> None:
-        if settings.knows == STAGE.name and market.n_arms > _MOST_ARMS:
+        if settings.knows == STAGE.name and market.n_arms > MOST_NAMED:
             raise RcbError(
-                f"Saturated sets are planned one by one for at most {_MOST_ARMS} arms, got {market.n_arms}. "
+                f"Saturated sets are planned one by one for at most {MOST_NAMED} arms, got {market.n_arms}. "
                 "Use knows='level', or plan for fewer arms at a time."
             )
         self.market = market
         self.settings = settings
         self.simulator = simulator or Simulator(market, engine=settings.engine, seed=settings.seed)
         self.panel = self.simulator.panel
+        self.agenda: Agenda = as_agenda(settings.n_per_arm, market.n_arms)
+        self.first = first_rates(
+            self.agenda,
+            self.panel.prior_rewards,
+            self.panel.promoted_by,
+            epsilon=settings.epsilon,
+            notion=settings.sense,
+        )
         self.stages: dict[int, StageRates] = {}
+        if not self.agenda.first_level and not np.any(self.first):
+            raise RcbError(
+                "Nobody can be sampled first: every user's most popular arm is one that is not explored, and she loses "
+                "more than epsilon by any other. Ask for samples of that arm, or allow a larger epsilon."
+            )
         if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
             raise RcbError(
                 "With Bernoulli rewards a rate of each user's own is known for the rows of a table only. "
@@ -154,14 +169,14 @@ class RatePlanner:
 
     def walked(self) -> ColdStarts:
         """The cold start to its end."""
-        return self.simulator.walk(self.rates_at, n_per_arm=self.settings.n_per_arm)
+        return self.simulator.walk(self.rates_at, n_per_arm=self.agenda, first=self.first)
 
     def rates_at(self, so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
         """The rates of the panel's users at a set: planned, or, at a rare set, 1 for those who need no subsidy."""
         arms = arms_of(code)
         is_rare = len(members) < _LEAST_SHARE * so_far.n_paths or len(self.stages) >= MAX_STAGES
         wanted = self._is_wanted(len(arms))
-        promoted = promotion_shares(self.panel.promoted_by, open_arms(code, self.market.n_arms))
+        promoted = promotion_shares(self.panel.promoted_by, self.agenda.open_arms(arms))
         share = len(members) / so_far.n_paths
         stage = self._new(promoted, level=len(arms), share=share, key=(code,), saturated=arms)
         if is_rare and not wanted:
@@ -199,7 +214,7 @@ class RatePlanner:
 
     def _is_wanted(self, level: int) -> bool:
         """Whether the figures of a stage are wanted whoever is free: tau and rho, from the last if from no other."""
-        return level == self.market.n_arms - 1 and all(stage.gap is None for stage in self.stages.values())
+        return level == self.agenda.n_levels - 1 and all(stage.gap is None for stage in self.stages.values())
 
     def _needs_worlds(self, stage: StageRates) -> bool:
         """Whether a stage has to be simulated: one at which all users are free only where its figures are wanted."""
@@ -209,7 +224,7 @@ class RatePlanner:
         """Enter what is told of a stage with an outlook, whose worlds have these arms saturated, (W, K)."""
         assert stage.outlook is not None  # asked for where it is
         stage.own = self._own_users(stage.outlook, stage.key)
-        stage.gap = _gap_of(stage.own.rewards, saturated)
+        stage.gap = _gap_of(stage.own.rewards, saturated, self.agenda.open(saturated))
         if not self.settings.personalised:  # one rate leaves organic rounds to everybody
             self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
         if stage.is_free.all() and self.simulator.engines.platform is None:
@@ -265,7 +280,7 @@ class RatePlanner:
 
         def found_for(users: FloatArray) -> UserRates:
             panel = panel_of(self.market, users)
-            promoted = stage.promoted_to(panel, n_arms=self.market.n_arms)
+            promoted = stage.promoted_to(panel, agenda=self.agenda)
             return self.rates_of(outlook, panel, promoted=promoted, slack=stage.slack)
 
         if isinstance(outlook, LinearOutlook):
@@ -318,11 +333,13 @@ class RatePlanner:
         """
         assert stage.own is not None  # not all users are free
         notion = self.settings.sense
-        full = stage.saturated if stage.sets is None else np.flatnonzero(stage.sets.saturated.all(axis=0))
-        still_open = [arm for arm in range(self.market.n_arms) if arm not in full]
+        sets = np.zeros((1, self.market.n_arms), dtype=bool) if stage.sets is None else stage.sets.saturated
+        if stage.sets is None:
+            sets[0, list(stage.saturated)] = True
+        still_open = np.flatnonzero(self.agenda.open(sets).any(axis=0)).tolist()
         pairs = [(i, j) for i in still_open for j in range(self.market.n_arms) if i != j]
         panel = self.simulator.many_users
-        promoted = stage.promoted_to(panel, n_arms=self.market.n_arms)
+        promoted = stage.promoted_to(panel, agenda=self.agenda)
         terms = explored_terms(panel.prior_rewards, promoted, epsilon=epsilon, notion=notion)
         means = [panel.mean(terms[:, i, j]) for i, j in pairs]
         shares = best_shares(stage.own.acted_on, axis=0)
@@ -379,17 +396,17 @@ class RatePlanner:
         return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
 
 
-def _gap_of(rewards: FloatArray, saturated: np.ndarray) -> tuple[float, float, float, float]:
+def _gap_of(rewards: FloatArray, saturated: np.ndarray, is_open: np.ndarray) -> tuple[float, float, float, float]:
     """tau and rho of the open arm with the least tau rho, with errors, from rewards (K, u, W) and sets (W, K).
 
-    An arm counts in the worlds in which it is open, where these are not a few.
+    An arm counts in the worlds in which it may be promoted, where these are not a few.
     """
     n_arms, _, n_worlds = rewards.shape
     best_known = np.where(saturated.T[:, None], rewards, -np.inf).max(axis=0)
-    usual = [arm for arm in range(n_arms) if (~saturated[:, arm]).sum() >= min(_FEW_WORLDS, n_worlds)]
+    usual = [arm for arm in range(n_arms) if is_open[:, arm].sum() >= min(_FEW_WORLDS, n_worlds)]
     if saturated.min(axis=0).tolist() == saturated.max(axis=0).tolist():
         return best_gap(rewards[usual] - best_known)
-    found = [best_gap((rewards[arm] - best_known)[None, :, ~saturated[:, arm]]) for arm in usual]
+    found = [best_gap((rewards[arm] - best_known)[None, :, is_open[:, arm]]) for arm in usual]
     return min(found, key=lambda gap: gap[0] * gap[2])
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rcb_bayes.mechanism.agenda import Agenda, first_chances, is_popular
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import LEVEL, STAGE, Moment
@@ -14,7 +15,7 @@ from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows, places_of
 from rcb_bayes.mechanism.programme import LevelledForms, Prices, raised_shares
 from rcb_bayes.mechanism.promotion import Sets
-from rcb_bayes.mechanism.rates import UserRates, explored_terms, is_free, user_rates
+from rcb_bayes.mechanism.rates import UserRates, explored_terms, first_rates, is_free, user_rates
 from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import GuardRule
@@ -55,10 +56,13 @@ class LevelRule:
     saturated: BoolArray
     slack: float
 
+    def sets_under(self, agenda: Agenda | None) -> Sets:
+        """The sets of the worlds, and what may be promoted there."""
+        return self._known.setdefault(agenda, Sets(self.saturated, agenda))
+
     @cached_property
-    def sets(self) -> Sets:
-        """The sets of the worlds."""
-        return Sets(self.saturated)
+    def _known(self) -> dict[Agenda | None, Sets]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,7 @@ class LaterWorlds:
     slack: float
     guards: tuple[GuardRule, ...]
 
-    def forms(self, users: FloatArray, *, goal: Goal) -> FloatArray:
+    def forms(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> FloatArray:
         """The linear form of users (U, d), lowered by the slack, (U, K, K)."""
         fixed, extra = goal.sense.epsilon_parts(goal.epsilon)
         rewards = self.outlook.rewards(users)
@@ -94,6 +98,8 @@ class LaterWorlds:
                 rule = self.guards[min(int(epoch), len(self.guards) - 1)]
                 factors[:, :, self.epochs == epoch] = rule.of(users, goal=goal).T[:, :, None]
             factors = factors.reshape(k, u * w)
+        if agenda is not None and agenda.cut is not None:
+            factors = agenda.cut[:, None] * (np.ones((k, u * w)) if factors is None else factors)
         chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(self.gamma, u), guard=factors).reshape(k, u, w)
         below = below_best(rewards)
         mean, square = user_means(chances, below, below * below, extra)
@@ -195,7 +201,7 @@ class PlannedColdStart:
 
     def average_rates(self, users: FloatArray, *, goal: Goal, constants: Constants, before: Expectations) -> FloatArray:
         """Rates of users (U, d), averaged over the stages that cold starts pass, (U,)."""
-        if not goal.personalised:
+        if not goal.personalised or not self.stages:
             return np.full(len(users), constants.exploration_rate)
         total = sum(stage.share for stage in self.stages)
         rates = np.zeros(len(users))
@@ -210,9 +216,11 @@ class PlannedColdStart:
     def stage_rates(
         self, users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, constants: Constants, before: Expectations
     ) -> FloatArray:
-        """Rates of users (U, d) once these arms are saturated, (U,); 1 where that is none of them, or all."""
-        if len(saturated) in (0, len(before.arms)):
+        """Rates of users (U, d) once these arms are saturated, (U,); 1 where all are that ever will be."""
+        if len(saturated) == before.n_levels:
             return np.ones(len(users))
+        if not saturated:
+            return _first_rates(users, goal=goal, constants=constants, before=before)
         if goal.knows != STAGE.name:
             by_arm = self.rates_by_arm(users, len(saturated), goal=goal, constants=constants, before=before)
             return rates_by_arm(by_arm, before.of(users)[1], before.open_arms(saturated))
@@ -227,8 +235,10 @@ class PlannedColdStart:
     ) -> FloatArray:
         """Rates of users (U, d) where an arm is promoted to them, once so many arms are saturated, (U, K)."""
         shape = (len(users), len(before.arms))
-        if level in (0, len(before.arms)):
+        if level == before.n_levels:
             return np.ones(shape)
+        if level == 0:
+            return np.tile(_first_rates(users, goal=goal, constants=constants, before=before)[:, None], shape[1])
         stage = self._by_level.get(level)
         if constants.kind != "sampled" or not goal.personalised:
             return np.full(shape, constants.exploration_rate)
@@ -332,7 +342,7 @@ def rates_at_level(
     prior_rewards, promoted_by = before.of(users)
     return level_rates(
         rule.outlook,
-        rule.sets,
+        rule.sets_under(before.admission),
         users,
         prior_rewards=prior_rewards,
         promoted_by=promoted_by,
@@ -353,8 +363,14 @@ def raised_rates(cold_start: PlannedColdStart, users: FloatArray, *, goal: Goal,
         rule = rules[level]
         assert isinstance(rule, LevelRule)  # as the programme has it
         found.append(rates_at_level(rule, users, goal=goal, before=before, forms=True))
-    later = None if programme.later is None else programme.later.rounds * programme.later.forms(users, goal=goal)
-    forms = forms_of(found, *before.of(users), goal=goal, first_rounds=programme.first_rounds, later=later)
+    later = (
+        None
+        if programme.later is None
+        else programme.later.rounds * programme.later.forms(users, goal=goal, agenda=before.admission)
+    )
+    first = first_of(users, goal=goal, before=before)
+    expected = before.of(users)[0]
+    forms = forms_of(found, expected, first, goal=goal, first_rounds=programme.first_rounds, later=later)
     shares = raised_shares(forms, programme.prices)  # (U, L)
     by_arm, most = (np.stack([getattr(one, name) for one in found], axis=1) for name in ("by_arm", "most"))
     return by_arm + shares[:, :, None] * (most - by_arm)
@@ -363,15 +379,17 @@ def raised_rates(cold_start: PlannedColdStart, users: FloatArray, *, goal: Goal,
 def forms_of(
     found: Sequence[LevelRates],
     prior_rewards: FloatArray,
-    promoted_by: FloatArray,
+    first: FloatArray,
     *,
     goal: Goal,
     first_rounds: float,
     later: FloatArray | None,
 ) -> LevelledForms:
-    """Forms of users at all levels, and what the most popular arm's rounds, and later ones (U, K, K), leave."""
+    """Forms of users at all levels, and what the most popular arm's rounds, and later ones (U, K, K), leave.
+
+    ``first`` (U, K) are the chances of each arm in the first of these.
+    """
     k = prior_rewards.shape[1]
-    first = promotion_shares(promoted_by, range(k))
     others = first_rounds * explored_terms(prior_rewards, first, epsilon=goal.epsilon, notion=goal.sense)
     others = others if later is None else others + later
     pairs = ~np.eye(k, dtype=bool)
@@ -383,6 +401,27 @@ def forms_of(
         rates=np.stack([one.rate for one in found], axis=1),
         most=np.stack([one.most_rate for one in found], axis=1),
     )
+
+
+def first_of(users: FloatArray, *, goal: Goal, before: Expectations) -> FloatArray:
+    """Chances of each arm while none is saturated, under a sampled plan, (U, d) -> (U, K)."""
+    prior_rewards, promoted_by = before.of(users)
+    if before.admission is None:
+        return promotion_shares(promoted_by, range(len(before.arms)))
+    rates = first_rates(before.admission, prior_rewards, promoted_by, epsilon=goal.epsilon, notion=goal.sense)
+    return first_chances(before.admission, promoted_by, rates)
+
+
+def _first_rates(users: FloatArray, *, goal: Goal, constants: Constants, before: Expectations) -> FloatArray:
+    """How often users (U, d) are sampled while no arm is saturated, (U,)."""
+    agenda = before.admission
+    if agenda is None or agenda.is_plain:
+        return np.ones(len(users))
+    prior_rewards, promoted_by = before.of(users)
+    if constants.kind != "sampled":
+        return np.where(is_popular(agenda, promoted_by), 1.0, constants.exploration_rate)
+    found = first_rates(agenda, prior_rewards, promoted_by, epsilon=goal.epsilon, notion=goal.sense)
+    return np.broadcast_to(found, len(users)).copy()
 
 
 def _by_table(rule: TableRule | LeafTable, users: FloatArray, before: Expectations) -> FloatArray:

@@ -16,9 +16,10 @@ from math import ceil, log2
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.limiting import LimitingGaps, TauRho, chance_of, largest_prior_gap, limiting_gaps, measured
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.length import ColdStartLength, cold_start_rounds
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.goal import Goal
+from rcb_bayes.planning.goal import Goal, as_samples
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
@@ -196,7 +197,8 @@ def theorem_plan(
     )
     constants = theorem_constants(inputs)
     rate = 1.0 / constants.inverse_rate
-    length = cold_start_rounds(market, n_per_arm=constants.n_per_arm, exploration_rate=rate, seed=seed)
+    agenda = None if market.past is None else as_samples(constants.n_per_arm, market)
+    length = cold_start_rounds(market, n_per_arm=agenda or constants.n_per_arm, exploration_rate=rate, seed=seed)
     notes = (
         _speaks(first, star, gap=gap, is_measured=prior_gap is None),
         *_contradictions(gaps, first, star, n_arms=market.n_arms),
@@ -216,7 +218,7 @@ def theorem_plan(
             first_epoch=constants.first_epoch,
             guarantee_probability=first.rho * star.rho,
         ),
-        before=expectations_of(market),
+        before=expectations_of(market, admission=agenda if isinstance(agenda, Agenda) else None),
         course=Course(expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse),
         feasibility=_feasibility(length, horizon),
         provenance=provenance_of(market, seed=seed, notes=notes),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.schema import FloatArray
 
 
@@ -25,8 +26,8 @@ class DrawablePlan(Protocol):
         ...
 
     @property
-    def n_per_arm(self) -> int:
-        """N, samples of every arm."""
+    def agenda(self) -> Agenda:
+        """Samples of each arm."""
         ...
 
     @property

@@ -115,7 +115,7 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
     axes.set_ylim(bottom=0)
     axes.set_xlabel("arm (bars: ± 2 Monte Carlo errors)")
     axes.set_ylabel("smallest eigenvalue of X'X/N")
-    axes.set_title(f"Coverage of {plan.n_per_arm:,} samples of each arm")
+    axes.set_title(f"Coverage of {plan.agenda.words} samples of each arm")
     return axes
 
 

@@ -1,16 +1,15 @@
 """A belief with data observed: a PyMC model of one's own to sample, check and plot."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import BeliefError, DataError
 from rcb_bayes.market.noise import Noise
+from rcb_bayes.market.samples import Samples, read_samples
 from rcb_bayes.posterior.data import Rows
-from rcb_bayes.schema import FEATURE, FloatArray, as_finite_array
-from rcb_bayes.users.labelled import as_users
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,15 +18,9 @@ if TYPE_CHECKING:
 _OBSERVED = "y"
 
 
-class _Samples(NamedTuple):
-    """x (n, d), positions of arms (n,), rewards (n,)."""
-
-    x: FloatArray
-    arm: np.ndarray
-    reward: FloatArray
-
-
-def posterior_model(prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows", noise: Noise) -> "pm.Model":
+def posterior_model(
+    prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows | Samples", noise: Noise
+) -> "pm.Model":
     """The belief's own PyMC model, with rewards observed as the variable ``y``.
 
     Sample it with ``pm.sample``: ``beta`` (arm, feature) is then the posterior that the engines answer for.
@@ -66,7 +59,7 @@ def posterior_model(prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows
     import pymc as pm
     from pymc.model.fgraph import clone_model
 
-    samples = _as_samples(prior, data)
+    samples = _of_rows(data) if isinstance(data, Rows) else read_samples(prior, data)
     if not noise.is_gaussian and not np.isin(samples.reward, (0.0, 1.0)).all():
         raise DataError("Bernoulli rewards are 0 or 1. Check the rewards, or use Gaussian noise.")
     model: Any = clone_model(prior.model)
@@ -84,42 +77,8 @@ def posterior_model(prior: Prior, data: "pd.DataFrame | Mapping[str, Any] | Rows
     return model
 
 
-def _as_samples(prior: Prior, data: Any) -> _Samples:
-    if isinstance(data, Rows):
-        if data.n_sets != 1:
-            raise DataError(f"Expected one data set, got {data.n_sets}. Use rows.take(slice(0, 1)).")
-        used = data.arm[0] >= 0
-        return _Samples(data.x[0][used], data.arm[0][used], data.reward[0][used])
-    columns = list(data.columns) if hasattr(data, "columns") else list(data) if isinstance(data, Mapping) else []
-    missing = [name for name in ("arm", "reward") if name not in columns]
-    if missing:
-        got = ", ".join(map(str, columns[:8])) or type(data).__name__
-        raise DataError(f"The data need x or a column for each {FEATURE}, arm and reward; got {got}.")
-    values = data["x"] if "x" in columns and "x" not in prior.inputs else _features_of(prior, data)
-    x = as_users(values, features=prior.inputs, name="x", ndim=2)
-    x = x if prior.feature_map is None else prior.feature_map(x)
-    reward = as_finite_array(np.asarray(data["reward"]), name="reward", ndim=1)
-    arm = _positions(prior, np.asarray(data["arm"]))
-    if not len(x) == len(arm) == len(reward):
-        raise DataError(f"x, arm and reward must be of one length, got {len(x)}, {len(arm)} and {len(reward)}.")
-    return _Samples(x, arm, reward)
-
-
-def _features_of(prior: Prior, data: Any) -> dict[str, Any]:
-    """The columns of the features, whatever else there is; those that lack are named where they are missed."""
-    columns = list(data.columns) if hasattr(data, "columns") else list(data)
-    return {name: np.asarray(data[name]) for name in prior.inputs if name in columns}
-
-
-def _positions(prior: Prior, arm: np.ndarray) -> np.ndarray:
-    """Positions of arms given by label, or by position."""
-    places = {name: k for k, name in enumerate(prior.arms)}
-    if np.issubdtype(arm.dtype, np.integer) and not set(arm.astype(str).tolist()) <= set(places):
-        found = arm.astype(np.int64)
-        if found.size and not (found.min() >= 0 and found.max() < len(places)):
-            raise DataError(f"Arms by position are 0 to {len(places) - 1}, got {found.min()} to {found.max()}.")
-        return found
-    unknown = sorted({name for name in arm.astype(str).tolist() if name not in places})
-    if unknown:
-        raise DataError(f"There is no arm '{unknown[0]}'. The arms are {', '.join(prior.arms)}.")
-    return np.array([places[name] for name in arm.astype(str).tolist()], dtype=np.int64)
+def _of_rows(data: Rows) -> Samples:
+    if data.n_sets != 1:
+        raise DataError(f"Expected one data set, got {data.n_sets}. Use rows.take(slice(0, 1)).")
+    used = data.arm[0] >= 0
+    return Samples(x=data.x[0][used], arm=data.arm[0][used], reward=data.reward[0][used])

@@ -53,7 +53,7 @@ def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
     rows: list[tuple[str, Any, Any]] = [
         ("With whom?", whom, f"{percent(plan.share_free)} need no subsidy" if plan.kind == "sampled" else ""),
         ("How often?", f"q = {rate}", often),
-        ("How many samples?", f"N = {plan.n_per_arm:,}", f"of each of {len(plan.arms)} arms"),
+        ("How many samples?", f"N = {plan.agenda.words}", f"of each of {len(plan.arms)} arms"),
         ("For how long?", length, f"rounds, {share} of {report.horizon:,}" if plan.feasible else ""),
     ]
     if runs is not None:

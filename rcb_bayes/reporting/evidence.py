@@ -125,7 +125,7 @@ def repeat(report: "Report") -> Markup:
         ("epsilon", f"{plan.epsilon:g}"),
         ("notion", plan.notion),
         ("rates", "one for each user" if plan.personalised else "one for all users"),
-        ("samples of each arm, N", f"{plan.n_per_arm:,}"),
+        ("samples of each arm, N", plan.agenda.words),
         ("horizon", f"{report.horizon:,}"),
         ("plan", f"{plan.kind}, seed {plan.seed}, version {plan.version}" if plan.version else plan.kind),
         ("plan worlds", f"{plan.n_worlds:,}"),  # a plan at hand has its own

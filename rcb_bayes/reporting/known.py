@@ -41,7 +41,8 @@ def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
 def _prices(prices: "xr.Dataset") -> Markup:
     rows = [_row(one) for one in known_figures(prices)]
     lengths = "; ".join(f"{row[0]}: {row[1]}" for row in rows)
-    sizes = f"N = {prices.attrs['n_per_arm']:,}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."
+    n = prices.attrs["n_per_arm"]
+    sizes = f"N = {n if isinstance(n, str) else f'{n:,}'}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."
     return chart(
         "knowledge",
         "Rounds of cold start, by what users know",

@@ -22,7 +22,7 @@ def stages(report: "Report") -> Markup:
         "plan",
         "The plan, stage by stage",
         prose(
-            f"The most popular arm comes first. A stage ends when one more arm has its {plan.n_per_arm:,} samples; "
+            f"The most popular arm comes first. A stage ends when one more arm has its {plan.agenda.words} samples; "
             "organic rounds in between hide who is being explored."
         ),
         _by_stage(plan) if plan.stages else None,

@@ -176,7 +176,7 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
 def _belief(market: Market, plan: Plan, *, n_worlds: int, workers: Workers, seed: int) -> tuple[Checks, "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
     say("checking the assumptions")
-    n = min(plan.n_per_arm, _MOST_CHECKED)
+    n = min(plan.agenda.most, _MOST_CHECKED)
     stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
@@ -265,7 +265,7 @@ def _knowledge(
         market,
         epsilon=plan.epsilon,
         notion=plan.notion,
-        n_per_arm=plan.n_per_arm,
+        n_per_arm=plan.agenda,
         n_worlds=sizes.knowledge_worlds,
         audit_worlds=plan.audit_worlds or sizes.audit_worlds,
         horizon=horizon,
@@ -293,7 +293,7 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, work
             notion=plan.notion,
             personalised=plan.personalised,
             knows=plan.knows,
-            n_per_arm=plan.n_per_arm,
+            n_per_arm=plan.agenda,
             n_worlds=sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
             audit_worlds=plan.audit_worlds or sizes.audit_worlds,
             engine="auto",

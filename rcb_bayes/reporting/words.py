@@ -65,7 +65,9 @@ def _takes(plan: Plan) -> str:
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     ends = math.isfinite(plan.expected_cold_start)
     how_long = f"about {length} rounds" if ends else "a cold start without end"
-    return f"It takes {plan.n_per_arm:,} samples of each of {len(plan.arms)} arms and {how_long}."
+    if len(set(plan.agenda.needed)) > 1:
+        return f"It takes samples of each arm as they are needed (N = {plan.agenda.words}) and {how_long}."
+    return f"It takes {plan.agenda.words} samples of each of {len(plan.arms)} arms and {how_long}."
 
 
 def averages(audit: Audit) -> bool:

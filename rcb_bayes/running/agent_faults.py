@@ -139,15 +139,16 @@ def _cold_faults(state: AgentState, market: Market) -> Iterator[str]:
     if list(saturated) != sorted(set(saturated)) or not all(arm < k for arm in saturated):
         yield "saturated arms do not exist, or stand there twice"
     yield from _fitted_faults(state.cold.predictor, market)
-    if state.exploitation is not None and len(saturated) < k:
+    agenda = state.plan.agenda
+    if state.exploitation is not None and not agenda.is_over(saturated):
         yield "it exploits though some arms are not saturated"
     history = state.cold.history
     if history is None:
         return
-    short = [arm for arm in saturated if _total(history)[arm] < state.plan.n_per_arm]
+    short = [arm for arm in saturated if _total(history)[arm] < agenda.totals[arm] or not agenda.is_sampled[arm]]
     if short:
-        yield f"{state.plan.arms[short[0]]} is saturated without its {state.plan.n_per_arm:,} samples"
-    is_between = state.exploitation is None and 0 < len(saturated) < k
+        yield f"{state.plan.arms[short[0]]} is saturated without its {agenda.totals[short[0]]:,} samples"
+    is_between = state.exploitation is None and 0 < len(saturated) < agenda.n_levels
     if is_between != (state.cold.predictor is not None):
         yield "what is expected in organic rounds is there if and only if some arms are saturated"
 
@@ -157,7 +158,7 @@ def _epoch_faults(state: AgentState, found: Epoch, market: Market) -> Iterator[s
         yield f"round {state.rounds} is not within its epoch, {found.began} to {found.ends}"
     if found.ends != _end_of(state, found, market):
         yield f"epoch {found.epoch} cannot end after round {found.ends}"
-    if int(sum(state.counts)) > state.rounds:
+    if int(sum(state.counts)) > state.rounds + sum(state.plan.agenda.past):
         yield f"it counts {sum(state.counts)} samples in {state.rounds} rounds"
     if market.noise.is_gaussian and found.predictor is not None and found.predictor.means is None:
         yield "expectations of linear rewards are means"
@@ -181,10 +182,10 @@ def _count_faults(state: AgentState) -> Iterator[str]:
         expected, forgets = _total(found.fed) + _total(found.now), state.options.feed == "last"
     if not ((counts >= expected).all() if forgets else np.array_equal(counts, expected)):
         yield "the samples counted are not those of its history"
-    if int(counts.sum()) + int(state.pending.counted.sum()) > state.rounds:
+    if int(counts.sum()) + int(state.pending.counted.sum()) > state.rounds + sum(state.plan.agenda.past):
         yield f"{int(counts.sum())} samples and the tickets that are out are more than {state.rounds} rounds"
-    if found is not None and (counts < state.plan.n_per_arm).any():
-        yield f"it exploits before every arm has its {state.plan.n_per_arm:,} samples"
+    if found is not None and (counts < state.plan.agenda.missing).any():
+        yield "it exploits before every arm has its samples"
 
 
 def _ticket_faults(out: Out, state: AgentState, market: Market) -> Iterator[str]:

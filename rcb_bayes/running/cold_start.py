@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.agenda import is_popular
 from rcb_bayes.mechanism.choice import best_shares, promotion_shares
 from rcb_bayes.mechanism.decisions import MOST_POPULAR, ORGANIC, PROMOTED, Decisions
 from rcb_bayes.mechanism.kernel import linear_scores, pick
@@ -42,19 +43,24 @@ class ColdStart:
     ) -> None:
         self.market = market
         self.mechanism = mechanism
+        self._agenda = mechanism.agenda
         self.oracle = oracle
-        self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows or oracle.needs_rows)
+        keep_rows = keep_rows or oracle.needs_rows
+        self.history = History(market.n_arms, market.n_features, keep_rows=keep_rows)
+        if any(self._agenda.past):
+            self.history = History.of_market(market, keep_rows=keep_rows)
         self.saturated: tuple[int, ...] = ()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
         self.predictor: Predictor | None = None
         self._prior_mean = market.platform_prior.mean.values  # asked for in every round
         self.n_fits = self.n_not_vouched = 0
         self._served = 0  # rounds of the present stage
+        self._renew()
 
     @property
     def is_over(self) -> bool:
         """Whether every arm has its samples."""
-        return len(self.saturated) == self.market.n_arms
+        return self._agenda.is_over(self.saturated)
 
     @property
     def is_waiting(self) -> bool:
@@ -103,7 +109,8 @@ class ColdStart:
         self.waiting[arm] -= 1
 
     def _renew(self) -> None:
-        full = tuple(int(arm) for arm in np.flatnonzero(self.history.n >= self.mechanism.n_per_arm))
+        n = self.history.n
+        full = tuple(np.flatnonzero((n >= self._agenda.needed) & (n > 0)).tolist())
         if full != self.saturated:
             self.saturated, self._served = full, 0
             self.predictor = None if self.is_over else self._fitted()
@@ -129,8 +136,9 @@ class ColdStart:
         """Recommendations for all of these users at the present stage."""
         n = len(x)
         prior = self._prior_scores(x, features)
-        open_arms = [arm for arm in range(self.market.n_arms) if arm not in self.saturated]
-        promoted = promotion_shares(prior.T, open_arms).T
+        promoted = promotion_shares(prior.T, self._agenda.open_arms(self.saturated)).T
+        if self.predictor is None and not self._agenda.is_plain:
+            return self._first(x, prior, promoted, uniforms)
         if self.predictor is None:
             return Decisions(
                 arm=pick(promoted, uniforms[:, 1]),
@@ -151,6 +159,20 @@ class ColdStart:
             scores=scores,
         )
 
+    def _first(self, x: FloatArray, prior: FloatArray, promoted: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Recommendations while no arm is saturated, where some arm is not promoted from the start."""
+        rates = self.mechanism.rate(x, saturated=())
+        popular = is_popular(self._agenda, prior.T)
+        organic = best_shares(prior, axis=0)
+        explored = uniforms[:, 0] < rates
+        return Decisions(
+            arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
+            stage=np.where(explored, np.where(popular, MOST_POPULAR, PROMOTED), ORGANIC).astype(np.int8),
+            counted=explored,
+            probabilities=rates * promoted + (1.0 - rates) * organic,
+            scores=prior,
+        )
+
     def _prior_scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
         prior, noise = self.market.platform_prior, self.market.noise
         if noise.is_gaussian:
@@ -161,7 +183,7 @@ class ColdStart:
         """Rounds up to and with the one in which the first arm becomes full; all of them if none does."""
         n, missing = len(decisions), self._needed()
         for arm in range(self.market.n_arms):
-            if arm not in self.saturated:
+            if missing[arm] > 0:
                 rounds = np.flatnonzero(decisions.counted[:n] & (decisions.arm[:n] == arm))
                 needed = int(missing[arm])
                 if len(rounds) >= needed:
@@ -170,4 +192,4 @@ class ColdStart:
 
     def _needed(self) -> np.ndarray:
         """Recommendations that each arm still needs, (K,)."""
-        return self.mechanism.n_per_arm - self.history.n - self.waiting
+        return np.array(self._agenda.needed) - self.history.n - self.waiting

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from rcb_bayes.market import Market
 from rcb_bayes.posterior.data import Rows, Statistics, unchecked_statistics
 from rcb_bayes.schema import FloatArray
 
@@ -33,6 +34,14 @@ class History:
         self._reward = np.empty(CHUNK)
         self._filled = 0
         self._parts: list[tuple[FloatArray, np.ndarray, FloatArray]] = []
+
+    @classmethod
+    def of_market(cls, market: Market, *, keep_rows: bool = False) -> "History":
+        """What the platform of a market knows before the first round: its private history, or nothing."""
+        made = cls(market.n_arms, market.n_features, keep_rows=keep_rows)
+        if market.past is not None:
+            made.add(market.past.x, market.past.arm, market.past.reward)
+        return made
 
     @property
     def n_samples(self) -> int:

@@ -145,7 +145,8 @@ class Rcb(Policy):
         self.exploitation: Exploitation | None = None
         self._n_fits = self._n_not_vouched = 0
         self.rounds = 0
-        self.counts = np.zeros(market.n_arms, dtype=np.int64)
+        self.counts = self.cold.history.n.astype(np.int64)
+        self.move_on()
 
     @property
     def predictor(self) -> Predictor | None:

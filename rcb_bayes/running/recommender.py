@@ -113,6 +113,7 @@ class Recommender:
         self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._shape = (len(market.features),)
+        self._cut = None if plan.agenda.cut is None else plan.agenda.cut.tolist()
         self._choices = Choices(self._seed)
         self._awaited = AwaitedRewards(
             self._rcb,
@@ -254,7 +255,7 @@ class Recommender:
             arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
             return recommendation(ticket, arm, kind, chances, scores, labels=self.market.arms)
         x_plain = user.tolist()
-        guard = self.plan.guard_one(x_plain, exploitation.epoch) if exploitation.is_guarded else None
+        guard = self.plan.guard_one(x_plain, exploitation.epoch) if exploitation.is_guarded else self._cut
         chances, scores = ipgs_one(rows, x_plain, exploitation.gamma, guard=guard)
         ticket = self._rcb.rounds
         arm = pick_one(chances, self._choices.of_round(ticket))

@@ -160,9 +160,9 @@ def _run(cast: _Cast, number: int) -> dict[str, np.ndarray]:
     seed = np.random.SeedSequence(cast.seed, spawn_key=(number,))  # as the seed's own children have it
     world = SimulatedWorld(market, seed)
     if isinstance(plan, Plan):
-        policy: Policy = Rcb(market, plan, oracle=cast.oracle, options=cast.options)
+        policy: Policy = Rcb(world.market, plan, oracle=cast.oracle, options=cast.options)
     else:
-        policy = completed(plan(market, policy_seed(seed)))
+        policy = completed(plan(world.market, policy_seed(seed)))
     record = _Record(cast.horizon, cast.every)
     for block in drive(policy, world, horizon=cast.horizon):
         record.note(block.start, block.decisions, world.mean_rewards(block.start, block.stop))

@@ -4,6 +4,8 @@ Users, choices and noise of a simulated world come in pages with seeds of their 
 rounds are cut into blocks, nor on other worlds.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from rcb_bayes.market import Market
@@ -12,7 +14,7 @@ from rcb_bayes.running.driving import Arrivals
 from rcb_bayes.schema import FloatArray
 
 PAGE = 8192
-_COEFFICIENTS, _PAGES, _POLICY = range(3)
+_COEFFICIENTS, _PAGES, _POLICY, _PAST = range(4)
 
 
 class Nature:
@@ -33,6 +35,15 @@ class Nature:
         from scipy.special import ndtr
 
         return (ndtr(noise) < self.noise.mean_reward(eta)).astype(float)
+
+    def remembered(self, market: Market, seed: np.random.SeedSequence) -> Market:
+        """The market with the private history that this world has: its users and arms, with rewards of this nature."""
+        past = market.past
+        if past is None:
+            return market
+        eta = (past.x * self.beta[past.arm]).sum(axis=1)
+        noise = _stream(seed, 0, _PAST).standard_normal(len(eta))
+        return replace(market, past=past.rewarded(self.rewards(eta, noise)))
 
 
 class GivenUsers:
@@ -65,8 +76,8 @@ class SimulatedWorld:
     """A world of users drawn from the population, page by page."""
 
     def __init__(self, market: Market, seed: np.random.SeedSequence) -> None:
-        self.market = market
         self.nature = Nature(market, seed)
+        self.market = self.nature.remembered(market, seed)
         self._seed = seed
         self._number = -1
 

@@ -187,6 +187,27 @@ def test_live_block_and_audited_worlds_are_one_mechanism(chosen: dict[str, Any],
     assert agree(blocks, audited, rel=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore::rcb_bayes.errors.GuardWarning")
+@pytest.mark.parametrize("chosen", OPTIONS[:: len(OPTIONS) // 8], ids=names)
+@pytest.mark.parametrize("n_per_arm", [(4, 0), (0, 6), (3, 7)], ids=str)
+def test_samples_of_each_arm_are_one_mechanism_too(
+    chosen: dict[str, Any], n_per_arm: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = Exploiting(**chosen)
+    same = plan(True)
+    each = rcb.fixed_plan(market(True), n_per_arm=n_per_arm, exploration_rate=0.5, epsilon=0.05)
+    each = replace(each, exploitation=same.exploitation)
+    monkeypatch.setitem(globals(), "plan", lambda known: each)
+    blocks, data = in_blocks(True, options)
+    assert len(blocks) >= 3
+    assert agree(blocks, live(True, options), rel=0.0)
+    audited = side_by_side(True, options, data, blocks[0].begins, len(blocks))
+    assert agree(blocks, audited, rel=1e-7)
+    monkeypatch.setitem(globals(), "plan", lambda known: same)
+    if options.clock == "relative" or 0 in n_per_arm:  # the planted error: worlds of an audit that know of one N only
+        assert not agree(blocks, side_by_side(True, options, data, blocks[0].begins, len(blocks)), rel=1e-7)
+
+
 @cache
 def ruled(known: bool) -> Plan:
     """A plan whose rates and cuts are those of leaves, another for each of four kinds of users."""

@@ -11,6 +11,12 @@ which counts, or else the organic arm (the largest posterior mean given the samp
 When every arm has N samples, epochs follow: K N rounds, then twice as many each time, with recommendations
 p_i = 1 / (K + gamma (m_b - m_i)) off the best arm b, cut by the guard.
 
+N may be another for each arm. An arm with N = 0 and no samples from before is never promoted, and recommended off the
+best in no epoch. Users who like such an arm best before any data get it, uncounted, while no arm has N samples, but for
+those with ``rate(users, ()) = 1``. Samples from before (``past``) count; their rewards are drawn in every world.
+With an ``order`` of arms, only its first ones may be promoted: ``first`` of them, and one more for every arm that has
+its samples since.
+
 What a user expects is then estimated with the true mean rewards of the worlds, never with posterior means:
 sum_w p_w(i | x) (mu_w(x, i) - mu_w(x, j)) / sum_w p_w(i | x). ``run_one_world`` draws the recommendations and the
 rewards as well, round by round, and is what ``run_worlds`` is checked by.
@@ -119,7 +125,7 @@ class Scenario:
     belief: Belief
     users: Users | Callable[[np.random.Generator], Users]
     sigma: float
-    n_per_arm: int
+    n_per_arm: int | tuple[int, ...]
     rate: Rate
     horizon: int = 10**12
     n_epochs: int = 3
@@ -128,10 +134,46 @@ class Scenario:
     platform: Belief | None = None
     feed_last: bool = False
     spread_guarded: bool = False
+    past: tuple[Array, ...] | None = None
+    order: tuple[int, ...] = ()
+    first: int = 0
 
     @property
     def n_arms(self) -> int:
         return len(self.belief.mean)
+
+    @property
+    def needed(self) -> Array:
+        return np.broadcast_to(self.n_per_arm, self.n_arms)
+
+    @property
+    def before(self) -> Array:
+        """Samples of each arm from before the first round, (K,)."""
+        return np.array([0] * self.n_arms if self.past is None else [len(rows) for rows in self.past])
+
+    @property
+    def totals(self) -> Array:
+        return np.maximum(self.needed, self.before)
+
+    @property
+    def closed_kernel(self) -> Array | None:
+        return None if (self.totals > 0).all() else (self.totals > 0).astype(float)
+
+    def full(self, counts: Array) -> Array:
+        """Which arms have their samples, (W, K)."""
+        return (counts >= self.needed) & (counts > 0)
+
+    def closed(self, saturated: tuple[int, ...]) -> tuple[int, ...]:
+        """Arms that are not promoted once these are saturated."""
+        shut = {arm for arm in range(self.n_arms) if arm in saturated or self.needed[arm] <= self.before[arm]}
+        if self.order:
+            since = sum(arm in self.order for arm in saturated)
+            shut |= set(self.order[self.first + since :])
+        return tuple(sorted(shut))
+
+    @property
+    def all_at_once(self) -> bool:
+        return not self.closed(())
 
     @property
     def acting(self) -> Belief:
@@ -294,9 +336,12 @@ def _run_batch(scenario: Scenario, n: int, rng, watched: Array | None, index: in
     watched = users.rows if watched is None else np.atleast_2d(np.asarray(watched, dtype=float))
     truth = scenario.belief.draw(n, rng)
     k, d = scenario.belief.mean.shape
-    state = _State(truth, np.zeros((n, k), int), np.zeros((n, k, d, d)), np.zeros((n, k, d)), np.zeros(n))
+    state = _State(truth, np.tile(scenario.before, (n, 1)), np.zeros((n, k, d, d)), np.zeros((n, k, d)), np.zeros(n))
+    for arm, rows in enumerate(scenario.past or ()):
+        y = truth[:, arm] @ rows.T + scenario.sigma * rng.standard_normal((n, len(rows)))
+        state.xx[:, arm], state.xy[:, arm] = rows.T @ rows, y @ rows
     stages = _cold_start(scenario, state, users, watched, rng)
-    done = np.flatnonzero((state.counts >= scenario.n_per_arm).all(axis=1) & (state.time < scenario.horizon))
+    done = np.flatnonzero((state.counts >= scenario.needed).all(axis=1) & (state.time < scenario.horizon))
     cold = np.full(n, np.inf)
     cold[done] = state.time[done]
     if len(done):
@@ -312,16 +357,19 @@ def _cold_start(scenario: Scenario, state: _State, users: Users, watched: Array,
     n, k = state.counts.shape
     prior = users.rows @ scenario.acting.mean.T  # (U, K)
     rates: dict[tuple[int, ...], Array] = {}
-    sets = np.full(n, -1)  # a code of the saturated arms; -1: MPASC
-    first = (np.arange(n), state.time.copy(), state.xx[:, :0], state.xy[:, :0])
-    entered: dict[tuple[int, ...], list] = {(): [first]}
-    left: dict[tuple[int, ...], Array] = {}
     powers = 2 ** np.arange(k)
+    begun = scenario.full(scenario.before)
+    sets = np.full(n, int(begun @ powers))  # a code of the saturated arms; 0: MPASC
+    first = (np.arange(n), state.time.copy(), state.xx * begun[:, None, None], state.xy * begun[:, None])
+    entered: dict[tuple[int, ...], list] = {tuple(np.flatnonzero(begun).tolist()): [first]}
+    left: dict[tuple[int, ...], Array] = {}
+    if not scenario.all_at_once:
+        rates[()] = np.clip(scenario.rate(users.rows, ()), 0.0, 1.0)
     while True:
-        open_worlds = np.flatnonzero((state.counts < scenario.n_per_arm).any(axis=1) & (state.time < scenario.horizon))
+        open_worlds = np.flatnonzero((state.counts < scenario.needed).any(axis=1) & (state.time < scenario.horizon))
         if not len(open_worlds):
             break
-        codes = np.where(sets < 0, 0, sets)[open_worlds]
+        codes = sets[open_worlds]
         for code in np.unique(codes):
             these = open_worlds[codes == code]
             saturated = tuple(int(a) for a in range(k) if code >> a & 1)
@@ -331,16 +379,16 @@ def _cold_start(scenario: Scenario, state: _State, users: Users, watched: Array,
             state.time[these] = np.minimum(state.time[these] + wait, scenario.horizon + 1.0)
             came = state.time[these] <= scenario.horizon
             these, who = these[came], who[came]
-            arm = _pick(promoted_shares(prior[who], saturated), rng)
+            arm = _pick(promoted_shares(prior[who], scenario.closed(saturated)), rng)
             _count(state, these, users.rows[who], arm, scenario.sigma, rng)
-            full = these[state.counts[these, arm] == scenario.n_per_arm]
+            full = these[state.counts[these, arm] == scenario.needed[arm]]
             if len(full):
                 left.setdefault(saturated, np.full(n, np.nan))[full] = state.time[full]
-                sets[full] = (state.counts[full] >= scenario.n_per_arm) @ powers
+                sets[full] = scenario.full(state.counts[full]) @ powers
                 for new in np.unique(sets[full]):
                     into = full[sets[full] == new]
                     name = tuple(int(a) for a in range(k) if new >> a & 1)
-                    keep = (state.counts[into] >= scenario.n_per_arm)[..., None]
+                    keep = scenario.full(state.counts[into])[..., None]
                     xx, xy = state.xx[into] * keep[..., None], state.xy[into] * keep
                     entered.setdefault(name, []).append((into, state.time[into].copy(), xx, xy))
     return _cold_views(scenario, state, entered, left, rates, users, watched)
@@ -370,9 +418,8 @@ def _count(state: _State, worlds: Array, x: Array, arm: Array, sigma: float, rng
 def _cold_views(scenario, state, entered, left, rates, users, watched) -> dict:
     """Every set of saturated arms as the worlds came to it."""
     out = {}
-    k = state.counts.shape[1]
     for name, parts in entered.items():
-        if len(name) == k:
+        if len(name) == (scenario.totals > 0).sum():
             continue
         worlds = np.concatenate([part[0] for part in parts])
         start = np.concatenate([part[1] for part in parts])
@@ -407,11 +454,11 @@ def _cold_probabilities(scenario: Scenario, saturated: tuple[int, ...], means: A
 
     def at(rows: Array, is_table: bool) -> Array:
         scores = np.einsum("ud,wkd->wuk", rows, means)
-        if not saturated:
+        if not saturated and scenario.all_at_once:
             return best_shares(scores)
         known = is_table and saturated in rates
         q = rates[saturated] if known else np.clip(scenario.rate(rows, saturated), 0.0, 1.0)
-        promoted = promoted_shares(rows @ scenario.acting.mean.T, saturated)
+        promoted = promoted_shares(rows @ scenario.acting.mean.T, scenario.closed(saturated))
         return q[:, None] * promoted + (1 - q[:, None]) * best_shares(scores)
 
     return at
@@ -419,11 +466,11 @@ def _cold_probabilities(scenario: Scenario, saturated: tuple[int, ...], means: A
 
 def _exploitation(scenario: Scenario, state: _State, done: Array, users: Users, watched: Array, rng) -> dict:
     """Epochs of K N, 2 K N, 4 K N, ... rounds after each world's own cold start."""
-    k, n = scenario.n_arms, scenario.n_per_arm
+    k, sampled = scenario.n_arms, scenario.totals > 0
     truth, time = state.truth[done], state.time[done].copy()
     xx, xy = state.xx[done], state.xy[done]
     gamma = np.zeros(len(done))
-    last = np.full((len(done), len(users.rows), k), 1.0 / k)
+    last = np.tile(sampled / sampled.sum(), (len(done), len(users.rows), 1))
     out: dict[str, Stage] = {}
     worlds = np.arange(len(done))
     for epoch in range(scenario.n_epochs):
@@ -435,7 +482,7 @@ def _exploitation(scenario: Scenario, state: _State, done: Array, users: Users, 
         error = _prediction_error(covariances, last, users)
         gamma[worlds] = np.maximum(gamma[worlds], scenario.multiple * 4.0 * np.sqrt(k / error))
         here = _epoch_probabilities(scenario, means, gamma[worlds], epoch)
-        length = k * n * 2**epoch
+        length = int(scenario.totals.sum()) * 2**epoch
         end = np.minimum(time[worlds] + length, scenario.horizon)
         out[f"epoch {epoch}"] = _view(
             here,
@@ -452,7 +499,7 @@ def _exploitation(scenario: Scenario, state: _State, done: Array, users: Users, 
             break
         played = last = here(users.rows, True)
         if not scenario.spread_guarded:
-            last = kernel(np.einsum("ud,wkd->wuk", users.rows, means), gamma[worlds], None)
+            last = kernel(np.einsum("ud,wkd->wuk", users.rows, means), gamma[worlds], scenario.closed_kernel)
         more_xx, more_xy = _epoch_data(truth[worlds], played, users, length, scenario.sigma, rng)
         if scenario.feed_last:
             xx[worlds], xy[worlds] = more_xx, more_xy
@@ -481,6 +528,8 @@ def _epoch_probabilities(scenario: Scenario, means: Array, gamma: Array, epoch: 
             factors = scenario.guard(rows, epoch)
             if is_table:
                 kept[True] = factors
+        if scenario.closed_kernel is not None:
+            factors = scenario.closed_kernel if factors is None else factors * scenario.closed_kernel
         return kernel(np.einsum("ud,wkd->wuk", rows, means), gamma, factors)
 
     return at

@@ -60,11 +60,18 @@ class Case:
 
 
 def scenario_of(
-    case: Case, plan: rcb.Plan, *, horizon: int, options: Exploiting | None = None, n_epochs: int | None = None
+    case: Case,
+    plan: rcb.Plan,
+    *,
+    horizon: int,
+    options: Exploiting | None = None,
+    n_epochs: int | None = None,
+    past: tuple[np.ndarray, ...] | None = None,
 ) -> plain.Scenario:
-    """The mechanism of a plan; rates and guards are the plan's."""
+    """The mechanism of a plan; rates and guards are the plan's. ``past`` are users behind samples from before."""
     options = options or Exploiting()
-    first = len(case.mean) * plan.n_per_arm
+    agenda = plan.agenda
+    first = int(agenda.totals.sum())
     within = int(np.ceil(np.log2(horizon / first + 1.0)))
     multiple = plan.spread_multiple if options.spread_multiple is None else options.spread_multiple
     return plain.Scenario(
@@ -79,6 +86,9 @@ def scenario_of(
         multiple=multiple,
         platform=case.platform(),
         feed_last=options.feed == "last",
+        past=past,
+        order=agenda.order,
+        first=agenda.first,
     )
 
 
