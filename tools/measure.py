@@ -22,11 +22,14 @@ COMMANDS = {
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
+    "scale": ["tools/scale_figures.py"],
+    "workers": ["tests/benchmarks/bench_workers.py"],
     "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
-TABLES = ("plans", "knowledge", "runs", "audits", "engines", "sizes", "trial")  # print Markdown; the others plain text
+PLAIN = ("comparison", "warfarin")  # print text; the others Markdown
+PAGES = {"scale": ROOT / "docs" / "scale.md"}  # pages of their own
 
 
 def main() -> int:
@@ -56,12 +59,13 @@ def measure(name: str, data: Path | None) -> int:
     if done.returncode in (0, 1, 3):
         shown = " ".join([*COMMANDS[name], "warfarin.csv"] if name == "warfarin" else command)
         text = done.stdout.strip()
-        body = text if name in TABLES else f"```text\n{text}\n```"
+        body = f"```text\n{text}\n```" if name in PLAIN else text
         head = (
             f"`python {shown}`, {datetime.date.today()}, version {__version__}, {os.cpu_count()} cores, one BLAS thread"
         )
-        (FOLDER / f"{name}.md").write_text(f"# {name.capitalize()}\n\n{head}\n\n{body}\n", encoding="utf-8")
-        print(FOLDER.relative_to(ROOT) / f"{name}.md", flush=True)
+        target = PAGES.get(name, FOLDER / f"{name}.md")
+        target.write_text(f"# {name.capitalize()}\n\n{head}\n\n{body}\n", encoding="utf-8")
+        print(target.relative_to(ROOT), flush=True)
     return done.returncode
 
 
