@@ -86,8 +86,8 @@ def live_cost(n_arms: int, n_features: int) -> float:
 
     def serve(some: np.ndarray) -> None:
         for x in some:
-            told = agent.recommend(x)
-            agent.update(told, 0.1)
+            agent.recommend(x)
+            agent.observe(0.1)
 
     serve(users[:2000])
     return 1e6 * cpu(lambda: serve(users[2000:]))[0] / 2000
