@@ -11,13 +11,13 @@ BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))
 
 # One BLAS thread per process: the matrices here are small, parallelism comes from processes, and two levels of
 # threads on the same cores can slow a narrow matrix product down twentyfold. It also makes timings comparable.
-test test-slow bench measure demo gallery picture notebooks: export OMP_NUM_THREADS = 1
-test test-slow bench measure demo gallery picture notebooks: export OPENBLAS_NUM_THREADS = 1
-test test-slow bench measure demo gallery picture notebooks: export MKL_NUM_THREADS = 1
+test test-slow bench measure demo gallery picture notebooks docs: export OMP_NUM_THREADS = 1
+test test-slow bench measure demo gallery picture notebooks docs: export OPENBLAS_NUM_THREADS = 1
+test test-slow bench measure demo gallery picture notebooks docs: export MKL_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format types gallery notebooks bench measure picture wheel constraints clean venv
+.PHONY: help demo test test-slow lint format types gallery notebooks docs bench measure picture wheel constraints clean venv
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ gallery: $(VENV)/.installed-runtime  ## draw every figure, small, to rcb_out/gal
 notebooks: $(VENV)/.installed-notebooks  ## execute the notebooks, small (NAMES="01 04" for some of them)
 	@$(PY) tools/notebooks.py $(NOTEBOOK_ARGS) $(NAMES)
 
+docs: $(VENV)/.installed-docs  ## build the documentation site, to rcb_out/site/index.html
+	@$(PY) tools/site_pages.py rcb_out/site
+
 bench: $(VENV)/.installed-dev  ## run the benchmark scripts, tests/benchmarks/bench_*.py
 	@for script in $(BENCHMARKS); do echo "$$script"; $(PY) "$$script" || exit 1; done
 
@@ -68,7 +71,7 @@ constraints:  ## refresh constraints.txt with the newest versions that resolve t
 	@python=$$(tools/find_python) && build=$$(mktemp -d) && trap 'rm -rf "$$build"' EXIT && \
 	"$$python" -m venv "$$build/venv" && \
 	echo "resolving (a few minutes) ..." && \
-	"$$build/venv/bin/python" -m pip install -q -q -e '.[dev,notebooks]' 'hatchling' && \
+	"$$build/venv/bin/python" -m pip install -q -q -e '.[dev,docs,notebooks]' 'hatchling' && \
 	{ sed -n '/^#/p' constraints.txt; \
 	  "$$build/venv/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^rcb.bayes=='; \
 	} > "$$build/constraints.txt" && cp "$$build/constraints.txt" constraints.txt
@@ -97,6 +100,9 @@ $(VENV)/.installed-dev: $(PY) pyproject.toml constraints.txt
 
 $(VENV)/.installed-notebooks: $(PY) pyproject.toml constraints.txt
 	$(call install,[notebooks])
+
+$(VENV)/.installed-docs: $(PY) pyproject.toml constraints.txt
+	$(call install,[docs])
 
 $(PY):
 	@python=$$(tools/find_python) && { "$$python" -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }; }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing import check_log as check_log
     from rcb_bayes.auditing.calibration import calibrate as calibrate
     from rcb_bayes.auditing.comparison import compare_plans as compare_plans
+    from rcb_bayes.auditing.oracle_margins import oracle_margins as oracle_margins
     from rcb_bayes.belief import Prior as Prior
     from rcb_bayes.belief import gallery as gallery
     from rcb_bayes.belief import load_prior as load_prior
@@ -58,15 +59,18 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting import Report as Report
     from rcb_bayes.reporting import ReportSizes as ReportSizes
     from rcb_bayes.reporting import report as report
+    from rcb_bayes.running.heeding import Heeding as Heeding
+    from rcb_bayes.running.intervals import Bootstrapped as Bootstrapped
+    from rcb_bayes.running.intervals import Conformal as Conformal
     from rcb_bayes.running.need import check_need as check_need
     from rcb_bayes.running.oracle import Oracle as Oracle
     from rcb_bayes.running.oracle import PosteriorOracle as PosteriorOracle
     from rcb_bayes.running.oracle import RidgeOracle as RidgeOracle
-    from rcb_bayes.running.oracle import SklearnOracle as SklearnOracle
     from rcb_bayes.running.policies import as_policy as as_policy
     from rcb_bayes.running.protocol import Policy as Policy
     from rcb_bayes.running.recommender import Recommender as Recommender
     from rcb_bayes.running.simulation import simulate as simulate
+    from rcb_bayes.running.sklearn_oracle import SklearnOracle as SklearnOracle
     from rcb_bayes.users import Ball as Ball
     from rcb_bayes.users import Covariates as Covariates
     from rcb_bayes.users import Empirical as Empirical
@@ -82,6 +86,7 @@ _NAMES = {
     "auditing": "Audit LogCheck MixedAudit UserType audit audit_log audit_types check_log",
     "auditing.calibration": "calibrate",
     "auditing.comparison": "compare_plans",
+    "auditing.oracle_margins": "oracle_margins",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",
     "gaps.assumptions": "Check Checks check_assumptions",
@@ -99,12 +104,15 @@ _NAMES = {
     "planning.tradeoffs": "tradeoff",
     "posterior": "Engine posterior_model",
     "reporting": "Report ReportSizes report",
+    "running.heeding": "Heeding",
+    "running.intervals": "Bootstrapped Conformal",
     "running.need": "check_need",
-    "running.oracle": "Oracle PosteriorOracle RidgeOracle SklearnOracle",
+    "running.oracle": "Oracle PosteriorOracle RidgeOracle",
     "running.policies": "as_policy",
     "running.protocol": "Policy",
     "running.recommender": "Recommender",
     "running.simulation": "simulate",
+    "running.sklearn_oracle": "SklearnOracle",
     "users": "Ball Covariates Empirical Gaussian Sphere Uniform",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -160,6 +160,10 @@ NOT_IMPORTED = {
         "pyright",
         "pytest-xdist",
         "ruff",
+        "myst-nb",
+        "pydata-sphinx-theme",
+        "sphinx",
+        "sphinx-mathjax-offline",
     ),
 }
 
@@ -204,3 +208,7 @@ def test_an_import_that_is_not_declared_is_noticed() -> None:
         "def late():\n    from sklearn.linear_model import Ridge\n    import nothing_like_it.part\n    import json\n"
     )
     assert imported_by([planted]) == {"scikit-learn", "nothing-like-it"}
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in read_text(ROOT / "CITATION.cff")

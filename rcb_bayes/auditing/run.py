@@ -317,7 +317,7 @@ def _looked_at_plan(
 
 def _as_policy(plan: Plan, oracle: Oracle, options: Exploiting, market: Market, seed: int) -> Rcb:
     """A plan as a policy, world by world."""
-    return Rcb(market, plan, oracle=oracle, options=options)
+    return Rcb(market, plan, oracle=oracle, options=options, read="engine")
 
 
 def _side_by_side(market: Market, asked: Asked) -> bool:

@@ -4,6 +4,9 @@ A belief that is linear in its features says of an arm's rewards :math:`y = \phi
 squares and products of users' x, less their projection on the features, tell nothing: with :math:`W_\perp` these,
 :math:`W_\perp' y` has mean zero and covariance :math:`\sigma^2 W_\perp' W_\perp`, and its squared length in units of
 that is chi-square distributed (F where sigma is the belief's to learn).
+
+A belief may hold coefficients, or combinations of them, to be known: its features are then the directions that it is
+unsure of, and what it knows is taken off the rewards first.
 """
 
 from pathlib import Path
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SPARE = 20  # rewards beyond the directions that are looked at
+_NO_VARIANCE = 1e-9  # of the largest, below which a combination of coefficients is known
 _NOTHING = 1e-9  # of a column's length that is left outside the features: none
 
 
@@ -51,8 +55,9 @@ def check_shape(market: Market, log: "pd.DataFrame | str | Path", *, level: floa
 
     Applicability
     -------------
-    The features are what platform and users share. Arms were chosen in the light of earlier rewards, which the test
-    does not know of: in a cold start the choice is by x and chance alone, and the level is exact there.
+    The features, as far as the users' belief is unsure of their coefficients. Arms were chosen in the light of earlier
+    rewards, which the test does not know of: in a cold start the choice is by x and chance alone, and the level is
+    exact there.
 
     Examples
     --------
@@ -77,10 +82,27 @@ def check_shape(market: Market, log: "pd.DataFrame | str | Path", *, level: floa
     found = {}
     for arm, label in enumerate(market.arms):
         own = kept & (rows.taken == arm)
-        p_value = _curvature(rows.x[own], _bends(x[own]), rows.reward[own], sigma=sigma)
+        open_to, known = _reach(market, arm)
+        beyond = rows.reward[own] - rows.x[own] @ known
+        p_value = _curvature(rows.x[own] @ open_to, _bends(x[own]), beyond, sigma=sigma)
         if p_value is not None:
             found[label] = p_value
     return _as_check(found, level=level)
+
+
+def _reach(market: Market, arm: int) -> tuple[FloatArray, FloatArray]:
+    """Directions that the belief is unsure of, (d, r), and its mean, (d,), by which the others are known.
+
+    Moments that were sampled have no direction without variance but by chance: all of them are open then.
+    """
+    prior = market.prior
+    everything = np.eye(prior.n_features), np.zeros(prior.n_features)
+    if not prior.is_gaussian:
+        return everything
+    cov = prior.covariance.values[arm, :, arm]
+    values, directions = np.linalg.eigh(cov)
+    some = values > _NO_VARIANCE * max(values[-1], 0.0)
+    return everything if some.all() else (directions[:, some], prior.mean.values[arm])
 
 
 def _bends(x: FloatArray) -> FloatArray:

@@ -6,6 +6,7 @@ from rcb_bayes.baselines.learner import Remembering, shared_oracle
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
+from rcb_bayes.running.heeding import refuse_heeding
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, Predictor
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
@@ -60,6 +61,7 @@ class ExploreThenCommit(Remembering):
     ) -> None:
         self.market = market
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
+        refuse_heeding(oracle, name=type(self).__name__)
         self.oracle: Oracle = oracle or shared_oracle(market)
         self.history = History(market.n_arms, market.n_features, keep_rows=self.oracle.needs_rows)
         self.rounds = 0

@@ -11,6 +11,7 @@ from rcb_bayes.baselines.conjugate import Conjugate
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions, chosen
+from rcb_bayes.running.heeding import refuse_heeding
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.running.protocol import Policy
@@ -51,6 +52,7 @@ class Learner(Remembering):
     def __init__(
         self, market: Market, *, oracle: Oracle | None = None, batch: int = 1, seed: int = DEFAULT_SEED
     ) -> None:
+        refuse_heeding(oracle, name=type(self).__name__)
         self.market = market
         self.batch = as_count(batch, name="batch", least=1)
         self.oracle: Oracle = oracle or shared_oracle(market)

@@ -7,8 +7,8 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import collect_default_updates, reseed_rngs
-from pytensor.compile.mode import get_mode
 
+from rcb_bayes.belief.draws import light_mode
 from rcb_bayes.belief.graph import substitute, without_compiler
 from rcb_bayes.belief.separation import Dependence
 from rcb_bayes.schema import FloatArray
@@ -203,9 +203,10 @@ def _check_alone(basis: Basis, rows: FloatArray) -> None:
 def compiled(inputs: list[Any], outputs: list[Any]) -> tuple[Any, dict[Any, Any]]:
     """A function of inputs, without the heavy rewrites, and the generators that it draws by."""
     updates = collect_default_updates(outputs, inputs=inputs)
-    mode: Any = get_mode("FAST_COMPILE").excluding("local_add_canonizer", "local_mul_canonizer")
     with without_compiler():
-        run = pytensor.function(inputs, outputs, updates=list(updates.items()), mode=mode, on_unused_input="ignore")
+        run = pytensor.function(
+            inputs, outputs, updates=list(updates.items()), mode=light_mode(), on_unused_input="ignore"
+        )
     return run, updates
 
 

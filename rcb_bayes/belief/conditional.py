@@ -30,6 +30,7 @@ from rcb_bayes.belief.independence import Sources, union_all
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
+_LATTICE_MARGIN = 0.15  # of both conditioners: data may speak for what the belief hardly allows
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
 _LARGEST_STEP = 0.05  # between the distribution of draws and of a rule
@@ -187,7 +188,7 @@ def conditional_lattices(
     own = [[k for k, v in enumerate(drawn) if union_all(sources.of(v)) & mask] for mask in masks]
     if conditioners.mixed or not all(len(one) in (1, 2) for one in own):
         return None
-    lines = [_line_of(variable, n_nodes=n_side, graph=graph) for variable in drawn]
+    lines = [_line_of(variable, n_nodes=n_side, graph=graph, margin=_LATTICE_MARGIN) for variable in drawn]
     n_points = n_side**2
     values, densities = [np.empty(n_points) for _ in drawn], []
     for members in own:

@@ -110,15 +110,19 @@ def _affine_density(
     log_det = float(np.linalg.slogdet(slope)[1])
     solve = _inverse_map(form.constant.reshape(-1), slope)
     splits = np.cumsum([form.slopes[leaf].shape[-1] for leaf in leaves])[:-1]
-    terms = _compile_terms(leaves)
     owners = [_owners(leaf, beta, sources=sources, groups=groups) for leaf in leaves]
+    by_row = [_is_by_row(owner) for owner in owners]
+    terms = _compile_terms(leaves, summed=by_row)
+    owners = [owner[:, 0] if summed else owner.reshape(-1) for owner, summed in zip(owners, by_row, strict=True)]
+    shapes = [(-1, *graph.shape(leaf)) for leaf in leaves]
     shares = _log_det_shares(slope, log_det, beta_shape=form.constant.shape, groups=groups)
 
     def evaluate(values: np.ndarray) -> np.ndarray:
-        parts = np.split(solve(values.reshape(len(values), size)), splits, axis=1)
+        flat = solve(values.reshape(len(values), size))
+        parts = np.split(flat, splits, axis=1) if len(splits) else [flat]
         shaped = [
-            part.reshape(-1, *graph.shape(leaf)).astype(leaf.type.dtype, copy=False)  # type: ignore[attr-defined]
-            for part, leaf in zip(parts, leaves, strict=True)
+            part.reshape(shape).astype(leaf.type.dtype, copy=False)  # type: ignore[attr-defined]
+            for part, shape, leaf in zip(parts, shapes, leaves, strict=True)
         ]
         out = np.zeros((len(values), len(groups))) - shares
         for logp, owner in zip(terms(*shaped), owners, strict=True):
@@ -130,6 +134,9 @@ def _affine_density(
 
 def _add_by_block(out: np.ndarray, terms: np.ndarray, owner: np.ndarray) -> None:
     """Add each block's terms (n, T) to its column of ``out``; runs of one block are summed without copying them."""
+    if np.array_equal(owner, np.arange(out.shape[1])):
+        out += terms
+        return
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     lengths = np.diff(starts, append=len(owner))
     if (lengths == lengths[0]).all():  # a product with ones, which is quicker
@@ -138,6 +145,11 @@ def _add_by_block(out: np.ndarray, terms: np.ndarray, owner: np.ndarray) -> None
         sums = np.add.reduceat(terms, starts, axis=1)
     for column, start in enumerate(starts):
         out[:, owner[start]] += sums[:, column]
+
+
+def _is_by_row(owner: np.ndarray) -> bool:
+    """Whether terms (n, m) differ in their block along the first axis alone: then compiled code can sum the others."""
+    return bool((owner == owner[:, :1]).all()) and owner.shape[1] > 1
 
 
 def _inverse_map(constant: np.ndarray, slope: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
@@ -176,25 +188,31 @@ def _log_det_shares(slope: np.ndarray, log_det: float, *, beta_shape: tuple[int,
 
 
 def _owners(leaf: Variable, beta: Variable, *, sources: Sources, groups: Groups) -> np.ndarray:
-    """The block that each log density term (one a batch element) of a free variable belongs to."""
+    """The block of each log density term (one a batch element) of a free variable, (n, m): by row of the batch."""
     masks = sources.of(leaf)
     n_support = int(leaf.owner.op.ndim_supp)  # type: ignore[union-attr]
     batch = masks.shape[: masks.ndim - n_support]
     own = [union_all(masks[index]) for index in np.ndindex(batch)]
     behind = [union_all(sources.of(beta)[list(arms)]) for arms in groups]
-    return np.array([next(k for k, group in enumerate(behind) if mask & group) for mask in own])
+    found = np.array([next(k for k, group in enumerate(behind) if mask & group) for mask in own])
+    return found.reshape(batch[0] if batch else 1, -1)
 
 
-def _compile_terms(leaves: Sequence[Variable]) -> Callable[..., list[np.ndarray]]:
+def _compile_terms(leaves: Sequence[Variable], *, summed: Sequence[bool]) -> Callable[..., list[np.ndarray]]:
+    """Log density terms of values with a leading axis; some are ``summed`` over all but their first own axis."""
     values: dict[Any, Any] = {leaf: leaf.type(f"{leaf.name}_value") for leaf in leaves}
     found = conditional_logp(values)
     terms = [found[values[leaf]] for leaf in leaves]
     batched: dict[Any, Any] = {
         v: pt.tensor(f"{v.name}_batch", shape=(None, *v.type.shape), dtype=v.type.dtype) for v in values.values()
     }
-    outputs = vectorize_graph(terms, replace=batched)
+    outputs: Sequence[Any] = vectorize_graph(terms, replace=batched)
     _refuse_random(outputs)
-    run: Any = pytensor.function(list(batched.values()), list(outputs))
+    outputs = [
+        output.sum(axis=tuple(range(2, output.type.ndim))) if is_summed else output
+        for output, is_summed in zip(outputs, summed, strict=True)
+    ]
+    run: Any = pytensor.function(list(batched.values()), outputs)
     return run
 
 

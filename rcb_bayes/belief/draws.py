@@ -84,7 +84,7 @@ def _compile_batch(outputs: Sequence[Variable], *, graph: Graph) -> Drawer:
     if set(drawn) & set(drawn_behind(results)):  # drawn once, and shared by all n draws
         raise _NotBatchedError
     updates = collect_default_updates(results, inputs=[count])
-    run: Any = pytensor.function([count], results, updates=list(updates.items()), mode=_light_mode())
+    run: Any = pytensor.function([count], results, updates=list(updates.items()), mode=light_mode())
 
     def draw(n: int, rng: np.random.Generator) -> list[np.ndarray]:
         _reseed(updates, rng)
@@ -95,7 +95,7 @@ def _compile_batch(outputs: Sequence[Variable], *, graph: Graph) -> Drawer:
 
 def _compile_loop(outputs: Sequence[Variable]) -> Drawer:
     updates = collect_default_updates(list(outputs))
-    run: Any = pytensor.function([], list(outputs), updates=list(updates.items()), mode=_light_mode())
+    run: Any = pytensor.function([], list(outputs), updates=list(updates.items()), mode=light_mode())
 
     def draw(n: int, rng: np.random.Generator) -> list[np.ndarray]:
         _reseed(updates, rng)
@@ -104,7 +104,7 @@ def _compile_loop(outputs: Sequence[Variable]) -> Drawer:
     return draw
 
 
-def _light_mode() -> Any:
+def light_mode() -> Any:
     """Few rewrites, and none that merges more terms into one sum or product than Python's ufuncs take (32)."""
     return get_mode("FAST_COMPILE").excluding("local_add_canonizer", "local_mul_canonizer")
 

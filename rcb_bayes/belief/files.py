@@ -51,7 +51,9 @@ def gallery() -> dict[str, GalleryEntry]:
 
 
 def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
-    """Build a belief from a gallery name or from a Python file that defines ``build_model(...) -> pm.Model``.
+    """Build a belief from a gallery name or from a Python file that defines ``build_model(...)``.
+
+    It returns a ``pm.Model``, or a ``Prior`` that was made in another way (``Prior.from_quantiles(...)``).
 
     Parameters
     ----------
@@ -92,6 +94,8 @@ def load_prior(path_or_name: str | Path, **params: Any) -> Prior:
         raise ModelFileError(f"build_model of {path.name} failed{_fault(error, path)}") from error
     import pymc as pm
 
+    if isinstance(model, Prior):
+        return model.renamed(path.stem)
     if not isinstance(model, pm.Model):
         raise ModelFileError(
             f"build_model of {path.name} must return a pm.Model, got {type(model).__name__}. "

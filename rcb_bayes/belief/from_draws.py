@@ -15,6 +15,7 @@ import numpy as np
 
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.errors import BeliefError, BeliefWarning
+from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_finite_array, as_labels, suggestion
 
 _COMPONENTS = (1, 2, 3, 4, 6, 8, 12)
@@ -120,11 +121,14 @@ def _variable(tree: Any, name: str) -> Any:
     return group[name]
 
 
-def fit_law(draws: FloatArray) -> tuple[GaussianLaw, DrawsFit]:
-    """The mixture that stands for draws (chain, draw, K, d), and how well it does."""
+def fit_law(draws: FloatArray, *, floor: float = 0.0) -> tuple[GaussianLaw, DrawsFit]:
+    """The mixture that stands for draws (chain, draw, K, d), and how well it does.
+
+    Directions in which draws vary by less than ``floor`` of their spread are taken to be known.
+    """
     k, d = draws.shape[2:]
     flat = draws.reshape(-1, k * d)
-    centre, root = _whitening(flat)
+    centre, root = _whitening(flat, floor=floor)
     z = (flat - centre) @ np.linalg.pinv(root).T if root.shape[1] else np.zeros((len(flat), 0))
     rhat, size = _diagnostics(draws)
     n_components, misfit, limit = _chosen(z, effective=size)
@@ -148,27 +152,49 @@ def fit_law(draws: FloatArray) -> tuple[GaussianLaw, DrawsFit]:
     return GaussianLaw(n_arms=k, n_features=d, blocks=(block,)), fit
 
 
+def fitted_parts(
+    draws: FloatArray,
+    *,
+    arms: tuple[str, ...],
+    features: tuple[str, ...],
+    feature_map: FeatureMap | None = None,
+    expansion: Any = None,
+) -> dict[str, Any]:
+    """What a ``Prior`` is made of that stands for draws (chain, draw, K, d)."""
+    law, fit = fit_law(draws, floor=0.0 if expansion is None else expansion.error)
+    return {
+        "arms": arms,
+        "features": features,
+        "groups": tuple(block.arms for block in law.blocks),
+        "law": law,
+        "source": None,
+        "feature_map": feature_map,
+        "fit": fit,
+        "expansion": expansion,
+    }
+
+
 def _warn(fit: DrawsFit) -> None:
     if fit.rhat > _RHAT_LIMIT:
         warnings.warn(
             f"The chains behind this belief have not met (r-hat {fit.rhat:.3f}): sample longer, or write the model "
             "without what keeps them apart.",
             BeliefWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
     if not fit.fits:
         warnings.warn(
             f"The belief is {fit.describe()}: its tails or camps are not quite those of the draws.",
             BeliefWarning,
-            stacklevel=4,
+            stacklevel=6,
         )
 
 
-def _whitening(flat: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _whitening(flat: FloatArray, *, floor: float) -> tuple[FloatArray, FloatArray]:
     """Mean (P,) and a root (P, r) of the covariance; directions in which nothing varies are left out."""
     centre = flat.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(flat, rowvar=False).reshape(flat.shape[1], -1))
-    there = values > 1e-12 * max(values[-1], 1e-300)
+    there = values > max(1e-12, floor**2) * max(values[-1], 1e-300)
     return centre, vectors[:, there] * np.sqrt(values[there])
 
 

@@ -1,22 +1,60 @@
 """A PyMC model of any kind as a belief: coefficients, a regression, or a posterior that is sampled first."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
-from rcb_bayes.belief.from_draws import fit_law
+from rcb_bayes.belief.from_draws import fitted_parts
 from rcb_bayes.belief.model import ModelBelief, refuse_potentials
 from rcb_bayes.belief.regression import read_regression
 from rcb_bayes.belief.spelling import BETA, Spelt, Words, spell, with_beta
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.schema import FloatArray
 
 _CHAINS, _DRAWS, _TUNE = 4, 2000, 1000
 
 
-def read_model(
+def read_model(model: Any, words: Mapping[str, Any]) -> dict[str, Any]:
+    """What a ``Prior`` is made of: labels, groups, law, source, feature map, expansion and fit.
+
+    Parameters
+    ----------
+    words : the arguments of ``Prior.from_pymc`` that say what is what
+
+    Raises
+    ------
+    BeliefError
+        A model that is no belief, for the reasons of ``Prior.from_pymc``.
+    """
+    spelt = read_spelling(model, **words)
+    if spelt.model.observed_RVs:
+        return fitted_parts(
+            _sampled(spelt.model, n_arms=len(spelt.arms)),
+            arms=spelt.arms,
+            features=spelt.features,
+            feature_map=spelt.feature_map,
+            expansion=spelt.expansion,
+        )
+    return model_parts(spelt)
+
+
+def model_parts(spelt: Spelt) -> dict[str, Any]:
+    """The same of a model without observed variables."""
+    source = ModelBelief(spelt)
+    return {
+        "arms": source.arms,
+        "features": source.features,
+        "groups": source.groups,
+        "law": source.law,
+        "source": source,
+        "feature_map": spelt.feature_map,
+        "expansion": spelt.expansion,
+    }
+
+
+def read_spelling(
     model: Any,
     *,
     coefficients: str,
@@ -25,13 +63,13 @@ def read_model(
     intercept: str | None,
     mean: str | None,
     inputs: str | None,
-) -> dict[str, Any]:
-    """What a ``Prior`` is made of: labels, groups, law, source, feature map and fit.
+) -> Spelt:
+    """The model with its coefficients as ``beta``, whatever it calls them, before any sampling.
 
     Raises
     ------
     BeliefError
-        A model that is no belief, for the reasons of ``Prior.from_pymc``.
+        As ``read_model``.
     """
     if (mean is None) != (inputs is None):
         lacking = "inputs" if inputs is None else "mean"
@@ -41,22 +79,10 @@ def read_model(
     refuse_potentials(model)
     if mean is None or inputs is None:
         words = Words(coefficients=coefficients, arm=arm, feature=feature, intercept=intercept)
-        spelt = spell(model, words)
-    elif intercept is not None:
+        return spell(model, words)
+    if intercept is not None:
         raise BeliefError("A regression's intercept is part of its mean: leave intercept= out.")
-    else:
-        spelt = _of_regression(model, mean=mean, inputs=inputs, arm=arm, feature=feature)
-    if spelt.model.observed_RVs:
-        return _of_posterior(spelt)
-    source = ModelBelief(spelt)
-    return {
-        "arms": source.arms,
-        "features": source.features,
-        "groups": source.groups,
-        "law": source.law,
-        "source": source,
-        "feature_map": spelt.feature_map,
-    }
+    return _of_regression(model, mean=mean, inputs=inputs, arm=arm, feature=feature)
 
 
 def _of_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: str) -> Spelt:
@@ -67,22 +93,8 @@ def _of_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: str
         arms=found.arms,
         features=found.basis.features,
         feature_map=None if is_plain else found.basis,
+        expansion=found.expansion,
     )
-
-
-def _of_posterior(spelt: Spelt) -> dict[str, Any]:
-    """The belief that a model with observed variables amounts to: its posterior, sampled and fitted."""
-    law, fit = fit_law(_sampled(spelt.model, n_arms=len(spelt.arms)))
-    feature_map: FeatureMap | None = spelt.feature_map
-    return {
-        "arms": spelt.arms,
-        "features": spelt.features,
-        "groups": tuple(block.arms for block in law.blocks),
-        "law": law,
-        "source": None,
-        "feature_map": feature_map,
-        "fit": fit,
-    }
 
 
 def _sampled(model: pm.Model, *, n_arms: int) -> FloatArray:

@@ -8,7 +8,8 @@ affine in them given the latents,
 and the coefficients are read off by asking the same graph about users who do not exist: the zero row, and one with a
 single feature equal to 1 for each of them. The answer is a graph of the latents z alone, so that a regression becomes a
 belief over ``beta`` (arm, basis) like any other, and its features a map of x. A table that is indexed by x, a switch on
-x, and products or sums of such terms are first written out with x alone on one side.
+x, and products or sums of such terms are first written out with x alone on one side. A mean that is not affine is told
+by its values at some of the users instead: see ``anchors``.
 """
 
 import warnings
@@ -21,10 +22,19 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import ancestors
 
+from rcb_bayes.belief.anchors import (
+    SHARP_TOLERANCE,
+    TOLERANCE,
+    Expansion,
+    MeanFunction,
+    NoAnchorsError,
+    expand,
+    labels,
+)
 from rcb_bayes.belief.basis import Basis, CrowdError, NonlinearError, basis_nodes, read_coefficients
 from rcb_bayes.belief.graph import drawn_behind, substitute
 from rcb_bayes.belief.separation import Dependence, Separation
-from rcb_bayes.errors import BeliefError
+from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
 
@@ -38,12 +48,14 @@ class Regression:
     beta : a variable of the model's graph, not yet registered with it
     arms : labels
     basis : the map from x to the basis
+    expansion : of a nonlinear mean, told by its values at some users; None where the mean is affine
     """
 
     model: pm.Model
     beta: Any
     arms: tuple[str, ...]
     basis: FeatureMap
+    expansion: Expansion | None = None
 
 
 def read_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: str) -> Regression:
@@ -53,12 +65,12 @@ def read_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: st
     ------
     BeliefError
         No such variables, or other dims; a mean that is random given the latents, that depends on other users, or that
-        is not affine in functions of x alone.
+        is neither affine in functions of x alone nor told by its values at a few users.
     """
     asked = _checked(model, mean=mean, inputs=inputs, arm=arm, feature=feature)
-    frozen, mu, x = _opened(model, asked)
-    _refuse_random_mean(mu, x, asked)
-    mu = Separation(x).of(mu)
+    frozen, written, x = _opened(model, asked)
+    _refuse_random_mean(written, x, asked)
+    mu = Separation(x).of(written)
     nodes = basis_nodes(mu, x)
     if not nodes:
         raise BeliefError(f"The mean '{mean}' does not depend on '{inputs}': every user would get the same.")
@@ -66,7 +78,7 @@ def read_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: st
         basis = Basis(x, nodes, rows=asked.rows)
         beta = read_coefficients(mu, x, basis, rows=asked.rows)
     except NonlinearError:
-        raise BeliefError(_nonlinear(asked)) from None
+        return _at_anchors(frozen, written, x, asked)
     except CrowdError:
         raise BeliefError(_crowded(asked)) from None
     return Regression(
@@ -193,16 +205,59 @@ def _refuse_random_mean(mu: Any, x: Any, asked: _Asked) -> None:
             )
 
 
-def _nonlinear(asked: _Asked) -> str:
-    return (
-        f"The mean '{asked.mean}' is nonlinear: it is no sum of functions of '{asked.inputs}' times functions of the "
-        "latents, so it has no coefficients that posteriors could be computed by. Expand it in a basis (splines, "
-        "pm.gp.HSGP, random features), or sample it and pass Prior.from_draws with Market(features=...)."
-    )
-
-
 def _crowded(asked: _Asked) -> str:
     return (
         f"The mean '{asked.mean}' of a user depends on other users' '{asked.inputs}' (a mean or a maximum over users, "
         "say): use fixed numbers in its place."
     )
+
+
+# --- nonlinear means --------------------------------------------------------------------------------------------------
+
+
+def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked) -> Regression:
+    """The regression told by what it gives some of its users."""
+    _refuse_crowds(mu, x, asked)
+    try:
+        expansion, beta = expand(
+            mu, x, rows=asked.rows, tolerance=SHARP_TOLERANCE if frozen.observed_RVs else TOLERANCE
+        )
+    except NoAnchorsError:
+        raise BeliefError(
+            f"The mean '{asked.mean}' is nonlinear, and not finite or the same in every draw for the users in "
+            f"'{asked.inputs}': check the latents' priors."
+        ) from None
+    if not expansion.error <= expansion.largest_error:
+        raise BeliefError(
+            f"The mean '{asked.mean}' is nonlinear, and what it gives {len(expansion.anchors)} of its users does not "
+            f"tell what it gives the others (error {expansion.error:.2g} of its spread, {expansion.largest_error:g} "
+            f"allowed): smooth what jumps at an unknown place, or put fewer different users into '{asked.inputs}'."
+        )
+    if expansion.error > expansion.told_error:
+        warnings.warn(
+            f"The nonlinear mean '{asked.mean}' is told by its values at {len(expansion.anchors)} users with an error "
+            f"of {expansion.error:.2g} of its spread.",
+            BeliefWarning,
+            stacklevel=5,
+        )
+    return Regression(
+        model=frozen,
+        beta=beta,
+        arms=asked.arms,
+        basis=FeatureMap(
+            inputs=asked.features,
+            features=labels(expansion.anchors, asked.features),
+            evaluate=expansion.weights,
+            named=asked.named,
+            source=f"users that '{asked.mean}' is told by",
+        ),
+        expansion=expansion,
+    )
+
+
+def _refuse_crowds(mu: Any, x: Any, asked: _Asked) -> None:
+    mean = MeanFunction(mu, x)
+    latents, some = mean.draw(4, seed=0), asked.rows[:8]
+    alone = np.concatenate([mean(row[None], latents) for row in some], axis=1)
+    if not np.allclose(mean(asked.rows, latents)[:, : len(some)], alone, rtol=1e-8, atol=1e-12, equal_nan=True):
+        raise BeliefError(_crowded(asked))

@@ -10,6 +10,7 @@ from typing import Any
 import pymc as pm
 import pytensor.tensor as pt
 
+from rcb_bayes.belief.anchors import Expansion
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.feature_maps import FeatureMap, with_intercept
 from rcb_bayes.schema import ARM, FEATURE, as_labels, suggestion
@@ -29,12 +30,16 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Spelt:
-    """A model with ``beta`` (arm, feature), the labels of both, and the map from x where features are not x."""
+    """A model with ``beta`` (arm, feature), the labels of both, and the map from x where features are not x.
+
+    ``expansion`` says how far a nonlinear mean is told by such coefficients.
+    """
 
     model: pm.Model
     arms: tuple[str, ...]
     features: tuple[str, ...]
     feature_map: FeatureMap | None = None
+    expansion: Expansion | None = None
 
 
 def spell(model: Any, words: Words) -> Spelt:

@@ -42,13 +42,13 @@ def from_bytes(data: bytes, name: str, words: dict[str, Any]) -> "Prior":
     """The belief of a model that has arrived, read in the same words; the same object for the same bytes."""
     import cloudpickle
 
-    from rcb_bayes.belief.prior import Prior
+    from rcb_bayes.belief.constructors import of_model
 
     key = f"{hashlib.blake2b(data, digest_size=16).hexdigest()} {name} {sorted(words.items())}"
     if key not in _arrived:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # told where the belief was made
-            _arrived[key] = Prior.from_pymc(cloudpickle.loads(data), **words, name=name)
+            _arrived[key] = of_model(cloudpickle.loads(data), words=words, name=name)
         while len(_arrived) > _MOST_KEPT:
             _arrived.popitem(last=False)
     _arrived.move_to_end(key)

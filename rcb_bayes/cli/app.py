@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from rcb_bayes._version import __version__
-from rcb_bayes.cli import audit, calibrate, check, demo, distil, models, report, reproduce, simulate, stopping
+from rcb_bayes.cli import audit, calibrate, check, demo, distil, elicit, models, report, reproduce, simulate, stopping
 from rcb_bayes.errors import RcbError, is_interrupt
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
@@ -26,6 +26,7 @@ app = typer.Typer(
     help="Incentivized exploration you can trust: check a belief, plan, run and audit.",
 )
 app.command("models")(models.command)
+app.command("elicit")(elicit.command)
 app.command("check")(check.command)
 app.command("calibrate")(calibrate.command)
 app.command("distil")(distil.command)

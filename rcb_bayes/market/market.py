@@ -5,6 +5,7 @@ coefficients from ``nature``. Margins are always the users' arithmetic, so they 
 two change what the platform recommends and what regret it pays.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.belief import Prior
-from rcb_bayes.errors import DataError, MarketError
+from rcb_bayes.errors import BeliefWarning, DataError, MarketError
 from rcb_bayes.feature_maps import FeatureMap, of_transformer
 from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_samples, of_users
 from rcb_bayes.market.noise import GaussianNoise, Noise
@@ -22,6 +23,7 @@ from rcb_bayes.users import Covariates, Empirical
 from rcb_bayes.users.mapped import mapped
 
 _FIT_USERS = 8192
+_PROBED_USERS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,6 +110,7 @@ class Market:
         object.__setattr__(self, "feature_map", _settle_map(self, given))
         object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
         _check_features(self.prior, self.population)
+        _check_expansion(self.prior, self.covariates)
         object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
         for role in ("platform_prior", "nature"):
             other = getattr(self, role)
@@ -115,6 +118,7 @@ class Market:
                 object.__setattr__(self, role, self.prior)
             else:
                 _check_role(self.prior, other, role=role)
+                _check_same_map(self.prior, other, users=self.covariates, role=role)
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -283,6 +287,29 @@ def _check_features(prior: Prior, covariates: Covariates) -> None:
     _check_labels(prior.features, covariates.features)
 
 
+def _check_expansion(prior: Prior, users: Covariates) -> None:
+    """Refuse users whom a nonlinear belief was not read for, and of whom it therefore tells something else."""
+    if prior.expansion is None:
+        return
+    x = users.rows if isinstance(users, Empirical) else users.sample(_PROBED_USERS, seed=0)
+    if len(x) > _PROBED_USERS:
+        x = x[np.random.default_rng(0).choice(len(x), _PROBED_USERS, replace=False)]
+    error, most = prior.expansion.error_for(x), prior.expansion.largest_error
+    if not error <= most:
+        raise MarketError(
+            f"The belief '{prior.name}' is nonlinear and was read for the users in its model's inputs; these are "
+            f"others (error {error:.2g} of its spread, {most:g} allowed). Fill the model's inputs with users of this "
+            "market, say covariates.sample(300), and read it again."
+        )
+    if error > prior.expansion.told_error:
+        warnings.warn(
+            f"The nonlinear belief '{prior.name}' tells this market's users with an error of {error:.2g} of its "
+            "spread. Fill its model's inputs with users of this market to lower it.",
+            BeliefWarning,
+            stacklevel=4,
+        )
+
+
 def _check_labels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
     """Refuse a belief and users that name features otherwise; default labels are no names."""
     if any(labels == default_labels(FEATURE, len(labels)) for labels in (ours, theirs)) or ours == theirs:
@@ -320,6 +347,19 @@ def _check_role(prior: Prior, other: object, *, role: str) -> None:
         raise MarketError(
             f"The variable 'sigma' is in {with_it} but not in {without}, so the noise is not clear. "
             "Give it to all beliefs, or to none and pass noise=GaussianNoise(sigma)."
+        )
+
+
+def _check_same_map(prior: Prior, other: Prior, *, users: Covariates, role: str) -> None:
+    """Refuse beliefs about coefficients of different functions of x, be they called alike."""
+    ours, theirs = prior.feature_map, other.feature_map
+    if theirs is None or ours is theirs:
+        return
+    x = users.sample(_PROBED_USERS, seed=0)
+    if ours is None or not np.allclose(ours(x), theirs(x), rtol=1e-8, atol=1e-10):
+        raise MarketError(
+            f"{role} speaks of coefficients of other functions of x than the users' belief. Write both with the same "
+            "basis; nonlinear means share none."
         )
 
 

@@ -9,15 +9,19 @@ Numba is imported here: import this module late.
 """
 
 from math import exp, log, sqrt
+from typing import Any
 
 import numpy as np
 from numba import njit
 
+_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+# Of functions that compiled code alone calls.
+_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _STRIDE = 4  # of the first, coarse pass over the values
 _NEGLIGIBLE = 12.0  # log weights below the largest that do not count
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
 def _cholesky(matrix, out) -> float:
     """The lower factor of a positive matrix, written to ``out``; returned is half of its log determinant."""
     p = len(matrix)
@@ -35,7 +39,7 @@ def _cholesky(matrix, out) -> float:
     return log_det
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
 def _solve_down(factor, right) -> None:
     """L^-1 times the columns of ``right`` (p, r), in place."""
     p, r = right.shape
@@ -47,7 +51,7 @@ def _solve_down(factor, right) -> None:
             right[i, c] = value / factor[i, i]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
 def _solve_up(factor, right) -> None:
     """L'^-1 times the columns of ``right`` (p, r), in place."""
     p, r = right.shape
@@ -59,14 +63,20 @@ def _solve_up(factor, right) -> None:
             right[i, c] = value / factor[i, i]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _factor_arrow(shaft, head, tip, gram, moment, pull, tip_pull, noise, roots, tails, pulls, tip_root, tip_right):
-    """Factor the arrow and solve forwards: log determinant (half) and squared norm of what is solved."""
+@njit(**_INNER)
+def _factor_arrow(
+    shaft, head, tip, gram, moment, pull, tip_pull, noise, matrix, joint, roots, tails, pulls, tip_root, tip_right
+):  # fmt: skip
+    """Factor the arrow and solve forwards: log determinant (half) and squared norm of what is solved.
+
+    ``matrix`` (d, d) and ``joint`` (r, r) are written over.
+    """
     n_arms, d, r = head.shape
-    joint = tip.copy()
-    tip_right[:, 0] = tip_pull
+    for b in range(r):
+        tip_right[b, 0] = tip_pull[b]
+        for c in range(b + 1):
+            joint[b, c] = tip[b, c]
     log_det, norm = 0.0, 0.0
-    matrix = np.empty((d, d))
     for i in range(n_arms):
         for a in range(d):
             for b in range(a + 1):
@@ -90,7 +100,7 @@ def _factor_arrow(shaft, head, tip, gram, moment, pull, tip_pull, noise, roots, 
     return log_det, norm
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
 def _solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
     """Turn what was solved forwards into posterior means, in place: of z and of every arm."""
     n_arms, d, r = tails.shape
@@ -102,11 +112,13 @@ def _solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
         _solve_up(roots[i], pulls[i])
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
-def _spreads(roots, tails, tip_root, own, spread) -> None:
-    """Inverses of the arms' roots, written to ``own``, and E_i (d, r) with Cov(b_i, b_k) = E_i E_k' for i != k."""
+@njit(**_INNER)
+def _spreads(roots, tails, tip_root, row, own, spread) -> None:
+    """Inverses of the arms' roots, written to ``own``, and E_i (d, r) with Cov(b_i, b_k) = E_i E_k' for i != k.
+
+    ``row`` (r, 1) is written over.
+    """
     n_arms, d, r = tails.shape
-    row = np.empty((r, 1))
     for i in range(n_arms):
         for a in range(d):
             for b in range(d):
@@ -123,7 +135,7 @@ def _spreads(roots, tails, tip_root, own, spread) -> None:
                 spread[i, a, b] = row[b, 0]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
 def _add_covariance(own, spread, mean, weight, joint) -> None:
     """Add a value's second moments to the lower half of ``joint`` (K d, K d)."""
     n_arms, d, r = spread.shape
@@ -140,7 +152,7 @@ def _add_covariance(own, spread, mean, weight, joint) -> None:
                     joint[i * d + a, k * d + b] += weight * value
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
 def _mark(evidence, best, wanted) -> None:
     """Values between those of the coarse pass that are not negligible."""
     n_values = len(evidence)
@@ -152,58 +164,83 @@ def _mark(evidence, best, wanted) -> None:
                 wanted[k] = evidence[k] == -np.inf
 
 
-@njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@njit(**_INNER)
+def _add_means(pulls, weight, mean, half) -> None:
+    """Add a value's means, by its weight, to those of all values and to those of its half."""
+    n_arms, d, _ = pulls.shape
+    for i in range(n_arms):
+        for a in range(d):
+            mean[i * d + a] += weight * pulls[i, a, 0]
+            half[i * d + a] += weight * pulls[i, a, 0]
+
+
+@njit(**_INNER)
+def _write_sd(own, spread, sd) -> None:
+    """Standard deviations at one value."""
+    n_arms, d, r = spread.shape
+    for i in range(n_arms):
+        for a in range(d):
+            value = 0.0
+            for c in range(a, d):
+                value += own[i, c, a] ** 2
+            for c in range(r):
+                value += spread[i, a, c] ** 2
+            sd[i * d + a] = sqrt(value)
+
+
+@njit(**_INNER)
+def _divide(covariance, totals, mean, halves, joint) -> None:
+    """Sums over values as means and, where wanted, covariances."""
+    total = totals[0] + totals[1]
+    for i in range(len(mean)):
+        mean[i] /= total
+        halves[0, i] /= totals[0]
+        halves[1, i] /= totals[1]
+    if covariance:
+        for i in range(len(mean)):
+            for k in range(i + 1):
+                joint[i, k] = joint[i, k] / total - mean[i] * mean[k]
+                joint[k, i] = joint[i, k]
+
+
+def spaces(n_values: int, n_arms: int, d: int, r: int) -> tuple[np.ndarray, ...]:
+    """What ``integrate`` writes over: made here, since compiled code takes long to compile that makes arrays."""
+    floats = ((n_arms, d, d), (n_arms, d, r), (n_arms, d, 1), (r, r), (r, 1), (d, d), (r, r))
+    own = (np.empty((n_arms, d, d)), np.empty((n_arms, d, r)), np.empty((r, 1)))
+    of_values = (np.empty(n_values), np.empty(n_values, dtype=bool), np.empty(2))
+    return (*(np.empty(shape) for shape in floats), *own, *of_values)
+
+
+@njit(**_OPTIONS)
 def integrate(
-    shaft,
-    head,
-    tip,
-    pull,
-    tip_pull,
-    constant,
-    noise,
-    edge,
-    gram,
-    moment,
-    square,
-    n,
-    covariance,
-    mean,
-    halves,
-    sd,
-    shares,
-    joint,
-) -> None:
+    shaft, head, tip, pull, tip_pull, constant, noise, edge, gram, moment, square, n,
+    covariance, mean, halves, sd, shares, joint, space,
+) -> None:  # fmt: skip
     """Posterior moments of M data sets over J values.
 
     Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d),
     ``tip_pull`` (J, r), ``constant``, the ``noise``'s precision and whether it is an ``edge`` of the grid (J,), and
     the data: X'X (M, K, d, d), X'y (M, K, d), y'y and n (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d),
-    the means by every other value, ``sd`` (M, K d) at the best value, ``shares`` (M, 2) of the edges and of all odd
-    values, and, where wanted, ``joint`` (M, K d, K d).
+    the means by every other value, and ``joint`` (M, K d, K d) where wanted, all of them zero before; ``sd`` (M, K d)
+    at the best value, ``shares`` (M, 2) of the edges and of all odd values. ``space`` comes from ``spaces``.
     """
-    n_values, n_arms, d, r = head.shape
-    roots, own = np.zeros((n_arms, d, d)), np.zeros((n_arms, d, d))
-    tails, spread = np.empty((n_arms, d, r)), np.empty((n_arms, d, r))
-    pulls, tip_root, tip_right = np.empty((n_arms, d, 1)), np.zeros((r, r)), np.empty((r, 1))
-    evidence, wanted, totals = np.empty(n_values), np.empty(n_values, dtype=np.bool_), np.empty(2)
+    roots, tails, pulls, tip_root, tip_right, matrix, corner, own, spread, row, evidence, wanted, totals = space
+    n_values = len(head)
     for m in range(len(moment)):
         for j in range(n_values):
             wanted[j], evidence[j] = j % _STRIDE == 0 or j == n_values - 1, -np.inf
         best, at_edge = -np.inf, 0.0
+        totals[0] = totals[1] = 0.0
         for sweep in range(3):  # coarse; between what is not negligible; with moments
             if sweep == 1:
                 _mark(evidence, best, wanted)
-            if sweep == 2:
-                mean[m], halves[m], totals[:] = 0.0, 0.0, 0.0
-                if covariance:
-                    joint[m] = 0.0
             for j in range(n_values):
                 skipped = not evidence[j] > best - _NEGLIGIBLE if sweep == 2 else not wanted[j]
                 if skipped or constant[j] == -np.inf:
                     continue
                 log_det, norm = _factor_arrow(
                     shaft[j], head[j], tip[j], gram[m], moment[m], pull[j], tip_pull[j], noise[j],
-                    roots, tails, pulls, tip_root, tip_right,
+                    matrix, corner, roots, tails, pulls, tip_root, tip_right,
                 )  # fmt: skip
                 if sweep < 2:
                     evidence[j] = constant[j] - log_det + 0.5 * (norm + n[m] * log(noise[j]) - noise[j] * square[m])
@@ -214,26 +251,13 @@ def integrate(
                 if edge[j]:
                     at_edge += weight
                 _solve_back(roots, tails, pulls, tip_root, tip_right)
-                for i in range(n_arms):
-                    for a in range(d):
-                        mean[m, i * d + a] += weight * pulls[i, a, 0]
-                        halves[m, j % 2, i * d + a] += weight * pulls[i, a, 0]
+                _add_means(pulls, weight, mean[m], halves[m, j % 2])
                 if covariance or evidence[j] == best:
-                    _spreads(roots, tails, tip_root, own, spread)
+                    _spreads(roots, tails, tip_root, row, own, spread)
                 if covariance:
                     _add_covariance(own, spread, pulls, weight, joint[m])
                 if evidence[j] == best:
-                    for i in range(n_arms):
-                        for a in range(d):
-                            sd[m, i * d + a] = sqrt((own[i, a:, a] ** 2).sum() + (spread[i, a] ** 2).sum())
-        total = totals[0] + totals[1]
-        mean[m] /= total
-        halves[m, 0] /= totals[0]
-        halves[m, 1] /= totals[1]
-        if covariance:
-            for i in range(n_arms * d):
-                for k in range(i + 1):
-                    joint[m, i, k] = joint[m, i, k] / total - mean[m, i] * mean[m, k]
-                    joint[m, k, i] = joint[m, i, k]
-        shares[m, 0] = at_edge / total
-        shares[m, 1] = totals[1] / total
+                    _write_sd(own, spread, sd[m])
+        _divide(covariance, totals, mean[m], halves[m], joint[m if covariance else 0])
+        shares[m, 0] = at_edge / (totals[0] + totals[1])
+        shares[m, 1] = totals[1] / (totals[0] + totals[1])

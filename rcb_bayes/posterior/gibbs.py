@@ -1,8 +1,9 @@
 r"""Posteriors of normal effects with unknown scales by Gibbs sampling, many data sets at a time.
 
 Of beliefs of the form of ``belief.scale_mixture`` every conditional law is at hand: effects are normal given their
-variances, mixing variances have closed forms, and a scale is one number with a known density (``sweeps``). Eight chains
-start from the belief. Means are averages of the effects' means given their variances, not of draws, so that few sweeps
+variances, mixing variances have closed forms, and a scale is one number with a known density (``sweeps``). Scales of
+single effects, as horseshoes have them, are drawn with the effects integrated out (``collapsed``). Eight chains start
+from the belief. Means are averages of the effects' means given their variances, not of draws, so that few sweeps
 do where the data leave the scales little to say.
 
 Chains run for a round, then for one twice as long, and so on; the last round alone is looked at. Its answer is vouched
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 N_CHAINS, N_BATCHES = 8, 4
 ROUNDS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)  # sweeps; the first is never looked at
-MOST_SHARED = 64  # effects that arms share: their precision is one dense block
+MOST_SHARED = 128  # effects that arms share: their precision is one dense block
 LARGEST_MEAN_ERROR = 0.1  # of p coefficients, in posterior sd
 LARGEST_DRIFT = 0.15  # between the halves of a round, in posterior sd
 _CHUNK_VALUES = 4_000_000
@@ -45,7 +46,8 @@ class Layout:
     ``loads`` (K, d, m) and ``shared_loads`` (K, d, r) say what effects do to coefficients; ``belief`` is the rest of
     the mixture in that order, with ``kind`` and ``nu``; ``member`` and ``start`` list the effects of each scale,
     ``spans`` (S, 3) the arms from, the arms up to, and whether any of them is shared; ``rate`` (S,) is its power in
-    their variances.
+    their variances. ``singles[single_start[i] : single_start[i + 1]]`` are the scales of one effect of arm i each,
+    ``shared`` the others.
     """
 
     loads: FloatArray
@@ -57,6 +59,9 @@ class Layout:
     start: np.ndarray
     spans: np.ndarray
     rate: FloatArray
+    shared: np.ndarray
+    singles: np.ndarray
+    single_start: np.ndarray
 
     @property
     def n_effects(self) -> int:
@@ -128,7 +133,21 @@ def _members(belief: tuple[np.ndarray, ...], n_scales: int, *, n_arms: int, m: i
         member.append(own)
     start = np.cumsum([0, *(len(own) for own in member)]).astype(np.int64)
     flat = np.concatenate([*member, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    return {"member": flat, "start": start, "spans": spans, "rate": rate}
+    return {"member": flat, "start": start, "spans": spans, "rate": rate} | _singles(member, n_arms=n_arms, m=m)
+
+
+def _singles(member: list[np.ndarray], *, n_arms: int, m: int) -> dict[str, np.ndarray]:
+    """Scales of one effect of one arm each, arm by arm, and those that effects share."""
+    is_single = np.array([len(own) == 1 and own[0] < n_arms * m for own in member], dtype=bool)
+    singles = np.flatnonzero(is_single)
+    arm = np.array([member[s][0] // m for s in singles], dtype=np.int64)
+    order = np.argsort(arm, kind="stable")
+    is_used = np.array([len(own) > 0 for own in member], dtype=bool)
+    return {
+        "shared": np.flatnonzero(is_used & ~is_single),
+        "singles": singles[order],
+        "single_start": np.searchsorted(arm[order], np.arange(n_arms + 1)),
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,6 +304,7 @@ class GibbsEngine:
         run: Any = run_chains
         run(
             layout.belief, layout.kind, layout.nu, layout.member, layout.start, layout.spans, layout.rate,
+            layout.shared, layout.singles, layout.single_start,
             layout.loads, layout.shared_loads,
             precision * (turned @ data.xtx @ layout.loads), precision * (turned @ data.xtx @ layout.shared_loads),
             precision * (shared @ data.xtx @ layout.shared_loads).sum(axis=1),

@@ -27,6 +27,7 @@ from rcb_bayes.posterior.pareto import has_short_tail, pareto_khat
 from rcb_bayes.posterior.proposal import (
     Proposal,
     Sites,
+    Weigher,
     expectation_propagation,
     mixed,
     moment_surrogate,
@@ -40,7 +41,8 @@ from rcb_bayes.telling.progress import track
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
-_CHUNK_VALUES = 1_000_000  # coefficients drawn at a time: arrays of 8 MB
+_CHUNK_VALUES = 1_000_000  # coefficients drawn by one proposal
+_BLOCK_VALUES = 65_536  # coefficients drawn at a time: arrays of half a MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +201,16 @@ class ImportanceSampler:
         first, *more = [attempt for attempt in self._ladder if attempt.n_draws >= 4 * n] or [LADDER[-1]]
         for m, turn in enumerate(data.fingerprints() % N_REPLICATES):
             one = data.take(slice(m, m + 1))
-            draws, log_weight = self._weighted_draws(one, first, replicate=int(turn))
+            draws, log_weight, proposals = self._weighted_draws(one, first, replicate=int(turn))
             tried = first
             for attempt in more:
-                if self._average(draws, log_weight, one, tried, covariance=False).vouched[0]:
+                mean = np.empty((1, draws.shape[2]))
+                rests_on = self._average(draws, log_weight, mean, None)
+                if self._judged(one, tried, proposals, mean, None, log_weight, rests_on).vouched[0]:
                     break
                 tried = attempt
-                draws, log_weight = self._weighted_draws(one, attempt, replicate=int(turn))
-            out[m] = resample(draws[0], log_weight[0], law=self._gaussian, n=n, rng=rng)
+                draws, log_weight, proposals = self._weighted_draws(one, attempt, replicate=int(turn))
+            out[m] = resample(draws[0], log_weight[0].T, law=self._gaussian, n=n, rng=rng)
         return self._redraw_unseen(out, data, rng=rng)
 
     def _redraw_unseen(self, out: FloatArray, data: Statistics, *, rng: np.random.Generator) -> FloatArray:
@@ -220,75 +224,114 @@ class ImportanceSampler:
         return out
 
     def _weigh(self, data: Statistics, attempt: Attempt, *, replicate: int, covariance: bool) -> Weighted:
-        """Draw, weigh and average for one chunk of data sets that share base draws."""
+        """Draw, weigh and average for one chunk of data sets that share base draws, some at a time.
+
+        Draws of a few data sets stay near the processor, and in memory that is used again.
+        """
         proposals = self._proposals(data, attempt)
-        draws, log_weight = self._weighted_draws(data, attempt, replicate=replicate, proposals=proposals)
-        return self._average(draws, log_weight, data, attempt, covariance=covariance, proposals=proposals)
+        weighers = self._weighers(data, attempt, proposals, replicate=replicate)
+        size, n_groups = self._prior.n_arms * self._prior.n_features, len(self._prior.groups)
+        mean = np.empty((data.n_sets, size))
+        joint = np.zeros((data.n_sets, size, size)) if covariance else None
+        log_weight = np.empty((data.n_sets, n_groups, attempt.n_draws))
+        rests_on = np.empty((data.n_sets, n_groups, 3))
+        step = max(1, _BLOCK_VALUES // (attempt.n_draws * size))
+        space = np.empty((min(step, data.n_sets), attempt.n_draws, size))
+        for begin in range(0, data.n_sets, step):
+            rows = slice(begin, min(begin + step, data.n_sets))
+            draws = space[: rows.stop - begin]
+            self._draw(weighers, rows, draws, log_weight[rows])
+            rests_on[rows] = self._average(draws, log_weight[rows], mean[rows], None if joint is None else joint[rows])
+        return self._judged(data, attempt, proposals, mean, joint, log_weight, rests_on)
 
-    def _weighted_draws(
-        self, data: Statistics, attempt: Attempt, *, replicate: int, proposals: list[Proposal] | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, S, K d) and the log weights of each group (M, S, G); ``proposals`` where they are at hand."""
-        proposals = self._proposals(data, attempt) if proposals is None else proposals
-        k, d = self._prior.n_arms, self._prior.n_features
-        n_sets, n_draws = data.n_sets, attempt.n_draws
-        draws = np.empty((n_sets, n_draws, k * d))
-        log_ratio = np.empty((n_sets, n_draws, len(self._prior.groups)))  # log L - log q
+    def _weighers(
+        self, data: Statistics, attempt: Attempt, proposals: list[Proposal], *, replicate: int
+    ) -> list[tuple[Weigher, np.ndarray, np.ndarray]]:
+        """For each batch what draws and weighs, its coefficients (B, p) and its groups (B,)."""
+        out = []
         for (groups, surrogate), proposal in zip(self._batches[attempt.surrogate], proposals, strict=True):
-            base = self._base_draws(n_draws, proposal.mean.shape[-1] + 1, replicate)
+            base = self._base_draws(attempt.n_draws, proposal.mean.shape[-1] + 1, replicate)
             information, pull = (part / self._sigma**2 for part in block_statistics(surrogate.arms, data))
-            values, ratio = proposal.draw_weighted(base, information, pull)  # (M, B, S, p), (M, B, S)
-            for b, group in enumerate(groups):
-                draws[:, :, _as_slice(self._gaussian.flat_index(self._gaussian.blocks[group]))] = values[:, b]
-                log_ratio[:, :, group] = ratio[:, b]
-        log_prior = self._prior.group_log_density(draws.reshape(-1, k, d)).reshape(log_ratio.shape)
-        log_ratio += log_prior
-        if not np.isfinite(log_prior.sum()):  # looked at one by one only where it has to be
-            log_ratio[~np.isfinite(log_prior)] = -np.inf
-        return draws, log_ratio
+            index = np.array([self._gaussian.flat_index(self._gaussian.blocks[g]) for g in groups])
+            out.append((proposal.weigher(base, information, pull), index, np.array(groups)))
+        return out
 
-    def _average(
+    def _draw(
         self,
+        weighers: list[tuple[Weigher, np.ndarray, np.ndarray]],
+        rows: slice,
         draws: FloatArray,
         log_weight: FloatArray,
+    ) -> None:
+        """Write the draws of some data sets, (m, S, K d), and the log weights of each group, (m, G, S)."""
+        for weigher, index, groups in weighers:
+            weigher.write(rows, index, groups, draws, log_weight)
+        shape = len(draws), draws.shape[1], log_weight.shape[1]
+        log_prior = self._prior.group_log_density(draws.reshape(-1, self._prior.n_arms, self._prior.n_features))
+        log_prior = log_prior.reshape(shape).swapaxes(1, 2)
+        log_weight += log_prior
+        if not np.isfinite(log_prior.sum()):  # looked at one by one only where it has to be
+            log_weight[~np.isfinite(log_prior)] = -np.inf
+
+    def _weighted_draws(
+        self, data: Statistics, attempt: Attempt, *, replicate: int
+    ) -> tuple[FloatArray, FloatArray, list[Proposal]]:
+        """Draws (M, S, K d), the log weights of each group (M, G, S), and what proposed them."""
+        proposals = self._proposals(data, attempt)
+        draws = np.empty((data.n_sets, attempt.n_draws, self._prior.n_arms * self._prior.n_features))
+        log_weight = np.empty((data.n_sets, len(self._prior.groups), attempt.n_draws))
+        self._draw(self._weighers(data, attempt, proposals, replicate=replicate), slice(None), draws, log_weight)
+        return draws, log_weight, proposals
+
+    def _average(
+        self, draws: FloatArray, log_weight: FloatArray, mean: FloatArray, joint: FloatArray | None
+    ) -> FloatArray:
+        """Write the means (m, K d) and covariances (m, K d, K d) of some data sets; returned is what they rest on."""
+        index, start = self._places
+        weight = np.empty_like(log_weight)
+        rests_on = weighted_moments(draws, log_weight, index, start, weight, mean)
+        if joint is not None:
+            for g in range(len(start) - 1):
+                own = index[start[g] : start[g + 1]]
+                centred = draws[:, :, own] - mean[:, None, own]
+                joint[:, own[:, None], own] = (weight[:, g, :, None] * centred).swapaxes(1, 2) @ centred
+        return rests_on
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """The groups' coefficients one after the other, and where each group begins."""
+        index = [self._gaussian.flat_index(block) for block in self._gaussian.blocks]
+        return np.concatenate(index), np.cumsum([0, *(len(own) for own in index)])
+
+    def _judged(
+        self,
         data: Statistics,
         attempt: Attempt,
-        *,
-        covariance: bool,
-        proposals: list[Proposal] | None = None,
+        proposals: list[Proposal],
+        mean: FloatArray,
+        joint: FloatArray | None,
+        log_weight: FloatArray,
+        rests_on: FloatArray,
     ) -> Weighted:
-        n_sets, n_draws, size = draws.shape
-        k, d = self._prior.n_arms, self._prior.n_features
-        mean = np.empty((n_sets, size))
-        joint = np.zeros((n_sets, size, size)) if covariance else None
-        khat = np.empty((n_sets, len(self._prior.groups)))
-        effective = np.empty_like(khat)
-        weight = np.empty((n_sets, n_draws))
+        """Estimates with what speaks for them."""
+        n_sets, n_groups, n_draws = log_weight.shape
+        effective, khat = rests_on[..., 0].copy(), np.zeros((n_sets, n_groups))
+        fitted = ~has_short_tail(rests_on[..., 2], n_draws=n_draws)
+        if fitted.any():
+            khat[fitted] = pareto_khat(log_weight[fitted])
+        khat[rests_on[..., 1] < _MIN_SPREAD_SIZE] = np.inf
         for g, block in enumerate(self._gaussian.blocks):
-            index = self._gaussian.flat_index(block)
-            group = np.ascontiguousarray(log_weight[:, :, g])
-            rests_on = weighted_moments(draws, group, np.array(index), weight, mean)
-            effective[:, g] = rests_on[:, 0]
-            khat[:, g] = 0.0
-            fitted = ~has_short_tail(rests_on[:, 2], n_draws=n_draws)
-            if fitted.any():
-                khat[fitted, g] = pareto_khat(group[fitted])
-            khat[rests_on[:, 1] < _MIN_SPREAD_SIZE, g] = np.inf
-            if joint is not None:
-                centred = draws[:, :, index] - mean[:, None, index]
-                joint[:, np.array(index)[:, None], index] = (weight[..., None] * centred).swapaxes(1, 2) @ centred
             unseen = data.n[:, list(block.arms)].sum(axis=1) == 0
-            self._fill_unseen(unseen, index, mean, joint)
+            self._fill_unseen(unseen, self._gaussian.flat_index(block), mean, joint)
             khat[unseen, g], effective[unseen, g] = -np.inf, n_draws
         found = Weighted(
-            mean=mean.reshape(n_sets, k, d),
+            mean=mean.reshape(n_sets, self._prior.n_arms, self._prior.n_features),
             covariance=joint,
             group_khat=khat,
             group_size=effective,
             group_draws=np.full_like(khat, n_draws),
         )
         if attempt.surrogate in ("moments", "sites") and self._may_hide:
-            proposals = self._proposals(data, attempt) if proposals is None else proposals
             khat[self._hidden(data, attempt, proposals, found.vouched_groups)] = np.inf
         return found
 
@@ -399,12 +442,6 @@ def normalised(log_weight: FloatArray) -> FloatArray:
     weight = np.exp(log_weight - np.where(np.isfinite(top), top, 0.0))
     total = weight.sum(axis=1, keepdims=True)
     return np.where(total > 0, weight / np.maximum(total, np.finfo(float).tiny), 1.0 / weight.shape[1])
-
-
-def _as_slice(index: list[int]) -> list[int] | slice:
-    """Positions that follow one another as a slice, which is copied to without a detour."""
-    in_turn = index == list(range(index[0], index[0] + len(index)))
-    return slice(index[0], index[0] + len(index)) if in_turn else index
 
 
 def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighted:

@@ -46,27 +46,62 @@ def mixture_draws(
     return values, log_ratio
 
 
+def single_draws(
+    mean: FloatArray,
+    root: FloatArray,
+    form: FloatArray,
+    normal: FloatArray,
+    terms: FloatArray,
+    index: np.ndarray,
+    group: np.ndarray,
+    draws: FloatArray,
+    log_ratio: FloatArray,
+) -> None:
+    """Draws of single Gaussians, written to their places, with a form of their base draws for each.
+
+    Parameters
+    ----------
+    mean, root : of M data sets and B groups, (M, B, p) and, lower triangular, (M, B, p, p)
+    form : what to add up of each of T ``terms`` (T, S) of the base draws, (M, B, T)
+    normal : standard normal base draws, (p, S)
+    index, group : the groups' coefficients (B, p) and numbers (B,)
+    draws, log_ratio : to be written at these, (M, S, P) and (M, G, S)
+    """
+    compiled(_single_draws)(mean, root, form, normal, terms, index, group, draws, log_ratio)
+
+
 def weighted_moments(
-    draws: FloatArray, log_weight: FloatArray, index: np.ndarray, weight: FloatArray, mean: FloatArray
+    draws: FloatArray,
+    log_weight: FloatArray,
+    index: np.ndarray,
+    start: np.ndarray,
+    weight: FloatArray,
+    mean: FloatArray,
 ) -> FloatArray:
-    """Normalised weights and means of one group, written to their places, and what they rest on.
+    """Normalised weights and means of every group, written to their places, and what they rest on.
 
     Parameters
     ----------
     draws : (M, S, P)
-    log_weight : of the group, (M, S); none finite makes all weights alike
-    index : the group's coefficients, (p,)
-    weight : to be written, (M, S)
+    log_weight : of G groups, (M, G, S); none finite makes all weights alike
+    index, start : the coefficients of group g are ``index[start[g] : start[g + 1]]``
+    weight : to be written, (M, G, S)
     mean : to be written at ``index``, (M, P)
 
     Returns
     -------
     ndarray
-        (M, 3): the effective size of the weights, the number of draws that the variance of the worst coefficient
+        (M, G, 3): the effective size of the weights, the number of draws that the variance of the worst coefficient
         rests on, and the largest weight over their mean.
     """
-    size = np.empty((len(draws), 3))
-    compiled(_weighted_moments)(draws, log_weight, index, weight, mean, size)
+    top = log_weight.max(axis=2, keepdims=True)
+    collapsed = top[..., 0] == -np.inf
+    np.subtract(log_weight, top, out=weight, where=~collapsed[..., None])
+    np.exp(weight, out=weight, where=True if not collapsed.any() else ~collapsed[..., None])
+    weight[collapsed] = 1.0
+    size = np.empty((*collapsed.shape, 3))
+    compiled(_weighted_moments)(draws, index, start, weight, mean, size)
+    size[collapsed, 2] = np.inf
     return size
 
 
@@ -161,37 +196,64 @@ def _mixture_draws(mean, root, inverse, log_weight, precision, moment, base, val
             log_ratio[q, s] = log_likelihood - top - log(density)
 
 
-def _weighted_moments(draws, log_weight, index, weight, mean, size) -> None:
-    n_sets, n_draws, _ = draws.shape
-    p = len(index)
-    square, fourth = np.empty(p), np.empty(p)
+def _single_draws(mean, root, form, normal, terms, index, group, draws, log_ratio) -> None:
+    n_sets, n_blocks, p = mean.shape
+    n_terms, n_draws = terms.shape
+    row = np.empty(n_draws)
     for m in range(n_sets):
-        top = -np.inf
-        for s in range(n_draws):
-            top = max(top, log_weight[m, s])
-        total = 0.0
-        for s in range(n_draws):
-            weight[m, s] = exp(log_weight[m, s] - top) if top > -np.inf else 1.0
-            total += weight[m, s]
-        of_weights = 0.0
-        for s in range(n_draws):
-            weight[m, s] /= total
-            of_weights += weight[m, s] ** 2
-        for k in range(p):
-            mean[m, index[k]] = square[k] = fourth[k] = 0.0
-        for s in range(n_draws):
+        for b in range(n_blocks):
             for k in range(p):
-                mean[m, index[k]] += weight[m, s] * draws[m, s, index[k]]
-        for s in range(n_draws):
-            for k in range(p):
-                centred = (draws[m, s, index[k]] - mean[m, index[k]]) ** 2 * weight[m, s]
-                square[k] += centred
-                fourth[k] += centred * centred
-        least = np.inf
-        for k in range(p):
-            least = min(least, square[k] ** 2 / max(fourth[k], 2.2250738585072014e-308))
-        size[m, 0], size[m, 1] = 1.0 / max(of_weights, 1.0 / n_draws), least
-        size[m, 2] = n_draws / total if top > -np.inf else np.inf
+                for s in range(n_draws):
+                    row[s] = mean[m, b, k]
+                for j in range(k + 1):
+                    slope = root[m, b, k, j]
+                    for s in range(n_draws):
+                        row[s] += slope * normal[j, s]
+                place = index[b, k]
+                for s in range(n_draws):
+                    draws[m, s, place] = row[s]
+            for s in range(n_draws):
+                row[s] = 0.0
+            for t in range(n_terms):
+                slope = form[m, b, t]
+                for s in range(n_draws):
+                    row[s] += slope * terms[t, s]
+            for s in range(n_draws):
+                log_ratio[m, group[b], s] = row[s]
+
+
+def _weighted_moments(draws, index, start, weight, mean, size) -> None:
+    n_sets, n_draws, _ = draws.shape
+    row = np.empty(n_draws)
+    for m in range(n_sets):
+        for g in range(len(start) - 1):
+            own = weight[m, g]
+            total, most = 0.0, 0.0
+            for s in range(n_draws):
+                total += own[s]
+                most = max(most, own[s])
+            of_weights = 0.0
+            for s in range(n_draws):
+                own[s] /= total
+                of_weights += own[s] * own[s]
+            least = np.inf
+            for k in range(start[g], start[g + 1]):
+                place = index[k]
+                middle = 0.0
+                for s in range(n_draws):
+                    row[s] = draws[m, s, place]
+                for s in range(n_draws):
+                    middle += own[s] * row[s]
+                mean[m, place] = middle
+                square, fourth = 0.0, 0.0
+                for s in range(n_draws):
+                    centred = row[s] - middle
+                    centred *= centred * own[s]
+                    square += centred
+                    fourth += centred * centred
+                least = min(least, square * square / max(fourth, 2.2250738585072014e-308))
+            size[m, g, 0], size[m, g, 1] = 1.0 / max(of_weights, 1.0 / n_draws), least
+            size[m, g, 2] = n_draws * most / total
 
 
 def _site_sweeps(precision, moment, index, centre, sd, table, n_sweeps, found) -> None:

@@ -5,6 +5,7 @@ set of a belief. Bernoulli rewards enter as rows, padded to a multiple of 64, on
 length.
 """
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,12 +20,13 @@ from rcb_bayes.posterior.data import Data, Rows, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
-from rcb_bayes.telling.progress import track
+from rcb_bayes.telling.progress import say, track
 
 DIAGNOSTICS = ("rhat", "ess_bulk", "divergences", "mean_error", "gap")
 _PREFIX = "rcb_data_"
 _PADDING = 64
 _LONGER, _LONGEST = 2, 4  # times the draws, where a run is not vouched for
+_LONG_SECONDS, _MOST_SECONDS = 20.0, 48 * 3600
 _NEARLY = 1.02  # r-hat of chains that have but met with bad luck
 
 
@@ -95,7 +97,9 @@ class NutsEngine:
         spread = np.empty(reward.shape) if reward is not None and covariance else None
         for m in track(range(data.n_sets), description="NUTS, one data set after another"):
             one = data.take(slice(m, m + 1))
-            chains = self._chains(one, seed=_seed_of(one))
+            chains, seconds = self._timed(one)
+            if m == 0:
+                foretell(data.n_sets - 1, seconds)
             draws = chains.draws.reshape(-1, *mean.shape[1:])  # (S, K, d)
             mean[m] = draws.mean(axis=0)
             if joint is not None:
@@ -128,6 +132,13 @@ class NutsEngine:
             flat = self._chains(data.take(slice(m, m + 1)), seed=int(rng.integers(2**31))).draws.reshape(-1, *shape)
             out[m] = flat[np.linspace(0, len(flat) - 1, n).round().astype(int)]
         return out
+
+    def _timed(self, data: Data) -> tuple[Chains, float]:
+        """The chains of one data set, and the seconds that they took; compiling is no part of it."""
+        assert self._compiled is not None
+        started = time.monotonic()
+        chains = self._chains(data, seed=_seed_of(data))
+        return chains, time.monotonic() - started
 
     def vouches(self, diagnostics: dict[str, float]) -> bool:
         """Whether a run with these diagnostics is vouched for."""
@@ -230,6 +241,26 @@ class NutsEngine:
                 term = _bernoulli_log_likelihood(beta, n_features=self.prior.n_features)
             pm.Potential(f"{_PREFIX}likelihood", term)
         return model
+
+
+def foretell(n_sets: int, seconds: float) -> None:
+    """Say how long so many data sets will take where that is long, as the first one took these seconds.
+
+    Raises
+    ------
+    RcbError
+        Longer than two days.
+    """
+    total = n_sets * seconds
+    if total > _MOST_SECONDS:
+        raise RcbError(
+            f"NUTS takes {seconds:.1f} s a data set here, so {n_sets:,} of them some {total / 3600.0:,.0f} hours, and "
+            f"{_MOST_SECONDS // 3600} are the most. Ask for fewer worlds, or expand the mean in a basis "
+            "(splines, pm.gp.HSGP)."
+        )
+    if total > _LONG_SECONDS:
+        told = f"{total / 60.0:,.0f} minutes" if total >= 90.0 else f"{total:,.0f} seconds"
+        say(f"NUTS: {n_sets:,} more posteriors at about {seconds:.2f} s each, some {told}")
 
 
 def _finished(sampler: Any) -> Any:

@@ -19,7 +19,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics, component_posterior, square_roots
-from rcb_bayes.posterior.kernels import N_SITE_VALUES, SITE_REACH, SITE_UNIT, mixture_draws, site_sweeps
+from rcb_bayes.posterior.kernels import N_SITE_VALUES, SITE_REACH, SITE_UNIT, mixture_draws, single_draws, site_sweeps
 from rcb_bayes.posterior.lumps import mixture_weights
 from rcb_bayes.schema import FloatArray
 
@@ -42,29 +42,25 @@ class Proposal:
         some = rows, slice(group, group + 1)
         return Proposal(self.mean[some], self.root[some], self.log_weight[some])
 
-    def draw_weighted(
-        self, base: FloatArray, information: FloatArray, pull: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Draws (M, B, S, p) and, of each, the log likelihood less the log density: (M, B, S).
+    def weigher(self, base: FloatArray, information: FloatArray, pull: FloatArray) -> "Weigher":
+        """What draws and weighs, with the part of the work that data sets need not do one by one.
 
-        What is left out is one constant for each data set and group. ``base`` (S, 1 + p) holds a uniform variable,
-        which picks the component, and standard normal ones; the likelihood has precision ``information``
-        (M, B, p, p) and linear part ``pull`` (M, B, p).
+        ``base`` (S, 1 + p) holds a uniform variable, which picks the component, and standard normal ones; the
+        likelihood has precision ``information`` (M, B, p, p) and linear part ``pull`` (M, B, p).
         """
-        n_sets, n_blocks, n_components, p = self.mean.shape
-        if n_components == 1:
-            return self._draw_single(base[:, 1:], information, pull)
-        shape = (n_sets * n_blocks, n_components, p)
-        values, log_ratio = mixture_draws(
-            self.mean.reshape(shape),
-            self.root.reshape(*shape, p),
-            np.linalg.inv(self.root).reshape(*shape, p),
-            self.log_weight.reshape(shape[:2]),
-            information.reshape(-1, p, p),
-            pull.reshape(-1, p),
-            base,
-        )
-        return values.reshape(n_sets, n_blocks, -1, p), log_ratio.reshape(n_sets, n_blocks, -1)
+        normal = base[:, 1:]
+        if self.mean.shape[2] > 1:
+            return Weigher(self, base, normal.T, information, pull)
+        # The log ratio of a single Gaussian is a quadratic form of the base draws.
+        root, mean = self.root[:, :, 0], self.mean[:, :, 0]
+        adjoint = root.swapaxes(-1, -2)
+        slope = (adjoint @ (pull - (information @ mean[..., None])[..., 0])[..., None])[..., 0]
+        rows, columns = np.tril_indices(normal.shape[1])
+        curvature = 0.5 * np.eye(normal.shape[1]) - 0.5 * (adjoint @ information @ root)
+        curvature = np.where(rows == columns, 1.0, 2.0) * curvature[..., rows, columns]
+        terms = np.concatenate([normal, normal[:, rows] * normal[:, columns]], axis=1).T  # (p + p (p + 1) / 2, S)
+        form = np.concatenate([slope, curvature], axis=-1)
+        return Weigher(self, base, np.ascontiguousarray(terms), form, pull)
 
     def log_density(self, values: FloatArray) -> FloatArray:
         """Log densities at values (M, B, S, p), up to a constant: (M, B, S)."""
@@ -77,26 +73,49 @@ class Proposal:
             np.logaddexp(total, constant - 0.5 * np.einsum("...p,...p->...", scaled, scaled), out=total)
         return total
 
-    def _draw_single(
-        self, normal: FloatArray, information: FloatArray, pull: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """The same of a single Gaussian: the log ratio is a quadratic form of the base draws, one matrix product."""
-        root, mean = self.root[:, :, 0], self.mean[:, :, 0]
-        adjoint = root.swapaxes(-1, -2)
-        slope = (adjoint @ (pull - (information @ mean[..., None])[..., 0])[..., None])[..., 0]
-        rows, columns = np.tril_indices(normal.shape[1])
-        curvature = 0.5 * np.eye(normal.shape[1]) - 0.5 * (adjoint @ information @ root)
-        curvature = np.where(rows == columns, 1.0, 2.0) * curvature[..., rows, columns]
-        terms = np.concatenate([normal, normal[:, rows] * normal[:, columns]], axis=1)  # (S, p + p (p + 1) / 2)
-        return self._moved(normal, 0), np.concatenate([slope, curvature], axis=-1) @ terms.T
-
-    def _moved(self, normal: FloatArray, component: int) -> FloatArray:
-        moved = normal @ self.root[:, :, component].swapaxes(-1, -2)
-        moved += self.mean[:, :, component, None]
-        return moved
-
     def _log_det(self) -> FloatArray:
         return np.log(np.diagonal(self.root, axis1=-2, axis2=-1)).sum(axis=-1)  # (M, B, C)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weigher:
+    """Draws of a proposal for M data sets, and the log likelihood less the log density of each.
+
+    What is left out is one constant for each data set and group. Of single Gaussians ``terms`` (T, S) are products of
+    base draws and ``form`` (M, B, T) their coefficients; of mixtures they are the base draws and the likelihood's
+    precision.
+    """
+
+    proposal: Proposal
+    base: FloatArray
+    terms: FloatArray
+    form: FloatArray
+    pull: FloatArray
+
+    def write(
+        self, rows: slice, index: np.ndarray, group: np.ndarray, draws: FloatArray, log_ratio: FloatArray
+    ) -> None:
+        """Write those of some data sets to the coefficients ``index`` (B, p) of ``draws`` (m, S, P), and to the groups
+        (B,) of ``log_ratio`` (m, G, S)."""
+        mean, root = self.proposal.mean[rows], self.proposal.root[rows]
+        n_sets, _, n_components, p = mean.shape
+        if n_components == 1:
+            of_rows = mean[:, :, 0], root[:, :, 0], self.form[rows]
+            single_draws(*of_rows, self.terms[:p], self.terms, index, group, draws, log_ratio)
+            return
+        shape = (-1, n_components, p)
+        values, ratio = mixture_draws(
+            mean.reshape(shape),
+            root.reshape(*shape, p),
+            np.linalg.inv(root).reshape(*shape, p),
+            self.proposal.log_weight[rows].reshape(shape[:2]),
+            self.form[rows].reshape(-1, p, p),
+            self.pull[rows].reshape(-1, p),
+            self.base,
+        )
+        for b, own in enumerate(group):
+            draws[:, :, index[b]] = values.reshape(n_sets, len(group), -1, p)[:, b]
+            log_ratio[:, own] = ratio.reshape(n_sets, len(group), -1)[:, b]
 
 
 def surrogate_posterior(surrogate: Components, data: Statistics, *, sigma: float) -> Proposal:

@@ -114,20 +114,23 @@ class ScaleGrid:
         return found
 
     def _fit(self, data: Statistics, arrow: Arrow, *, covariance: bool) -> Integrated:
-        from rcb_bayes.posterior.arrow import integrate  # brings Numba
+        from rcb_bayes.posterior.arrow import integrate, spaces  # brings Numba
 
         if self._is_dense:
             gram, moment = block_statistics(self.arms[None], data)
         else:
             gram, moment = data.xtx[:, self.arms], data.xty[:, self.arms]
         n_sets, p = data.n_sets, moment.shape[1] * moment.shape[2]
-        mean, halves = np.empty((n_sets, p)), np.empty((n_sets, 2, p))
+        mean, halves = np.zeros((n_sets, p)), np.zeros((n_sets, 2, p))
         sd, shares = np.empty((n_sets, p)), np.empty((n_sets, 2))
-        joint = np.empty((n_sets if covariance else 0, p, p))
+        joint = np.zeros((n_sets if covariance else 1, p, p))
         square, n = (part[:, self.arms].sum(axis=1) for part in (data.yty, data.n))
-        arrays = (getattr(arrow, name) for name in Arrow.__slots__)
+        arrays = [getattr(arrow, name) for name in Arrow.__slots__] + [gram, moment, square, n]
         run: Any = integrate
-        run(*arrays, gram, moment, square, n, covariance, mean, halves, sd, shares, joint)
+        run(
+            *(np.require(part, requirements=["C", "W"]) for part in arrays),  # one kind of array: compiled once
+            covariance, mean, halves, sd, shares, joint, spaces(*arrow.head.shape),
+        )  # fmt: skip
         size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 1], ends=shares[:, :1])
         return Integrated(mean, joint if covariance else None, size, vouched)
 

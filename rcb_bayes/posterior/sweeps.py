@@ -6,7 +6,8 @@ with a precision that is an arrow: :math:`D_i + \mathrm{diag}(1/v_i)` down its s
 
 - the effects given all variances, at once;
 - the mixing variance of each Student-t or Laplace effect, in closed form;
-- every scale by a slice (Neal 2003), given its effects, and once more given these over their standard deviations,
+- the scales of single effects arm by arm, with the arm's effects integrated out (``collapsed``), then these effects;
+- every other scale by a slice (Neal 2003), given its effects, and once more given these over their standard deviations,
   which moves scale and effects together (Yu and Meng 2011): the first is slow where the data say little, the second
   where they say much.
 
@@ -20,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from rcb_bayes.posterior.arrow import _cholesky, _solve_down, _solve_up
+from rcb_bayes.posterior.collapsed import draw_own, height_of
 
 _OPTIONS = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
 _MOST_STEPS = 12  # outwards, of a slice
@@ -27,25 +29,15 @@ _STUDENT, _LAPLACE = 1, 2
 
 
 @njit(**_OPTIONS)
-def _variance(e, x, mixing, base, term, power, slab, slab_base, slab_power) -> float:
-    """The variance of an effect given log scales and log mixing variances."""
-    value = base[e] + mixing[e]
-    for t in range(term.shape[1]):
-        if term[e, t] >= 0:
-            value += power[e, t] * x[term[e, t]]
-    if slab[e] < 0:
-        return exp(value)
-    return 1.0 / (exp(-value) + exp(-slab_base[e] - slab_power[e] * x[slab[e]]))
-
-
-@njit(**_OPTIONS)
-def _height(value, low, step, line) -> float:
-    """The log density of a log scale, read off its line; beyond its ends there is none."""
-    place = (value - low) / step
-    if not (0.0 <= place < len(line) - 1):
-        return -np.inf
-    left = int(place)
-    return line[left] + (place - left) * (line[left + 1] - line[left])
+def _precisions(x, mixing, base, term, power, slab, slab_base, slab_power, inner, outer) -> None:
+    """The two parts of 1/v of every effect, without and with its slab, given log scales and log mixing variances."""
+    for e in range(len(inner)):
+        value = base[e] + mixing[e]
+        for t in range(term.shape[1]):
+            if term[e, t] >= 0:
+                value += power[e, t] * x[term[e, t]]
+        inner[e] = exp(-value)
+        outer[e] = 0.0 if slab[e] < 0 else exp(-slab_base[e] - slab_power[e] * x[slab[e]])
 
 
 @njit(**_OPTIONS)
@@ -114,8 +106,8 @@ def _draw_effects(own, head, tip, pull, tip_pull, v, roots, tails, right, tip_ro
 
 
 @njit(**_OPTIONS)
-def _draw_mixing(kind, nu, u, v, mixing) -> None:
-    """Draw the log mixing variances given the effects; ``v`` is kept up."""
+def _draw_mixing(kind, nu, u, v, inner, mixing) -> None:
+    """Draw the log mixing variances given the effects; ``v`` and ``inner``, its inverse, are kept up."""
     for e in range(len(u)):
         if kind[e] == 0:
             continue
@@ -132,6 +124,7 @@ def _draw_mixing(kind, nu, u, v, mixing) -> None:
                 root = mean * mean / root
             new = -log(root)
         v[e] *= exp(new - mixing[e])
+        inner[e] = 1.0 / v[e]
         mixing[e] = new
 
 
@@ -163,11 +156,15 @@ def _given_effects(factor, members, u, part, rest, square) -> float:
     """The log density of effects with precisions ``part * factor + rest``; ``square`` < 0 unless there is no rest."""
     if square >= 0.0:
         return 0.5 * (len(members) * log(factor) - square * factor)
-    total = 0.0
+    total, product = 0.0, 1.0
     for k in range(len(members)):
         precision = part[k] * factor + rest[k]
-        total += log(precision) - u[members[k]] ** 2 * precision
-    return 0.5 * total
+        total -= u[members[k]] ** 2 * precision
+        product *= precision
+        if not (1e-100 < product < 1e100):  # a logarithm costs ten products
+            total += log(product)
+            product = 1.0
+    return 0.5 * (total + log(product))
 
 
 @njit(**_OPTIONS)
@@ -194,7 +191,7 @@ def _slice(together, here, rate, width, low, step, line, members, u, moved, part
     right = left + width
     level, value, stage, steps = 0.0, here, 0, 0
     for _ in range(200):  # at the value itself; outwards to the left, to the right; inwards
-        height = _height(value, low, step, line)
+        height = height_of(value, low, step, line)
         if height > -np.inf:
             factor = exp(-rate * (value - here))
             if together:
@@ -232,19 +229,10 @@ def _slice(together, here, rate, width, low, step, line, members, u, moved, part
 def _summed(together, members, u, moved, part, rest, span, data):
     """What spares a loop over the effects, -1 where nothing does.
 
-    Effects that are stretched alike, or a single one: slope and bend of the likelihood's parabola in the stretch.
+    Effects that are stretched alike: slope and bend of the likelihood's parabola in the stretch.
     Precisions without a rest: the sum of the effects' squares over their variances.
     """
     own, head, tip, pull, tip_pull = data
-    if together and len(members) == 1 and members[0] < pull.size:
-        arm, a = divmod(members[0], pull.shape[1])
-        here = u[members[0]]
-        slope = pull[arm, a] + own[arm, a, a] * here
-        for b in range(pull.shape[1]):
-            slope -= own[arm, a, b] * u[arm * pull.shape[1] + b]
-        for b in range(head.shape[2]):
-            slope -= head[arm, a, b] * u[pull.size + b]
-        return slope * here, own[arm, a, a] * here * here, -1.0
     for k in range(len(members)):
         if rest[k] != 0.0:
             return -1.0, -1.0, -1.0
@@ -264,24 +252,18 @@ def _summed(together, members, u, moved, part, rest, span, data):
 
 
 @njit(**_OPTIONS)
-def _draw_scales(x, mixing, u, v, moved, part, rest, belief, member, start, spans, rate, data) -> None:
-    """Draw every scale in turn; effects and variances are kept up."""
-    slab, slab_base, slab_power, low, step, line, line_of = belief[3:]
-    for s in range(len(x)):
+def _draw_scales(x, inner, outer, u, v, moved, part, rest, belief, shared, member, start, spans, rate, data) -> None:
+    """Draw the scales that several effects, or one that arms share, have in common; effects and variances follow."""
+    slab, _, _, low, step, line, line_of = belief[3:]
+    for s in shared:
         members = member[start[s] : start[s + 1]]
         n = len(members)
-        if n == 0:
-            continue
         for together in (False, True):
-            if together and n > 1:
+            if together:
                 moved[:] = u
             for k in range(n):
                 e = members[k]
-                other = 0.0 if slab[e] < 0 else exp(-slab_base[e] - slab_power[e] * x[slab[e]])
-                if slab[e] == s:
-                    part[k], rest[k] = other, 1.0 / v[e] - other
-                else:
-                    part[k], rest[k] = 1.0 / v[e] - other, other
+                part[k], rest[k] = (outer[e], inner[e]) if slab[e] == s else (inner[e], outer[e])
             width = (1.0 if together else 4.0 / sqrt(float(n))) / max(abs(rate[s]), 0.5)
             new = _slice(
                 together, x[s], rate[s], width, low[s], step[s], line[line_of[s]],
@@ -291,7 +273,11 @@ def _draw_scales(x, mixing, u, v, moved, part, rest, belief, member, start, span
             x[s] = new
             for k in range(n):
                 e = members[k]
-                variance = 1.0 / (part[k] * factor + rest[k])
+                if slab[e] == s:
+                    outer[e] *= factor
+                else:
+                    inner[e] *= factor
+                variance = 1.0 / (inner[e] + outer[e])
                 if together:
                     u[e] *= sqrt(variance / v[e])
                 v[e] = variance
@@ -314,7 +300,7 @@ def _load(effects, loads, shared_loads, out) -> None:
 
 @njit(**_OPTIONS)
 def run_chains(
-    belief, kind, nu, member, start, spans, rate, loads, shared_loads,
+    belief, kind, nu, member, start, spans, rate, shared, singles, single_start, loads, shared_loads,
     own, head, tip, pull, tip_pull, seeds, n_sweeps, n_batches, x, mixing, means, squares, joint, kept,
 ) -> None:  # fmt: skip
     """Sweeps of C chains for each of M data sets.
@@ -338,6 +324,8 @@ def run_chains(
     roots, tails, right = np.zeros((n_arms, m, m)), np.zeros((n_arms, m, r)), np.zeros((n_arms, m, 1))
     tip_root, tip_right = np.zeros((r, r)), np.zeros((r, 1))
     part, rest = np.empty(n_effects), np.empty(n_effects)
+    inner, outer = np.empty(n_effects), np.empty(n_effects)
+    own_pull, work = np.empty(m), np.empty((m + 2, m))
     beta, away = np.empty(n_arms * d), np.empty(n_arms * d)
     n_kept = kept.shape[2]
     for q in range(n_sets):
@@ -345,8 +333,9 @@ def run_chains(
         for c in range(n_chains):
             np.random.seed(seeds[q, c])
             log_scale, log_mixing = x[q, c], mixing[q, c]
+            _precisions(log_scale, log_mixing, base, term, power, slab, slab_base, slab_power, inner, outer)
             for e in range(n_effects):
-                v[e] = _variance(e, log_scale, log_mixing, base, term, power, slab, slab_base, slab_power)
+                v[e] = 1.0 / (inner[e] + outer[e])
             for sweep in range(n_sweeps):
                 _draw_effects(
                     own[q], head[q], tip[q], pull[q], tip_pull[q], v,
@@ -369,5 +358,18 @@ def run_chains(
                     place = sweep * n_kept // n_sweeps
                     for i in range(len(beta)):
                         kept[q, c, place, i] = beta[i] + away[i]
-                _draw_mixing(kind, nu, u, v, log_mixing)
-                _draw_scales(log_scale, log_mixing, u, v, moved, part, rest, belief, member, start, spans, rate, data)
+                _draw_mixing(kind, nu, u, v, inner, log_mixing)
+                for i in range(n_arms):
+                    own_singles = singles[single_start[i] : single_start[i + 1]]
+                    if len(own_singles):
+                        for a in range(m):
+                            own_pull[a] = pull[q, i, a]
+                            for b in range(r):
+                                own_pull[a] -= head[q, i, a, b] * u[n_arms * m + b]
+                        draw_own(
+                            i, own[q, i], own_pull, roots[i], work, u, v, inner, outer, log_scale,
+                            belief, own_singles, member, start, rate,
+                        )  # fmt: skip
+                _draw_scales(
+                    log_scale, inner, outer, u, v, moved, part, rest, belief, shared, member, start, spans, rate, data
+                )

@@ -105,6 +105,10 @@ class History:
         self._sums, self._filled = self.sums().plus(other.sums()), 0
         self.n = self._sums.n[0].copy()
 
+    def copied(self) -> "History":
+        """The same samples, summed alike, to be added to on their own."""
+        return History.from_state(self.state())
+
     def state(self) -> dict[str, np.ndarray]:
         """Everything, as arrays."""
         x, arm, reward = self._waiting()

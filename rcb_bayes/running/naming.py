@@ -28,8 +28,13 @@ def name_of(part: Any) -> str | None:
         own = (of_belief(part.prior), of_noise(part.noise), part.engine, part.read, part.seed, part.factor)
         return f"PosteriorOracle {own}"
     if is_dataclass(part) and not isinstance(part, type):
-        return f"{type(part).__name__} " + ", ".join(f"{f.name}={getattr(part, f.name)!r}" for f in fields(part))
+        return f"{type(part).__name__} " + ", ".join(f"{f.name}={_shown(getattr(part, f.name))}" for f in fields(part))
     import cloudpickle
 
     name = getattr(part, "__qualname__", type(part).__name__)
     return f"{name} {hashlib.blake2b(cloudpickle.dumps(part), digest_size=8).hexdigest()}"
+
+
+def _shown(value: Any) -> str:
+    """A setting; an oracle within an oracle by its own name."""
+    return f"({name_of(value)})" if is_dataclass(value) and not isinstance(value, type) else repr(value)

@@ -3,8 +3,8 @@
 The default is the posterior mean of a PyMC belief, read from its ArviZ summary, whatever the engine: that is the
 recommender's way, and the simulation's. A closed form takes less time than its summary, so that large simulations go
 round it, with ``read="engine"``; the means are the same. With 0/1 rewards what is expected is no function of the mean
-of beta, and is averaged over posterior draws. Ridge regression and any scikit-learn regressor serve as well: the
-algorithm asks for predictions only.
+of beta, and is averaged over posterior draws. Ridge regression and any scikit-learn estimator (``sklearn_oracle``)
+serve as well: the algorithm asks for predictions only.
 
 A posterior knows whether its engine vouches for it, and so does what is predicted from it (``vouched``).
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from rcb_bayes.belief import Prior
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior import Engine, make_engine, summary_means
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Read = Literal["summary", "engine"]
 _DRAWS, _PRIOR_DRAWS = 256, 2000
 _CHUNK_VALUES = 4_000_000
+_ROUNDING = 1e-9
 
 
 class Predictor(Protocol):
@@ -51,6 +52,51 @@ class Predictor(Protocol):
 def is_vouched(predictor: Predictor | None) -> bool:
     """Whether the engine vouches for the posterior behind it; where there is none, there is nothing to vouch for."""
     return bool(getattr(predictor, "vouched", True))
+
+
+def checked_scores(
+    predictor: Predictor, features: FloatArray, *, arms: tuple[str, ...], at_all: bool = False
+) -> FloatArray:
+    """What is predicted of every arm for users (d, n), (K, n), if it can be acted on.
+
+    Coefficients were looked at when they were fitted, ``at_all``, and are not looked at again.
+
+    Raises
+    ------
+    DataError
+        Predictions that are no finite numbers, or of another shape.
+    """
+    scores = predictor.scores(features)
+    if not at_all and isinstance(predictor, LinearPredictor):
+        return scores
+    if np.shape(scores) != (len(arms), features.shape[1]):
+        raise DataError(
+            f"An oracle predicts a number for each arm and user, {(len(arms), features.shape[1])}, got an array of "
+            f"shape {np.shape(scores)}. Nothing has changed."
+        )
+    if not np.isfinite(scores).all():
+        arm, user = (int(part[0]) for part in np.nonzero(~np.isfinite(scores)))
+        raise DataError(
+            f"The oracle predicts {scores[arm, user]:g} for arm '{arms[arm]}', and a finite number is needed. Nothing "
+            "has changed: bound its predictions, or give another oracle."
+        )
+    return scores
+
+
+def checked_variances(predictor: Predictor, features: FloatArray) -> FloatArray | None:
+    """Variances of what is predicted, (K, n), infinite where nothing is known; None where the oracle has none.
+
+    Raises
+    ------
+    DataError
+        Variances that are negative or no numbers.
+    """
+    variances = predictor.variances(features)
+    if variances is None:
+        return None
+    if not (variances >= -_ROUNDING).all():
+        raise DataError("An oracle's variances must be numbers of at least 0. Nothing has changed.")
+    return np.maximum(variances, 0.0)
 
 
 class Oracle(Protocol):
@@ -282,98 +328,3 @@ class RidgeOracle:
         sums = history.sums()
         gram = sums.xtx[0] + self.penalty * np.eye(sums.xty.shape[2])
         return LinearPredictor(np.linalg.solve(gram, sums.xty[0, ..., None])[..., 0])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SklearnOracle:
-    """Any scikit-learn regressor or pipeline, one for each arm or, ``joint``, one for all with the arm as a feature.
-
-    A classifier with ``predict_proba`` is asked for the probability of the reward 1; one that has seen a single reward
-    expects that. An arm without data is expected to give ``default``.
-
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-        A regressor, a classifier or a pipeline; clones of it are fitted.
-    joint : bool
-        One for all arms, with the arm as a feature, instead of one for each.
-    default : float
-        What an arm without data is expected to give.
-    needs_rows : bool
-        It is fitted to rows.
-
-    Examples
-    --------
-    With ``market`` and ``plan`` as in ``calibrate``:
-
-    >>> from sklearn.linear_model import LinearRegression
-    >>> oracle = rcb.SklearnOracle(estimator=LinearRegression(fit_intercept=False))
-    >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=oracle, seed=1)
-    >>> round(runs["regret"].sum("t").mean().item(), 1)
-    16.2
-    """
-
-    estimator: Any
-    joint: bool = False
-    default: float = 0.0
-    needs_rows: bool = True
-
-    def fit(self, history: History) -> Predictor:
-        """Fit clones of the estimator."""
-        x, arm, reward = history.rows()
-        k = len(history.n)
-        if self.joint:
-            fitted = _fitted(self.estimator, _with_arm(x, arm, k), reward) if len(x) else None
-            return _SklearnPredictor([fitted] * k, joint=True, default=self.default)
-        models = []
-        for which in range(k):
-            own = arm == which
-            models.append(_fitted(self.estimator, x[own], reward[own]) if own.any() else None)
-        return _SklearnPredictor(models, joint=False, default=self.default)
-
-
-@dataclass(frozen=True, eq=False)
-class _SklearnPredictor:
-    models: list[Any]
-    joint: bool
-    default: float
-
-    def scores(self, features: FloatArray) -> FloatArray:
-        x = np.ascontiguousarray(features.T)
-        k = len(self.models)
-        out = np.full((k, len(x)), self.default)
-        for arm, model in enumerate(self.models):
-            if model is None:
-                continue
-            rows = _with_arm(x, np.full(len(x), arm), k) if self.joint else x
-            out[arm] = _predicted(model, rows)
-        return out
-
-    def variances(self, features: FloatArray) -> FloatArray | None:
-        return None
-
-
-def _fitted(estimator: Any, x: FloatArray, reward: FloatArray) -> Any:
-    """A clone of the estimator, fitted; the reward itself where a classifier has seen no other."""
-    from sklearn.base import clone
-
-    if hasattr(estimator, "predict_proba") and len(np.unique(reward)) == 1:
-        return float(reward[0])
-    model: Any = clone(estimator)
-    return model.fit(x, reward)
-
-
-def _predicted(model: Any, rows: FloatArray) -> FloatArray:
-    if isinstance(model, float):
-        return np.full(len(rows), model)
-    if not hasattr(model, "predict_proba"):
-        return np.asarray(model.predict(rows), dtype=float)
-    return np.asarray(model.predict_proba(rows) @ np.asarray(model.classes_, dtype=float))
-
-
-def _with_arm(x: FloatArray, arm: np.ndarray, n_arms: int) -> FloatArray:
-    """Features of the arm's own: (n, K d), x in the place of the arm and zeros elsewhere."""
-    n, d = x.shape
-    out = np.zeros((n, n_arms, d))
-    out[np.arange(n), arm] = x
-    return out.reshape(n, n_arms * d)

@@ -18,6 +18,7 @@ from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
+from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
 from rcb_bayes.running.protocol import Policy, as_probabilities
 from rcb_bayes.schema import FloatArray
@@ -113,6 +114,7 @@ class Rcb(Policy):
     oracle : of the exploitation stage; the posterior mean under the platform's belief unless given. A posterior oracle
         with ``read="engine"`` keeps the cold start from reading ArviZ summaries, too
     options : of the exploitation stage
+    read : how the cold start reads posterior means, "summary" or "engine"; as the oracle does unless given
 
     Raises
     ------
@@ -131,16 +133,24 @@ class Rcb(Policy):
     """
 
     def __init__(
-        self, market: Market, plan: Plan, *, oracle: Oracle | None = None, options: Exploiting | None = None
+        self,
+        market: Market,
+        plan: Plan,
+        *,
+        oracle: Oracle | None = None,
+        options: Exploiting | None = None,
+        read: Read | None = None,
     ) -> None:
         check_arms(market, plan)
         plan = plan.by_features
         self.market = market
         self.plan = plan
         self.options = options or Exploiting()
-        read: Read = getattr(oracle, "read", "summary")
-        posterior = PosteriorOracle(market.platform_prior, market.noise, read=read)
+        reading: Read = read or getattr(oracle, "read", "summary")
+        posterior = PosteriorOracle(market.platform_prior, market.noise, read=reading)
         self.oracle: Oracle = oracle or posterior
+        if isinstance(oracle, Heeding):
+            self.oracle = oracle.by(epsilon=plan.epsilon, notion=plan.notion, options=self.options)
         self.cold = ColdStart(market, plan, posterior, keep_rows=self.oracle.needs_rows)
         self.exploitation: Exploitation | None = None
         self._n_fits = self._n_not_vouched = 0
@@ -177,8 +187,7 @@ class Rcb(Policy):
         features = np.ascontiguousarray(x.T)
         if self.exploitation is None:
             return best_shares(self.cold.scores(x, features), axis=0).T
-        assert self.exploitation.predictor is not None  # fitted as the epoch began
-        return best_shares(self.exploitation.predictor.scores(features), axis=0).T
+        return best_shares(self.exploitation.scores(features), axis=0).T
 
     @property
     def n_by_arm(self) -> np.ndarray:

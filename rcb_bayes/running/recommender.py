@@ -156,6 +156,11 @@ class Recommender:
         return is_vouched(self._rcb.predictor)
 
     @property
+    def acts_on(self) -> Predictor | None:
+        """What is expected of the arms now, for auditors; None where it is what users expect before any data."""
+        return self._rcb.predictor
+
+    @property
     def n_pending(self) -> int:
         """Recommendations whose reward has not come."""
         return len(self._awaited.pending)

@@ -30,7 +30,7 @@ class Population(ABC):
     ----------
     n_features, features : d, and the labels
     mean, second_moment : E[x] (d,) and E[xx'] (d, d), exact and read-only
-    max_norm : sup |x| over the support
+    max_norm : sup ``|x|`` over the support
     """
 
     features: tuple[str, ...]

@@ -14,7 +14,7 @@ from rcb_bayes.users.moments import spectrum
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Sphere(Population):
-    """Users uniform on the unit sphere: |x| = 1, E[x] = 0, E[xx'] = I/d, phi0 = 1/d.
+    """Users uniform on the unit sphere: ``|x| = 1``, E[x] = 0, E[xx'] = I/d, phi0 = 1/d.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Sphere(Population):
 
     Applicability
     -------------
-    The population of the paper's simulations. |x| <= 1 as its theorems ask, and phi0 is as large as it can then be.
+    The population of the paper's simulations. ``|x| <= 1`` as its theorems ask, and phi0 is as large as it can then be.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Sphere(Population):
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Ball(Population):
-    """Users uniform in the unit ball: |x|^d is uniform, E[x] = 0, E[xx'] = I/(d + 2), phi0 = 1/(d + 2).
+    """Users uniform in the unit ball: ``|x|^d`` is uniform, E[x] = 0, E[xx'] = I/(d + 2), phi0 = 1/(d + 2).
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Gaussian(Population):
 
     Applicability
     -------------
-    |x| is unbounded, against the paper's |x| <= 1: the theorem's constants do not cover it, sampled plans do.
+    ``|x|`` is unbounded, against the paper's ``|x| <= 1``: the theorem's constants do not cover it, sampled plans do.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Uniform(Population):
 
     Applicability
     -------------
-    |x| <= 1 holds only for a small enough box: [-1, 1]^d reaches sqrt(d). See ``max_norm``.
+    ``|x| <= 1`` holds only for a small enough box: [-1, 1]^d reaches sqrt(d). See ``max_norm``.
 
     Examples
     --------

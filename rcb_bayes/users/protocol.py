@@ -39,7 +39,7 @@ class Covariates(Protocol):
 
     @property
     def max_norm(self) -> float:
-        """sup |x| over the support; infinite for an unbounded population."""
+        """sup ``|x|`` over the support; infinite for an unbounded population."""
         ...
 
     def weak_directions(self, tolerance: float = 1e-6) -> WeakDirections:

@@ -340,10 +340,6 @@ def test_unknown_scales_against_long_chains():
 # --- what is no such belief -------------------------------------------------------------------------------------------
 
 
-def network(x):
-    return pt.tanh(x @ normal("w", 2, 3)) @ normal("v", 3, 2)
-
-
 def noisy(x):
     return pm.Normal("noisy", x @ normal("w", 2, 2), 0.1)
 
@@ -362,7 +358,6 @@ def constant(x):
 
 
 BAD = [
-    (network, "nonlinear.*Expand it in a basis"),
     (noisy, "random given the latents: 'noisy'"),
     (latent_process, "random given the latents.*HSGP"),
     (in_company, "depends on other users"),

@@ -19,6 +19,7 @@ from rcb_bayes.posterior import importance as importance_module
 from rcb_bayes.posterior.conditional import ConditionalEngine
 from rcb_bayes.posterior.gibbs import GibbsEngine, Layout
 from rcb_bayes.posterior.nuts import NutsEngine
+from tests.posterior.heavy_effects import around_a_level
 from tests.posterior.references import LIMIT
 from tests.posterior.test_scale_mixtures import SIGMA, data_sets, exact_means, levelled
 from tests.posterior.twins import simulate_statistics
@@ -53,6 +54,29 @@ def horseshoe_case() -> tuple[Statistics, np.ndarray]:
     return data, out
 
 
+@cache
+def two_features_case() -> tuple[Statistics, np.ndarray]:
+    """Data sets of two features that users mix, and the means of arm 0 by quadrature over its four scales, (M, 2)."""
+    data = simulate_statistics(horseshoe(2), [2, 2], SIGMA, 3, seed=4)
+    ends = ((-9.0, 5.0, 36), (-8.0, 8.0, 44), (-3.0, 4.0, 18))
+    tau, lam, slab = (np.exp(np.linspace(low, high, n)) for low, high, n in ends)
+    shape = np.ix_(tau, lam, lam, slab)
+    weight = stats.halfcauchy(scale=0.3).pdf(shape[0]) * shape[0] * stats.invgamma(2.0, scale=2.0).pdf(shape[3])
+    weight = weight * shape[3]
+    for part in shape[1:3]:
+        weight = weight * stats.halfcauchy.pdf(part) * part
+    one, two = (1.0 / (shape[0] * part) ** 2 + 1.0 / shape[3] for part in shape[1:3])  # 1/v
+    out = np.empty((data.n_sets, 2))
+    for m in range(data.n_sets):
+        (a, b), (_, c) = data.xtx[m, 0] / SIGMA**2
+        first, second = data.xty[m, 0] / SIGMA**2
+        determinant = (one + a) * (two + c) - b**2
+        means = ((two + c) * first - b * second) / determinant, ((one + a) * second - b * first) / determinant
+        evidence = weight * np.sqrt(one * two / determinant) * np.exp(0.5 * (first * means[0] + second * means[1]))
+        out[m] = [(mean * evidence).sum() / evidence.sum() for mean in means]
+    return data, out
+
+
 def fitted(prior: Prior, data: Statistics, *, sigma: float = SIGMA) -> PosteriorBatch:
     return GibbsEngine(prior, GaussianNoise(sigma)).fit(data, covariance=True)
 
@@ -62,9 +86,10 @@ def sd_of(batch: PosteriorBatch) -> np.ndarray:
     return np.sqrt(np.diagonal(batch.covariance, axis1=1, axis2=2)).reshape(batch.mean.shape)
 
 
-def largest_z(batch: PosteriorBatch, mean: np.ndarray) -> float:
+def largest_z(batch: PosteriorBatch, mean: np.ndarray, *, arms: slice = slice(None)) -> float:
     """Distance of the worst coefficient to known means, in the errors that the chains report."""
-    away = np.abs((batch.mean - mean.reshape(batch.mean.shape)) / sd_of(batch)).max(axis=(1, 2))
+    found = batch.mean[:, arms]
+    away = np.abs((found - mean.reshape(found.shape)) / sd_of(batch)[:, arms]).max(axis=(1, 2))
     return float((away / batch.diagnostics["mean_error"]).max())
 
 
@@ -77,6 +102,13 @@ def test_student_and_laplace_effects_around_a_level():
 def test_a_horseshoe():
     data, mean = horseshoe_case()
     assert largest_z(fitted(horseshoe(), data), mean) < LIMIT
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_a_horseshoe_over_two_features():
+    """Scales drawn while the effects of both are integrated out."""
+    data, mean = two_features_case()
+    assert largest_z(fitted(horseshoe(2), data), mean, arms=slice(1)) < LIMIT
 
 
 @pytest.mark.usefixtures("long_runs")
@@ -121,6 +153,46 @@ def test_a_mistake_in_the_scales_is_noticed(place: int):
     belief[place] = 0.5 * belief[place]
     engine._layout = replace(engine._layout, belief=tuple(belief))
     assert largest_z(engine.fit(data, covariance=True), mean) > LIMIT
+
+
+def other_power(layout: Layout, power: float, *, of: list[int]) -> Layout:
+    """Some scales with another power in the variances of their effects, where drawn and where used."""
+    term, powers = layout.belief[1], layout.belief[2].copy()
+    powers[np.isin(term, of)] = power
+    rate = layout.rate.copy()
+    rate[of] = power
+    return replace(layout, belief=(*layout.belief[:2], powers, *layout.belief[3:]), rate=rate)
+
+
+@pytest.mark.usefixtures("long_runs")
+@pytest.mark.parametrize("power", [1.0, 4.0])
+@pytest.mark.parametrize("whose", ["single", "shared"])
+def test_a_wrong_power_of_a_scale_is_noticed(whose: str, power: float):
+    """Variances that are the scale itself, or its fourth power: of every effect's own scale, or of their common one."""
+    data, mean = two_features_case()
+    engine = GibbsEngine(horseshoe(2), GaussianNoise(SIGMA))
+    layout = engine._layout
+    inside = np.isin(np.arange(len(layout.rate)), layout.belief[1])  # slabs stay
+    scales = layout.singles if whose == "single" else layout.shared[inside[layout.shared]]
+    assert len(scales) == (4 if whose == "single" else 2)
+    assert (layout.rate[scales] == 2.0).all()
+    engine._layout = other_power(layout, power, of=scales.tolist())
+    assert largest_z(engine.fit(data, covariance=True), mean, arms=slice(1)) > LIMIT
+
+
+@pytest.mark.usefixtures("long_runs")
+@pytest.mark.parametrize("power", [-1.0, 1.0])
+@pytest.mark.parametrize("whose", ["singles", "shared"])
+def test_a_wrong_power_in_the_law_of_a_scale_is_noticed(whose: str, power: float):
+    """The law of a scale given the rest times the scale or divided by it, as without the Jacobian of its logarithm."""
+    data, mean = two_features_case()
+    engine = GibbsEngine(horseshoe(2), GaussianNoise(SIGMA))
+    *_, low, step, line, line_of = engine._layout.belief
+    line = line.copy()
+    scale = getattr(engine._layout, whose)[0]
+    line[line_of[scale]] += power * (low[scale] + step[scale] * np.arange(line.shape[1]))
+    engine._layout = replace(engine._layout, belief=(*engine._layout.belief[:-2], line, line_of))
+    assert largest_z(engine.fit(data, covariance=True), mean, arms=slice(1)) > LIMIT
 
 
 def test_vouched_answers_are_within_a_tenth():
@@ -204,25 +276,6 @@ def test_beliefs_of_another_form_are_refused():
 
 
 # --- many effects -----------------------------------------------------------------------------------------------------
-
-
-def around_a_level(kind: str, n_arms: int, d: int) -> Prior:
-    """Heavy-tailed effects of every arm around a level of each feature, their scale unknown."""
-    coords = {"arm": [f"a{i}" for i in range(n_arms)], "feature": [f"x{k}" for k in range(d)]}
-    dims = ("arm", "feature")
-    with pm.Model(coords=coords) as model:
-        level = pm.Normal("level", 0.0, 0.4, dims="feature")
-        tau = pm.HalfNormal("tau", 0.3)
-        if kind == "student":
-            pm.StudentT("beta", nu=4.0, mu=level, sigma=tau, dims=dims)
-        elif kind == "laplace":
-            pm.Laplace("beta", level, tau, dims=dims)
-        else:
-            lam = pm.HalfCauchy("lam", 1.0, dims=dims)
-            slab = pm.InverseGamma("slab", 2.0, 2.0)
-            z = pm.Normal("z", 0.0, 1.0, dims=dims)
-            pm.Deterministic("beta", level + z * (1.0 / (tau * lam) ** 2 + 1.0 / slab) ** -0.5, dims=dims)
-    return Prior.from_pymc(model, name=kind)
 
 
 def test_many_effects_do_not_go_to_nuts():

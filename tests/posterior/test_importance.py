@@ -100,9 +100,9 @@ def test_quadrature_would_notice_a_forgotten_belief():
     prior = cached_prior("laplace", 1)
     data = simulate_statistics(prior, 1, 1.0, 64, seed=1)
     sampler = ImportanceSampler(prior, sigma=1.0)
-    draws, log_weight = sampler._weighted_draws(data, LADDER[0], replicate=0)
-    flat = prior.group_log_density(draws.reshape(-1, 2, 1)).reshape(log_weight.shape)
-    weight = normalised((log_weight - flat)[:, :, 0])
+    draws, log_weight, _ = sampler._weighted_draws(data, LADDER[0], replicate=0)
+    flat = prior.group_log_density(draws.reshape(-1, 2, 1)).reshape(*draws.shape[:2], 2)
+    weight = normalised(log_weight[:, 0] - flat[:, :, 0])
     mean = (weight[:, None] @ draws[:, :, :1])[:, 0]
     twin = BELIEFS["laplace"].moments(data, arm=0, sigma=1.0)
     assert rms((mean - twin.mean) / twin.sd) > 2 * LARGE_RMS

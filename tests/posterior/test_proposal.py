@@ -60,11 +60,22 @@ def likelihood(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return random_covariances(rng, M, B, P, P), rng.standard_normal((M, B, P))
 
 
+def drawn(proposal: Proposal, n: int, information: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values (M, B, S, P) and log ratios (M, B, S), written by halves of the data sets and in another order."""
+    groups, half = np.arange(B)[::-1], M // 2
+    index = groups[:, None] * P + np.arange(P)
+    draws, log_ratio = np.empty((M, n, B * P)), np.empty((M, B, n))
+    weigher = proposal.weigher(base_draws(n), information, pull)
+    for rows in (slice(half), slice(half, M)):
+        weigher.write(rows, index, groups, draws[rows], log_ratio[rows])
+    return draws[:, :, index].transpose(0, 2, 1, 3), log_ratio[:, groups]
+
+
 @pytest.mark.parametrize("n_components", [1, C])
 def test_draws_come_with_their_weights(n_components: int):
     """Log likelihood less log density, but for one constant of each data set and group."""
     proposal, (information, pull) = random_proposal(1, n_components=n_components), likelihood(8)
-    values, log_ratio = proposal.draw_weighted(base_draws(50), information, pull)
+    values, log_ratio = drawn(proposal, 50, information, pull)
     quadratic = np.einsum("mbsi,mbij,mbsj->mbs", values, information, values)
     expected = np.einsum("mbsp,mbp->mbs", values, pull) - 0.5 * quadratic - scipy_log_density(proposal, values)
     gap = log_ratio - expected
@@ -75,7 +86,7 @@ def test_draws_come_with_their_weights(n_components: int):
 
 def test_draws_have_the_moments_of_the_mixture():
     proposal, n = random_proposal(2), 20_000
-    values, _ = proposal.draw_weighted(base_draws(n), *likelihood(9))
+    values, _ = drawn(proposal, n, *likelihood(9))
     weight = np.exp(proposal.log_weight)
     mean = np.einsum("mbc,mbcp->mbp", weight, proposal.mean)
     error = values.std(axis=2, ddof=1) / np.sqrt(n)

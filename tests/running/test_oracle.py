@@ -16,9 +16,9 @@ from rcb_bayes.running.oracle import (
     PosteriorOracle,
     Predictor,
     RidgeOracle,
-    SklearnOracle,
     inflated,
 )
+from rcb_bayes.running.sklearn_oracle import SklearnOracle
 
 K, D, SIGMA = 3, 2, 0.3
 MEAN = np.array([[0.4, 0.1], [0.1, 0.0], [0.0, 0.2]])

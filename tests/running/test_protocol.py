@@ -13,7 +13,6 @@ from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.running.policies import Rcb, as_policy
 from rcb_bayes.running.protocol import BarePolicy, Policy, PolicyMaker, completed
 from rcb_bayes.running.worlds import SimulatedWorld
-from rcb_bayes.studies.warfarin.heeding import Heeding
 from tests.baselines.runs import SIGMA, alike, drive, market
 from tests.baselines.test_learner import ALIKE, ANYWHERE
 from tests.documents.test_docstrings import examples_of, run
@@ -29,7 +28,7 @@ def of_functions(where: Market, seed: int) -> Policy:
 
 OURS: dict[str, PolicyMaker] = {
     "RCB": lambda m, seed: paper(m),
-    "heeding": lambda m, seed: Heeding(paper(m), epsilon=0.1, notion="user"),
+    "heeding": lambda m, seed: Rcb(m, paper(m).plan, oracle=rcb.Heeding(rcb.RidgeOracle(), epsilon=0.1, notion="user")),
     "functions": of_functions,
 }
 

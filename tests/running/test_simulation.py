@@ -13,8 +13,9 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.decisions import ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.running import policies
-from rcb_bayes.running.oracle import RidgeOracle, SklearnOracle
+from rcb_bayes.running.oracle import RidgeOracle
 from rcb_bayes.running.simulation import simulate
+from rcb_bayes.running.sklearn_oracle import SklearnOracle
 from rcb_bayes.running.worlds import PAGE, SimulatedWorld
 from tests.twins import plain_rcb
 

@@ -4,7 +4,6 @@ from rcb_bayes.studies.warfarin.beliefs import physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort, load_warfarin
 from rcb_bayes.studies.warfarin.dose_oracle import DoseOracle
 from rcb_bayes.studies.warfarin.experiment import run_warfarin
-from rcb_bayes.studies.warfarin.heeding import Heeding
 from rcb_bayes.studies.warfarin.learned import learn_belief, run_learned
 from rcb_bayes.studies.warfarin.plots import (
     plot_confusion,
@@ -20,7 +19,6 @@ from rcb_bayes.studies.warfarin.variation import two_way_error
 __all__ = [
     "Cohort",
     "DoseOracle",
-    "Heeding",
     "WarfarinResult",
     "learn_belief",
     "load_warfarin",

@@ -30,7 +30,7 @@ class Cohort:
     Attributes
     ----------
     table : one row per patient, as ``read_patients`` gives them
-    features, names : (n, d) with |x| <= 1, and the features' labels
+    features, names : (n, d) with ``|x| <= 1``, and the features' labels
     arm : the position of the right bucket in low, medium, high, (n,)
     rule : "below_21": low is below 21 mg a week (the paper's Table 2); "up_to_21": 21 is low (its section 5.1); from 49
         on it is high

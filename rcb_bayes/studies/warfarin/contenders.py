@@ -9,15 +9,17 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.running.oracle import Oracle, PosteriorOracle, RidgeOracle, SklearnOracle
+from rcb_bayes.running.heeding import Heeding, WithSpread
+from rcb_bayes.running.oracle import Oracle, PosteriorOracle, RidgeOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
+from rcb_bayes.running.sklearn_oracle import SklearnOracle
 from rcb_bayes.studies.warfarin.baselines import formula_arms, offline_arms
 from rcb_bayes.studies.warfarin.beliefs import PAPER_SIGMA, REWARD_SIGMA, always_medium, physician_market
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.dose_oracle import DoseOracle
 from rcb_bayes.studies.warfarin.features import NORM
-from rcb_bayes.studies.warfarin.heeding import Heeding, HeedingMaker, WithSpread
+from rcb_bayes.studies.warfarin.pointwise import RcbMaker
 
 SPREAD_MULTIPLE = 30.0
 """Exploitation's spread, in multiples of the posterior one, which explores too much over a few thousand patients."""
@@ -54,11 +56,11 @@ def rcb_policy(
     return lambda made_for, seed: Rcb(made_for, plan, oracle=joined, options=chosen)
 
 
-def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> HeedingMaker:
+def heeding_rcb(market: Market, plan: Plan, *, oracle: Oracle | None = None) -> RcbMaker:
     """RCB by a plan with any oracle, the dose's unless given, cut to what the plan's notion allows."""
     joined = WithSpread(oracle or DoseOracle(), _posterior(market))
-    options = Exploiting(spread_multiple=SPREAD_MULTIPLE, guard=False)
-    return lambda made_for, seed: Heeding(Rcb(made_for, plan, oracle=joined, options=options))
+    options = Exploiting(spread_multiple=SPREAD_MULTIPLE)
+    return lambda made_for, seed: Rcb(made_for, plan, oracle=Heeding(joined), options=options)
 
 
 def practical_contenders(market: Market, *, epsilon: float) -> list[Contender]:

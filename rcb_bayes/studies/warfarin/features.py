@@ -33,7 +33,7 @@ _MEDICATIONS = ("aspirin", "acetaminophen", "simvastatin")
 
 
 def patient_features(table: "pd.DataFrame", *, missing_indicators: bool = False) -> tuple[FloatArray, tuple[str, ...]]:
-    """Features (n, d) of patients, with |x| <= 1, and their names.
+    """Features (n, d) of patients, with ``|x| <= 1``, and their names.
 
     Parameters
     ----------

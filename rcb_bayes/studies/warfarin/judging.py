@@ -17,10 +17,10 @@ from rcb_bayes.mechanism.deciding import VERDICTS, DecidingCell, deciding_cell, 
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.heeding import kept_by_construction
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.studies.warfarin.contenders import SPREAD_MULTIPLE
-from rcb_bayes.studies.warfarin.heeding import HeedingMaker, kept_by_construction
-from rcb_bayes.studies.warfarin.pointwise import pointwise_margin
+from rcb_bayes.studies.warfarin.pointwise import RcbMaker, pointwise_margin
 
 COLD_START, EXPLOITATION = "cold start", "exploitation"
 _POINTWISE_WORLDS = 5
@@ -67,7 +67,7 @@ def audit_exploitation(market: Market, maker: PolicyMaker, plan: Plan, name: str
     return _rows([found], plan, name, EXPLOITATION, n_worlds=yardstick.n_worlds, n_users=yardstick.n_users)
 
 
-def audit_heeding(market: Market, maker: HeedingMaker, plan: Plan, name: str, *, yardstick: Yardstick) -> list[Row]:
+def audit_heeding(market: Market, maker: RcbMaker, plan: Plan, name: str, *, yardstick: Yardstick) -> list[Row]:
     """The same of a policy that keeps its notion by construction.
 
     Rows of notions that are kept say so in ``by_construction``, and ``smallest`` is the smallest margin of any single

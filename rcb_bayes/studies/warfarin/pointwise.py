@@ -5,6 +5,7 @@ In worlds of the physician's belief, as every epoch of exploitation begins, the 
 arms and rivals. It is not an estimate: each world by itself has to stay at -epsilon or above.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,11 +14,14 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.running.driving import drive
+from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.worlds import SimulatedWorld
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
-from rcb_bayes.studies.warfarin.heeding import Heeding, HeedingMaker
 from rcb_bayes.telling.progress import track
+
+RcbMaker = Callable[[Market, int], Rcb]
+"""RCB for a world, from the market and a seed."""
 
 _ROUNDING = 1e-12
 
@@ -42,7 +46,7 @@ class Pointwise:
 
 def pointwise_margin(
     market: Market,
-    maker: HeedingMaker,
+    maker: RcbMaker,
     *,
     horizon: int,
     n_worlds: int = 20,
@@ -53,7 +57,7 @@ def pointwise_margin(
 
     Parameters
     ----------
-    maker : makes the policy, a ``Heeding``, from the market and a seed
+    maker : makes RCB with a ``Heeding`` oracle from the market and a seed
     n_users : patients whose margins are looked up, drawn at random
     """
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)
@@ -65,16 +69,17 @@ def pointwise_margin(
         margins = _watched(SimulatedWorld(market, child), policy, users, horizon=horizon)
         smallest, n_epochs = min(smallest, *margins, np.inf), max(n_epochs, len(margins))
     assert policy is not None  # of one world at least
+    heeding = _heeding(policy)
     return Pointwise(
-        epsilon=float(policy.epsilon),
-        notion=policy.notion,
+        epsilon=float(heeding.epsilon or 0.0),
+        notion=str(heeding.notion),
         smallest=float(smallest) if n_epochs else np.nan,
         n_worlds=n_worlds,
         n_epochs=n_epochs,
     )
 
 
-def _watched(world: SimulatedWorld, policy: Heeding, users: FloatArray, *, horizon: int) -> list[float]:
+def _watched(world: SimulatedWorld, policy: Rcb, users: FloatArray, *, horizon: int) -> list[float]:
     """The smallest margin as each epoch begins."""
     seen = -1
     margins: list[float] = []
@@ -86,9 +91,15 @@ def _watched(world: SimulatedWorld, policy: Heeding, users: FloatArray, *, horiz
     return margins
 
 
-def _smallest(policy: Heeding, users: FloatArray) -> float:
-    probabilities, expected = policy.cut(Rcb.recommend_proba(policy, users.T).T, users)
+def _smallest(policy: Rcb, users: FloatArray) -> float:
+    assert policy.exploitation is not None  # looked at as its epochs begin
+    probabilities, expected = policy.recommend_proba(users.T).T, policy.exploitation.scores(users)
     lead = expected - expected.max(axis=0)  # at most 0: against the best rival
-    mass = as_notion(policy.notion).mass(probabilities)
+    mass = as_notion(_heeding(policy).notion).mass(probabilities)
     told = mass > 0.0
     return float((probabilities[told] * lead[told] / mass[told]).min())
+
+
+def _heeding(policy: Rcb) -> Heeding:
+    assert isinstance(policy.oracle, Heeding)  # others give no word to keep
+    return policy.oracle

@@ -11,10 +11,10 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.planning.fixed import fixed_plan
+from rcb_bayes.running.heeding import kept_by_construction
 from rcb_bayes.running.oracle import RidgeOracle
 from rcb_bayes.studies.warfarin import judging
 from rcb_bayes.studies.warfarin.contenders import heeding_rcb, rcb_policy
-from rcb_bayes.studies.warfarin.heeding import kept_by_construction
 from rcb_bayes.studies.warfarin.joining import _as_rows
 from rcb_bayes.studies.warfarin.judging import Yardstick, audit_cold_starts, audit_exploitation, audit_heeding
 from rcb_bayes.studies.warfarin.telling import audit_lines

@@ -1,0 +1,68 @@
+"""Yesterday's posterior is today's belief: draws of the coefficients, or of the latents that make them.
+
+A tree with the coefficients is enough. Where it has only latents (a regression's, a net's), the model that was sampled
+says what they make of users: its graph is read as ``Prior.from_pymc`` reads it, and evaluated at every draw.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pymc.pytensorf import rvs_in_graph
+from pytensor.graph.replace import vectorize_graph
+
+from rcb_bayes.belief.draws import light_mode
+from rcb_bayes.belief.from_draws import fitted_parts
+from rcb_bayes.belief.graph import without_compiler
+from rcb_bayes.belief.reading import read_spelling
+from rcb_bayes.belief.spelling import BETA
+from rcb_bayes.errors import BeliefError
+from rcb_bayes.schema import FloatArray, suggestion
+
+
+def read_posterior(tree: Any, model: Any, words: dict[str, Any]) -> dict[str, Any]:
+    """What a ``Prior`` is made of, from draws of a model's latents.
+
+    Raises
+    ------
+    BeliefError
+        A model that is no belief, or latents that the tree does not have.
+    """
+    spelt = read_spelling(model, **words)
+    values = _evaluated(spelt.model[BETA], spelt.model, tree)
+    if not np.isfinite(values).all():
+        raise BeliefError("The posterior gives coefficients that are not finite: is it this model's?")
+    return fitted_parts(
+        values.reshape(*values.shape[:2], len(spelt.arms), len(spelt.features)),
+        arms=spelt.arms,
+        features=spelt.features,
+        feature_map=spelt.feature_map,
+        expansion=spelt.expansion,
+    )
+
+
+def _evaluated(beta: Any, model: Any, tree: Any) -> FloatArray:
+    """The coefficients at every draw of the latents, (chain, draw, K, d)."""
+    group = tree["posterior"] if "posterior" in tree else tree  # noqa: SIM401 (a DataTree's get is another)
+    latents = [variable for variable in model.free_RVs if variable in set(rvs_in_graph([beta]))]
+    known = [str(name) for name in getattr(group, "data_vars", ())]
+    draws = []
+    for variable in latents:
+        name = str(variable.name)
+        if name not in known:
+            raise BeliefError(
+                f"The posterior has no draws of '{name}' (variables: {', '.join(known) or 'none'})."
+                f"{suggestion(name, known)} Sample the same model that is passed."
+            )
+        draws.append(np.asarray(group[name].values))
+    shape = draws[0].shape[:2]
+    batched: list[Any] = [
+        pt.tensor(f"{variable.name}_draws", shape=(None, *variable.type.shape), dtype=variable.type.dtype)
+        for variable in latents
+    ]
+    found: Any = vectorize_graph([beta], replace=dict(zip(latents, batched, strict=True)))
+    with without_compiler():
+        run: Any = pytensor.function(batched, found[0], mode=light_mode())
+        flat = run(*(part.reshape(-1, *part.shape[2:]).astype(one.type.dtype) for part, one in zip(draws, batched)))  # noqa: B905
+    return np.asarray(flat, dtype=float).reshape(*shape, *np.shape(flat)[1:])

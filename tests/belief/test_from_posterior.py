@@ -1,0 +1,61 @@
+"""Yesterday's posterior as today's belief: against the exact posterior, and through a model of latents."""
+# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
+
+import numpy as np
+import pymc as pm
+import pytest
+import xarray as xr
+
+import rcb_bayes as rcb
+from rcb_bayes.errors import BeliefError
+from rcb_bayes.posterior import Statistics, fit_posterior, make_engine
+
+NOISE = rcb.GaussianNoise(0.3)
+
+
+def test_the_next_day_is_the_posterior_of_all_data() -> None:
+    """Data of two days, one after the other and at once: within the error of the draws between them."""
+    rng = np.random.default_rng(2)
+    prior = rcb.Prior.gaussian([[0.5, 0.1], [0.2, 0.0]], 0.25, arms=["old", "new"])
+    x, arm = rng.normal(size=(40, 2)), rng.integers(0, 2, 40)
+    y = (x * np.array([[0.4, 0.3], [0.1, -0.2]])[arm]).sum(axis=1) + 0.3 * rng.standard_normal(40)
+    days = [
+        Statistics.from_rows(x[part], arm=arm[part], reward=y[part], n_arms=2) for part in (slice(0, 15), slice(15, 40))
+    ]
+    at_once = make_engine(prior, NOISE).fit(Statistics.from_rows(x, arm=arm, reward=y, n_arms=2), covariance=True)
+    tomorrow = rcb.Prior.from_posterior(fit_posterior(prior, NOISE, days[0]))
+    assert (tomorrow.arms, tomorrow.is_gaussian, tomorrow.fit.fits) == (("old", "new"), True, True)
+    found = make_engine(tomorrow, NOISE).fit(days[1]).mean[0]
+    error = tomorrow.fit.mean_mcse  # the second day only shrinks it
+    spread = np.sqrt(np.diagonal(at_once.covariance[0])).reshape(2, 2)
+    limit = 4.5 * error + 4.5 * spread * np.sqrt(2.0 / tomorrow.fit.effective_size)
+    assert (np.abs(found - at_once.mean[0]) < limit).all()
+    skipped = make_engine(prior, NOISE).fit(days[1]).mean[0]
+    assert not (np.abs(skipped - at_once.mean[0]) < limit).all()
+
+
+def test_latents_through_their_model() -> None:
+    with pm.Model(coords={"arm": ["a", "b"], "feature": ["u"]}) as model:
+        x = pm.Data("x", np.linspace(-1.0, 1.0, 9)[:, None], dims=("user", "feature"))
+        w = pm.Normal("w", 0.0, 1.0, shape=(2, 2))
+        pm.Deterministic("mu", x @ w[:1] + x**2 @ w[1:], dims=("user", "arm"))
+    draws = np.random.default_rng(3).normal(0.3, [[0.1, 0.2], [0.3, 0.1]], size=(2, 1000, 2, 2))
+    tree = xr.DataTree.from_dict({"posterior": xr.Dataset({"w": (("chain", "draw", "b", "arm"), draws)})})
+    prior = rcb.Prior.from_posterior(tree, model=model, mean="mu", inputs="x")
+    assert prior.features == ("u", "basis_1")
+    np.testing.assert_allclose(prior.mean, draws.mean(axis=(0, 1)).T, atol=1e-12)
+    with pytest.raises(BeliefError, match="no draws of 'w'"):
+        rcb.Prior.from_posterior(xr.Dataset({"v": tree["posterior"]["w"]}), model=model, mean="mu", inputs="x")
+
+
+def test_the_recommenders_posterior() -> None:
+    prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+    market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=NOISE)
+    plan = rcb.fixed_plan(market, epsilon=0.05, n_per_arm=5, exploration_rate=0.5)
+    agent = rcb.Recommender(market, plan, seed=1)
+    for k in range(30):
+        agent.observe(0.4, ticket=agent.recommend([np.cos(k), np.sin(k)]).ticket)
+    tree = agent.posterior()
+    later = rcb.Prior.from_posterior(tree)
+    means = tree["posterior"]["beta"].mean(("chain", "draw")).values
+    np.testing.assert_allclose(later.mean, means, atol=1e-12)
