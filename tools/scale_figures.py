@@ -5,6 +5,7 @@ that what is paid once (paths, the search for the worst users) is left out. What
 figures, and says so.
 """
 
+import argparse
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from rcb_bayes.workers import run_tasks
 
 SEED, N_PER_ARM, HORIZON = 1, 20, 10_000
 FEW, MANY = 500, 2500  # worlds of the two audits
-ARMS, FEATURES = (2, 5, 10), (2, 20)
+ARMS, FEATURES = (2, 5, 10), (2, 20)  # with five features; of three arms
 GIB = 2.0**30
 
 
@@ -93,10 +94,11 @@ def live_cost(n_arms: int, n_features: int) -> float:
     return 1e6 * cpu(lambda: serve(users[2000:]))[0] / 2000
 
 
-def engine_rows() -> Iterator[tuple[str, ...]]:
+def engine_rows(*, fast: bool) -> Iterator[tuple[str, ...]]:
     """Milliseconds of a posterior, by engine."""
-    asked = (("gaussian", "auto", 2000), ("student_t", "auto", 500), ("hierarchical", "auto", 500))
-    for belief, engine, n_sets in (*asked, ("student_t", "nuts", 20)):
+    quick = (("gaussian", "auto", 2000), ("student_t", "auto", 500))
+    slow = (("hierarchical", "auto", 500), ("student_t", "nuts", 20))
+    for belief, engine, n_sets in quick if fast else quick + slow:
         for k, d in ((3, 3), (5, 5)) if engine == "auto" else ((3, 3),):
             own = market(k, d, belief)
             rng = np.random.default_rng(SEED)
@@ -110,9 +112,11 @@ def engine_rows() -> Iterator[tuple[str, ...]]:
             yield belief, made.name, str(k), str(d), f"{1e3 * each / n_sets:.3g}", f"{first:.1f}"
 
 
-def task_costs() -> dict[str, float]:
+def task_costs(*, fast: bool) -> dict[str, float]:
     """Milliseconds of a task of nothing, by who runs it."""
     found = {"two processes of this machine": _task_cost(2)}
+    if fast:
+        return found
     try:
         from distributed import LocalCluster
     except ImportError:
@@ -166,18 +170,19 @@ def worlds_on_paper() -> Iterator[str]:
     )
 
 
-def arms_on_paper() -> Iterator[str]:
+def arms_on_paper(arms: tuple[int, ...]) -> Iterator[str]:
     """Ten thousand arms."""
-    small, large = (audit_cost(k, 5) for k in ARMS[1:])
-    power = exponent(small[0], large[0], (ARMS[1], ARMS[2]))
+    fewer, more = arms[-2:]
+    small, large = (audit_cost(k, 5) for k in (fewer, more))
+    power = exponent(small[0], large[0], (fewer, more))
     n, d = 10**4, 5
-    each = large[0] * (n / ARMS[2]) ** power
+    each = large[0] * (n / more) ** power
     days = each * 1e-3 * 1000 / 86_400
     means = 1000 * n * d * 8 / GIB
     cells = 120 * n * n * 5 * 8 / GIB
     yield (
-        f"**Ten thousand arms**: a world's cost grows with the power {power:.1f} of the arms between {ARMS[1]} and "
-        f"{ARMS[2]} of them. Were that so further on, an audit of 1,000 worlds would take {days:,.0f} core days, and "
+        f"**Ten thousand arms**: a world's cost grows with the power {power:.1f} of the arms between {fewer} and "
+        f"{more} of them. Were that so further on, an audit of 1,000 worlds would take {days:,.0f} core days, and "
         f"the moments of 120 users' cells, arm by rival, {cells:,.0f} GiB for a view (posterior means of all worlds "
         f"are {means:.1f}). Users one by one would make that {cells / 120:.1f} GiB a user, spread over as many "
         "workers; a view for each of as many levels would still not end. So it is refused, with the estimate. What "
@@ -221,16 +226,20 @@ def table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def cost_rows() -> Iterator[tuple[str, ...]]:
+def cost_rows(arms: tuple[int, ...], features: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
     """Costs by arms, then by features."""
-    for k, d in (*((k, 5) for k in ARMS), *((3, d) for d in FEATURES)):
+    for k, d in (*((k, 5) for k in arms), *((3, d) for d in features)):
         each, views = audit_cost(k, d)
         yield str(k), str(d), str(views), f"{each:.2f}", f"{run_cost(k, d):.2f}", f"{live_cost(k, d):.0f}"
 
 
 def main() -> None:
     """Print the page."""
-    costs = task_costs()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--fast", action="store_true", help="fewer sizes and engines, and no cluster")
+    fast = parser.parse_args().fast
+    arms, features = (ARMS[:2], FEATURES[:1]) if fast else (ARMS, FEATURES)
+    costs = task_costs(fast=fast)
     print("## Measured\n")
     print(
         "CPU time of one core. A further world of an audit (all of its views, all notions, horizon "
@@ -238,16 +247,16 @@ def main() -> None:
         "beliefs.\n"
     )
     head = ("arms", "features", "views", "a world of an audit, ms", "a round of a run, us", "a live user, us")
-    print(table(head, cost_rows()))
+    print(table(head, cost_rows(arms, features)))
     print("\nA posterior, by engine, after what is compiled the first time:\n")
-    print(table(("belief", "engine", "arms", "features", "ms", "first time, s"), engine_rows()))
+    print(table(("belief", "engine", "arms", "features", "ms", "first time, s"), engine_rows(fast=fast)))
     print("\nA task of nothing, wall time:\n")
     for line in scheduler_on_paper(costs):
         print(f"- {line}")
     print("\n## On paper\n")
     print("Arithmetic with the figures above; none of it was run.\n")
-    for part in (worlds_on_paper, arms_on_paper, users_on_paper):
-        print("\n".join(part()) + "\n")
+    for part in (worlds_on_paper(), arms_on_paper(arms), users_on_paper()):
+        print("\n".join(part) + "\n")
 
 
 if __name__ == "__main__":

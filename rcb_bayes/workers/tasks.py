@@ -105,11 +105,14 @@ def _here[S, T, R](
     """In this process, with one thread as everywhere: a product of matrices by two threads has other last bits."""
     import time
 
-    made, begun = None, False
+    from threadpoolctl import ThreadpoolController
+
+    made, threads = None, None
     for number, task in enumerate(tasks):
-        with one_thread():
-            if not begun:
-                made, begun = make(), True
+        # All libraries are there once the first task is done: they are looked for twice, and not for every task.
+        with one_thread() if number == 0 else (threads := threads or ThreadpoolController()).limit(limits=1):
+            if number == 0:
+                made = make()
             start = time.perf_counter()
             value = function(made, task)  # pyright: ignore[reportArgumentType]
             tally.seconds = time.perf_counter() - start
