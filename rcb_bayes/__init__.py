@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rcb_bayes.market.noise import GaussianNoise as GaussianNoise
     from rcb_bayes.mechanism.exploiting import Exploiting as Exploiting
     from rcb_bayes.planning.calibration import guard_anew as guard_anew
+    from rcb_bayes.planning.exploring import Exploring as Exploring
     from rcb_bayes.planning.fixed import fixed_plan as fixed_plan
     from rcb_bayes.planning.knowledge_price import price_of_knowledge as price_of_knowledge
     from rcb_bayes.planning.plan import Plan as Plan
@@ -95,6 +96,7 @@ _NAMES = {
     "market.noise": "BernoulliLogit GaussianNoise",
     "mechanism.exploiting": "Exploiting",
     "planning.calibration": "guard_anew",
+    "planning.exploring": "Exploring",
     "planning.fixed": "fixed_plan",
     "planning.knowledge_price": "price_of_knowledge",
     "planning.plan": "Plan",

@@ -1,6 +1,7 @@
 """``calibrate``: the sampled plan, and the audit that it has to pass where N is not given."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.agenda import as_agenda
+from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MECHANISM
 from rcb_bayes.planning.calibration import planned, with_best_n
-from rcb_bayes.planning.goal import as_request, check_request_size
+from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
+from rcb_bayes.planning.goal import as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 from rcb_bayes.workers import Workers, at_work, check_workers, one_thread
@@ -35,6 +37,7 @@ def calibrate(
     knows: str = "auto",
     history: Any = None,
     public: bool | None = None,
+    exploring: Exploring | None = None,
     workers: Workers = None,
     folder: Path | None = None,
     seed: int = DEFAULT_SEED,
@@ -79,6 +82,9 @@ def calibrate(
     public : bool, optional
         Whether users know the history: then it becomes their belief. If not, its samples count towards N. One or the
         other has to be said.
+    exploring : Exploring, optional
+        Which of many arms are explored, and in which order; all at once unless given. ``plan.unexplored`` tells which
+        are not, and what that gives up.
     workers : None, int, str, Client or Executor
         Who works on it: this process, so many processes, a Dask cluster by its scheduler's address or its client, an
         executor. The plan is the same. They look at several N at a time, fit posteriors that take long (NUTS) and
@@ -118,13 +124,14 @@ def calibrate(
     """
     if history is not None or public is not None:
         market = _with_history(market, history, public)
+    asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)
     request = as_request(
         market,
         knows=knows,
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
-        n_per_arm=50 if n_per_arm is None else n_per_arm,
+        n_per_arm=asked,
         n_worlds=n_worlds,
         audit_worlds=audit_worlds,
         engine=engine,
@@ -149,7 +156,8 @@ def calibrate(
         "notion": request.notion,
         "personalised": request.personalised,
         "knows": request.knows,
-        "n_per_arm": [agenda.totals.tolist(), agenda.missing.tolist()] if is_given else None,
+        "samples": repr(agenda),
+        "n_is_given": is_given,
         "n_worlds": request.n_worlds,
         "audit_worlds": request.audit_worlds,
         "engine": request.engine,
@@ -162,9 +170,23 @@ def calibrate(
 
     def make() -> Plan:
         with at_work(workers) as crew, one_thread():
-            return plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
+            plan = plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
+        told = replace(plan.provenance, unexplored=unexplored, notes=(*plan.notes, *notes))
+        return replace(plan, provenance=told) if unexplored is not None or notes else plan
 
     return store.result("plan.json", make, save=Plan.save, load=Plan.load)
+
+
+def _explored(
+    market: Market, n_per_arm: Any, exploring: Exploring | None, seed: object
+) -> tuple[int | Agenda, Unexplored | None, tuple[str, ...]]:
+    """Samples of each arm that is to be explored, what was left out, and notes."""
+    asked = as_samples(n_per_arm, market)
+    if exploring is None:
+        return asked, None, ()
+    if not isinstance(exploring, Exploring):
+        raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=), got {exploring!r}.")
+    return explored_by(market, as_agenda(asked, market.n_arms), exploring, seed=as_count(seed, name="seed"))
 
 
 def _with_history(market: Market, history: Any, public: bool | None) -> Market:

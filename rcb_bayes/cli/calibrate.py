@@ -32,6 +32,7 @@ from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
+    from rcb_bayes.planning.exploring import Exploring
     from rcb_bayes.planning.plan import Plan
 
 _FEASIBLE, _INFEASIBLE = 0, 1
@@ -95,6 +96,61 @@ InflationOption = Annotated[
 ]
 
 
+TopOption = Annotated[
+    int | None,
+    typer.Option("--top", min=1, help="Explore so many arms at first, and admit the next as one is saturated."),
+]
+EliminateOption = Annotated[
+    float | None,
+    typer.Option("--eliminate", help="Leave out arms that are best with a chance below this for every user."),
+]
+ClustersOption = Annotated[
+    int | None, typer.Option("--clusters", min=1, help="Put arms together in so many clusters; explore one of each.")
+]
+WarmStartOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--warm-start", metavar="FILE", help="A CSV of the past: users' columns, arm, reward; --private or --public."
+    ),
+]
+PrivateOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--private/--public",
+        help="Whether the past is the platform's own and counts towards N, or everybody's and becomes the belief.",
+    ),
+]
+
+
+def as_exploring(top: int | None, eliminate: float | None, clusters: int | None) -> "Exploring | None":
+    """Which of many arms are explored; None where nothing was asked for."""
+    if top is None and eliminate is None and clusters is None:
+        return None
+    from rcb_bayes.planning.exploring import Exploring
+
+    return Exploring(top=top, eliminate=eliminate, clusters=clusters)
+
+
+def warm_started(market: "Market", past: Path | None, private: bool | None) -> "Market":
+    """The market with a table of the past, where there is one.
+
+    Raises
+    ------
+    RcbError
+        A table without a word on who knows it, or the word without a table.
+    """
+    if past is None:
+        if private is not None:
+            raise RcbError("--private and --public are about a table of the past: add --warm-start history.csv.")
+        return market
+    if private is None:
+        raise RcbError(
+            f"Do users know what is in {past}? Add --public if everybody does (it becomes the belief), or --private if "
+            "it is the platform's own (it counts towards N)."
+        )
+    return market.with_history(Path(os.path.expanduser(past)), public=not private)
+
+
 def command(
     prior: PriorArgument,
     settings: SetOption = None,
@@ -114,6 +170,11 @@ def command(
             "--horizon", min=1, help=f"Rounds in all, that N is chosen for ({DEFAULT_HORIZON:,} unless given)."
         ),
     ] = None,
+    top: TopOption = None,
+    eliminate: EliminateOption = None,
+    clusters: ClustersOption = None,
+    warm_start: WarmStartOption = None,
+    private: PrivateOption = None,
     workers: WorkersOption = None,
     folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -131,7 +192,7 @@ def command(
             "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
             "in all? Add --horizon, such as --horizon 10000."
         )
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    market = warm_started(build_market(prior, settings, covariates=covariates, noise=noise), warm_start, private)
     check_rewards(market, personalised=personalised)
     from rcb_bayes.auditing.calibration import calibrate
 
@@ -146,6 +207,7 @@ def command(
         guard=guard,
         horizon=horizon or DEFAULT_HORIZON,
         knows=knows,
+        exploring=as_exploring(top, eliminate, clusters),
         workers=workers,
         folder=folder,
         seed=seed,

@@ -46,6 +46,7 @@ class Stream(IntEnum):
     KEPT_USERS = 51
     GREEDY_USERS = 60
     GREEDY_WORLDS = 61
+    EXPLORED_ARMS = 70
 
 
 def sequence(seed: int, purpose: Stream, *key: int) -> np.random.SeedSequence:

@@ -85,6 +85,7 @@ class PlanFigures:
     version = _shown(lambda plan: plan.provenance.version)
     notes = _shown(lambda plan: plan.provenance.notes)
     horizon = _shown(lambda plan: plan.provenance.horizon)
+    unexplored = _shown(lambda plan: plan.provenance.unexplored)
 
     # Words of a kind: an attribute without a type of its own would be taken for any text.
 

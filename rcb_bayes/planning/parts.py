@@ -7,6 +7,7 @@ from typing import Literal
 from rcb_bayes._version import __version__
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
+from rcb_bayes.planning.exploring import Unexplored
 
 PlanKind = Literal["sampled", "theorem", "fixed"]
 
@@ -123,6 +124,7 @@ class Provenance:
     n_posteriors, n_not_vouched : behind the plan, and those of them that no engine vouches for
     notes : what else is to be said
     horizon : the rounds in all that a sampled plan was made for; not known of files that do not have it
+    unexplored : arms that were left out of exploration, and why
     """
 
     belief: str = ""
@@ -137,6 +139,7 @@ class Provenance:
     version: str = ""
     notes: tuple[str, ...] = ()
     horizon: int | None = field(default=None, metadata=LATE)
+    unexplored: Unexplored | None = field(default=None, metadata=LATE)
 
 
 def provenance_of(market: Market, *, seed: int, notes: tuple[str, ...]) -> Provenance:

@@ -347,3 +347,41 @@ def test_help_tells_the_defaults(rcb: Run) -> None:
     for words in ("--personalised", "--uniform", "[default: personalised; uniform for --notion definition]"):
         assert words in outcome.out, words
     assert "[default: 0.05" in outcome.line("│ --noise")
+
+
+# --- many arms -------------------------------------------------------------------------------------------------------
+
+
+def test_many_arms_are_told_which_are_explored_and_why(rcb: Run, tmp_path: Path) -> None:
+    (tmp_path / "users.csv").write_text("feature_0\n1.0\n0.5\n", encoding="utf-8")
+    belief = ("gaussian", "--set", "n_arms=6", "--set", "n_features=1", "--set", "mean=[1,.9,.8,-1,-2,-3]")
+    users = ("--set", "scale=0.2", "--covariates", str(tmp_path / "users.csv"), "--noise", "0.3", "--epsilon", "0.5")
+    outcome = rcb(*belief, *users, *SMALL, "--eliminate", "0.01", "--top", "2")
+    told = " ".join(outcome.out.split())
+    assert "3 of 6 arms are explored: 3 are best with a chance below 0.01 for every user." in told
+    assert "a round loses" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (("--warm-start", "past.csv"), "Add --public"),
+        (("--private",), "--warm-start"),
+        (("--eliminate", "2"), "share between 0 and 1"),
+        (("--warm-start", "nowhere.csv", "--private"), "No such file"),
+    ],
+)
+def test_words_on_the_past_and_on_many_arms_that_make_no_sense(
+    rcb: Run, no_work: None, options: tuple[str, ...], part: str
+) -> None:
+    outcome = rcb(*BELIEF, *SMALL, *options)
+    assert outcome.code == 2
+    assert part in " ".join(outcome.err.split())
+
+
+def test_a_private_past_counts_towards_n(rcb: Run, tmp_path: Path) -> None:
+    rows = "".join(f"1.0,0.5,arm_0,{0.1 * k}\n" for k in range(10))
+    past = tmp_path / "past.csv"
+    past.write_text("feature_0,feature_1,arm,reward\n" + rows, encoding="utf-8")
+    outcome = rcb(*BELIEF, *SMALL, "--warm-start", str(past), "--private", "--json", "-")
+    assert json.loads(outcome.out)["admission"]["past"] == [10, 0, 0]
