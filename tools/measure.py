@@ -21,6 +21,8 @@ COMMANDS = {
     "runs": ["tests/benchmarks/bench_runs.py"],
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
+    "effects": ["tests/benchmarks/bench_effects.py"],
+    "curves": ["tests/benchmarks/bench_curves.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
     "scale": ["tools/scale_figures.py"],
     "workers": ["tests/benchmarks/bench_workers.py"],

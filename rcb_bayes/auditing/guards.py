@@ -33,7 +33,7 @@ class RememberedGuards:
         keys = row_bytes(users)
         fresh = [place for place, key in enumerate(keys) if key not in known]
         if fresh:
-            known.update(zip((keys[place] for place in fresh), self._of(users[fresh], rule), strict=True))
+            known.update(zip((keys[place] for place in fresh), _factors(self._plan, users[fresh], rule), strict=True))
         return np.array([known[key] for key in keys])
 
     def note(self, users: FloatArray, epoch: int, factors: FloatArray | None) -> None:
@@ -44,12 +44,16 @@ class RememberedGuards:
     def _rule(self, epoch: int) -> int:
         return min(epoch, len(self._plan.exploitation.guards) - 1)
 
-    def _of(self, users: FloatArray, rule: int) -> FloatArray:
-        found = self._plan.exploitation.guards[rule]
-        if found.outlook is not None and users.dtype == np.float32:
-            found = replace(found, gamma=found.gamma.astype(np.float32))
-        factors = found.of(users, goal=self._plan.goal)
-        return factors if self._plan.agenda.cut is None else factors * self._plan.agenda.cut
+
+def _factors(plan: Plan, users: FloatArray, rule: int) -> FloatArray:
+    """The factors of users by one of a plan's rules; of a plan for several types, what these follow together."""
+    if plan.types is not None:
+        return plan.types.followed([_factors(own, users, rule) for own in plan.types.plans])
+    found = plan.exploitation.guards[rule]
+    if found.outlook is not None and users.dtype == np.float32:
+        found = replace(found, gamma=found.gamma.astype(np.float32))
+    factors = found.of(users, goal=plan.goal)
+    return factors if plan.agenda.cut is None else factors * plan.agenda.cut
 
 
 class RememberedRates:

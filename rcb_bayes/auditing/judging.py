@@ -19,7 +19,7 @@ from rcb_bayes.auditing.evidence import Evidence
 from rcb_bayes.auditing.sharpening import LEVEL_SHARE
 from rcb_bayes.auditing.view import Asked, Crowd, View
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.bands import bands_within, bonferroni_bands
+from rcb_bayes.mechanism.bands import bands_within, bonferroni_bands, clopper_pearson
 from rcb_bayes.mechanism.deciding import ANY_RIVAL, lowest_by_user
 from rcb_bayes.mechanism.knowledge import MOST_SETS
 from rcb_bayes.mechanism.margins import Bands, verdict_codes
@@ -208,10 +208,11 @@ def compliance_curve(
     return xr.Dataset({name: ("epsilon", values) for name, values in variables.items()}, coords={"epsilon": grid})
 
 
-def clopper_pearson(count: np.ndarray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """One-sided bounds of a share, given how many of n users show it."""
-    from scipy.special import betaincinv
-
-    lower = np.where(count > 0, betaincinv(np.maximum(count, 1), n - count + 1.0, level), 0.0)
-    upper = np.where(count < n, betaincinv(count + 1.0, np.maximum(n - count, 1), 1.0 - level), 1.0)
-    return lower, upper
+def own_margins(view: View, asked: Asked) -> FloatArray:
+    """Estimates of the margins of every user of a view under the notion asked for, (U, K, K); NaN for no cell."""
+    found = seen_view(view, asked, notions=(asked.notion,)).cells[asked.notion.name]
+    if isinstance(found, LowestCells):
+        return np.broadcast_to(found.estimate[:, :, None], (*found.estimate.shape, found.estimate.shape[1]))
+    out = empty_cells(found.shape)
+    _judge(out, found, level=asked.level, epsilon=asked.epsilon)
+    return out["estimate"]

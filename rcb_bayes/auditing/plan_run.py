@@ -69,7 +69,10 @@ class LevelPaths:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlanRun:
-    """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R)."""
+    """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R).
+
+    What fewer than ``fewest`` paths get to is not looked at.
+    """
 
     simulator: Simulator
     walk: ColdStarts
@@ -80,6 +83,7 @@ class PlanRun:
     options: Exploiting
     begins: FloatArray
     seats: SeatsOf
+    fewest: float
 
     @property
     def market(self) -> Market:
@@ -122,7 +126,7 @@ class PlanRun:
             there = self.begins[level] < self.horizon
             for code, some in self.walk.paths.members(level).items():
                 members = some[there[some]]
-                if len(members) >= LEAST_SHARE * self.walk.n_paths:
+                if len(members) >= self.fewest:
                     stages[code] = members
         return stages
 
@@ -137,7 +141,7 @@ class PlanRun:
         found = {}
         for level in range(1, self.walk.agenda.n_levels):
             there = np.flatnonzero(np.nan_to_num(self.spent[level]) > 0)
-            if len(there) >= LEAST_SHARE * self.walk.n_paths:
+            if len(there) >= self.fewest:
                 found[level] = there
         return found
 
@@ -162,7 +166,7 @@ class PlanRun:
         last = None
         for each in epochs_from(cold_starts, market=market, mechanism=mechanism, options=options):
             there = np.flatnonzero(each.begins < self.horizon)
-            if len(there) < LEAST_SHARE * self.walk.n_paths:
+            if len(there) < self.fewest:
                 break
             # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
             if last is None or (last.ends < self.horizon).mean() < _STILL_THERE or options.inflation != "none":
@@ -189,16 +193,21 @@ class PlanRun:
     def exploiting_paths(self) -> np.ndarray:
         """Paths as worlds of exploitation take them, which is met as often as rounds are left; empty if too rarely."""
         there = np.flatnonzero(self.rounds_left > 0)
-        if len(there) < LEAST_SHARE * self.walk.n_paths:
+        if len(there) < self.fewest:
             return there[:0]
         return there[by_weight(self.rounds_left[there], self.n_worlds, rng=self.simulator.rng(Stream.MOMENTS))]
 
 
-def begin_run(market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting) -> PlanRun:
-    """The cold start of a plan, under its own rates, and the users who are judged."""
+def begin_run(
+    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting, anybody: bool = False
+) -> PlanRun:
+    """The cold start of a plan, under its own rates, and the users who are judged.
+
+    For ``anybody`` all that some path gets to is looked at, and arms keep their names.
+    """
     plan = plan.by_features
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
-    walked = simulator.walk_under(plan, knows=asked.knows)
+    walked = simulator.walk_under(plan, knows=asked.knows, names=anybody)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     return PlanRun(
         simulator=simulator,
@@ -210,4 +219,5 @@ def begin_run(market: Market, plan: Plan, asked: Asked, *, horizon: int, options
         options=options,
         begins=np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)]),
         seats=seats_of(market, simulator.panel),
+        fewest=1.0 if anybody else max(1.0, LEAST_SHARE * walked.n_paths),
     )

@@ -9,8 +9,9 @@ tell apart. It is known by its name and place, so that whoever has the plan's ru
 rests on (``drawing``) can look at it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -110,17 +111,24 @@ def _exploitation_source(run: PlanRun) -> tuple[Source, ...]:
     return (Source(kind="exploitation", number=0, n_worlds=run.n_worlds),)
 
 
-def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting) -> Looked:
-    """The first phase, and every stage and epoch that runs get to before the horizon often enough, as they are."""
+def plan_views(
+    market: Market,
+    plan: Plan,
+    asked: Asked,
+    *,
+    horizon: int,
+    options: Exploiting,
+    look: Callable[[View], Any] | None = None,
+) -> Looked:
+    """The first phase, and every stage and epoch that runs get to before the horizon often enough.
+
+    ``look`` makes of each view what is kept of it; all unless given.
+    """
     run = begin_run(market, plan, asked, horizon=horizon, options=options)
-    views = first_views(run)
-    known: dict[str, Drawn] = {}
-    for scene in scenes(run):
-        for source in scene.sources:
-            if source.name not in known:
-                known[source.name] = joined([draw(run, (source, block)) for block in range(source.n_blocks(run))])
-        found = Looking(run, scene, worlds_of(run, scene, known))
-        views.append(found.judged(found.users()))
+    kept = look or (lambda view: view)
+    views = [kept(view) for view in first_views(run)]
+    for found in _lookings(run):
+        views.append(kept(found.judged(found.users())))
     counts = run.simulator.engines.counts
     return Looked(
         crowd=run.crowd,
@@ -129,6 +137,28 @@ def plan_views(market: Market, plan: Plan, asked: Asked, *, horizon: int, option
         n_posteriors=counts.n_fitted,
         n_not_vouched=counts.n_not_vouched,
     )
+
+
+def views_for_anybody(
+    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting
+) -> dict[Hashable, ViewOf]:
+    """The same views, for any users: by what can be told of a moment (``Knowledge.key``), and however rare it is.
+
+    Arms keep their names.
+    """
+    run = begin_run(market, plan, asked, horizon=horizon, options=options, anybody=True)
+    first = {asked.knows.key(Moment()): _first_phase(run)} if _sees_first_phase(run) else {}
+    return first | {asked.knows.key(found.scene.moment): found.view_of for found in _lookings(run)}
+
+
+def _lookings(run: PlanRun) -> "Iterator[Looking]":
+    """Every scene with its worlds, which are drawn here."""
+    known: dict[str, Drawn] = {}
+    for scene in scenes(run):
+        for source in scene.sources:
+            if source.name not in known:
+                known[source.name] = joined([draw(run, (source, block)) for block in range(source.n_blocks(run))])
+        yield Looking(run, scene, worlds_of(run, scene, known))
 
 
 def worlds_of(run: PlanRun, scene: Scene, known: Worlds) -> Worlds:
@@ -148,30 +178,44 @@ def unfinished(run: PlanRun) -> tuple[str, ...]:
 
 
 def first_views(run: PlanRun) -> list[View]:
-    """The most popular arm's phase: everybody gets the arm that the platform's prior means put first.
-
-    Users who cannot tell it from what follows do not see it by itself, but where nothing follows before the horizon.
-    """
-    market, knows = run.market, run.asked.knows
-    by_itself = knows is STAGE or knows is LEVEL
-    goes_on = len(run.levels) > 0 or (knows is not PHASE and len(run.exploiting_paths) > 0)
-    if run.walk.agenda.first_level or not (by_itself or not goes_on):
+    """The most popular arm's phase as the crowd sees it, where it is seen: nobody stands worse than at nothing lost."""
+    if not _sees_first_phase(run):
         return []
+    view_of, everybody, all_worlds = _first_phase(run), run.crowd.population, slice(None)
+    averages = averages_of(
+        lambda some: view_of(everybody.users[some], all_worlds), everybody, epsilon=run.asked.epsilon, n_worlds=2
+    )
+    judged = run.crowd.judged.users
+    return [replace(view_of(judged, all_worlds), averages=averages, users=judged)]
 
-    def view(users: FloatArray) -> View:
+
+def _sees_first_phase(run: PlanRun) -> bool:
+    """Whether users tell it from what follows; those who cannot see it by itself only where nothing follows."""
+    knows = run.asked.knows
+    if run.walk.agenda.first_level:
+        return False
+    if knows is STAGE or knows is LEVEL:
+        return True
+    return not run.levels and (knows is PHASE or not len(run.exploiting_paths))
+
+
+def _first_phase(run: PlanRun) -> ViewOf:
+    """The most popular arm's phase: everybody gets the arm that the platform's prior means put first."""
+    knows = run.asked.knows
+    label = (STAGE if knows is LEVEL else knows).label(Moment(), run.market.arms)
+
+    def view(users: FloatArray, worlds: slice) -> View:
         seats = run.seats(users)
         two = np.ones(2)  # worlds, all alike
         return View(
-            name=(STAGE if by_itself else knows).label(Moment(), market.arms),
+            name=label,
             chances=run.first(seats).T[:, :, None] * two,
             rewards=seats.prior_rewards.T[:, :, None] * two,
             prior_rewards=seats.prior_rewards,
             best=best_shares(seats.promoted_by).T[:, :, None] * two,
         )
 
-    everybody = run.crowd.population
-    averages = averages_of(lambda some: view(everybody.users[some]), everybody, epsilon=run.asked.epsilon, n_worlds=2)
-    return [replace(view(run.crowd.judged.users), averages=averages)]
+    return view
 
 
 class Looking:
@@ -213,7 +257,7 @@ class Looking:
 
     def judged(self, users: FloatArray) -> View:
         """The scene as users see it, with averages over the population where somebody may ask for them."""
-        view = self.view_of(users, JUDGED)
+        view = replace(self.view_of(users, JUDGED), users=users)
         return replace(view, averages=self.averages(view)) if self.wants_averages else view
 
     @property

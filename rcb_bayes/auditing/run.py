@@ -11,27 +11,30 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from rcb_bayes.auditing.judging import margins_under
+from rcb_bayes.auditing.condensing import Seen
+from rcb_bayes.auditing.judging import margins_under, seen_view
 from rcb_bayes.auditing.plan_judging import seen_plan
+from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
 from rcb_bayes.auditing.seats import are_from_table
-from rcb_bayes.auditing.view import Asked, Looked
+from rcb_bayes.auditing.view import Asked, Looked, View
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.files.store import Store, open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
-from rcb_bayes.mechanism.deciding import verdict_of
+from rcb_bayes.mechanism.deciding import lowest_by_user, verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.running.naming import name_of
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
@@ -42,6 +45,9 @@ from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
 from rcb_bayes.workers import Workers, at_work, check_workers
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _LONGEST_TABLE = 1024  # rows, of 0/1 rewards side by side: what is kept is worlds x rows x arms
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
@@ -63,6 +69,7 @@ def audit(
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     knows: str | None = None,
+    behaviour: Behaviour | None = None,
     workers: Workers = None,
     folder: Path | None = None,
     seed: int = DEFAULT_SEED,
@@ -102,6 +109,9 @@ def audit(
     knows : str, optional
         What users know of the clock, "stage", "level", "phase" or "mechanism"; the plan's own unless given. Users who
         know more than a plan is made for are its stress test.
+    behaviour : Behaviour, optional
+        What users before the one who is judged made of their recommendations (``rcb.behaviour``); all of them followed
+        unless given.
     workers : None, int, str, Client or Executor
         Who works on it: this process, so many processes, a Dask cluster by its scheduler's address or its client, an
         executor. The answer is the same.
@@ -159,11 +169,13 @@ def audit(
             oracle=oracle or plan.own_oracle,
             options=options or plan.options,
             knows=knows,
+            behaviour=behaviour,
             workers=workers,
             folder=folder,
             seed=seed,
         )
     check_workers(workers)
+    market = _responding(market, plan, behaviour, oracle)
     asked = _as_asked(
         market, plan, n_worlds=n_worlds, notion=notion, epsilon=epsilon, n_users=n_users, users=users, level=level
     )
@@ -176,7 +188,7 @@ def audit(
     with at_work(workers) as crew:
         for look, size in enumerate(sizes, 1):
             part = replace(asked, n_worlds=size, level=asked.level / len(sizes))
-            store = _store(folder, market, plan, part, horizon, oracle, options, apart=len(sizes) > 1)
+            store = _store(folder, market, plan, part, horizon, oracle, options, behaviour, apart=len(sizes) > 1)
             once = partial(
                 _once, market, plan, part, horizon=horizon, oracle=oracle, options=options, workers=crew, store=store
             )
@@ -190,6 +202,24 @@ def audit(
     raise AssertionError("unreachable")
 
 
+def _responding(market: Market, plan: Plan | PolicyMaker, behaviour: Behaviour | None, oracle: Oracle | None) -> Market:
+    """The market whose users did as a behaviour has it.
+
+    Raises
+    ------
+    RcbError
+        Users of whom that is not known; what is audited world by world.
+    """
+    if behaviour is None:
+        return market
+    if not isinstance(plan, Plan) or oracle is not None or not _side_by_side(market, None):
+        raise RcbError(
+            "Users who do not follow are reckoned with in audits of plans, with Gaussian rewards or users from a short "
+            "table, and without an oracle of one's own. Simulate other policies with behaviour=."
+        )
+    return responding(market, behaviour)
+
+
 def _store(
     folder: Path | None,
     market: Market,
@@ -198,6 +228,7 @@ def _store(
     horizon: int,
     oracle: Oracle | None,
     options: Exploiting,
+    behaviour: Behaviour | None,
     *,
     apart: bool,
 ) -> Store:
@@ -211,6 +242,7 @@ def _store(
         "plan": name_of(plan),
         "oracle": name_of(oracle),
         "options": name_of(options),
+        "behaviour": name_of(behaviour),
         "notion": asked.notion.name,
         "epsilon": asked.epsilon,
         "knows": asked.knows.name,
@@ -248,6 +280,59 @@ def plan_verdict(
     )
     verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
+
+
+def worst_judged(
+    market: Market,
+    plan: Plan,
+    *,
+    epsilon: float,
+    knows: str | None,
+    horizon: int,
+    n_worlds: int,
+    n_users: int,
+    options: Exploiting,
+    seed: int,
+    most: int = 3,
+) -> FloatArray:
+    """The users of whom some arm's margin is the lowest at each stage, one error added: x (n, p).
+
+    Those at random and, where features are x, the worst of many that an audit adds to them.
+    """
+    asked = replace(
+        _as_asked(
+            market, plan, n_worlds=n_worlds, notion=None, epsilon=epsilon, n_users=n_users, users=None, level=0.05
+        ),
+        seed=seed,
+        knows=_as_knowledge(market, plan, knows),
+        alone=True,
+    )
+    notion = asked.notion.by_user
+    if not _side_by_side(market, asked):
+        none: dict[str, Any] = {"oracle": None, "workers": None, "store": Store(folder=None)}
+        found = _once(market, plan, asked, horizon=horizon, options=options, **none)
+        return found.users[_lowest_places(found.by_notion[notion.name], len(found.users), most)]
+
+    def look(view: View) -> tuple[FloatArray | None, Seen]:
+        return view.users, seen_view(view, asked, notions=(notion,))
+
+    looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
+    margins = margins_under(market, [seen for _, seen in looked.views], asked, notions=(notion,))[notion.name]
+    if market.feature_map is not None:
+        people = looked.crowd.judged.people
+        return people[_lowest_places(margins, len(people), most)]
+    found = []
+    for number, (users, seen) in enumerate(looked.views):
+        assert users is not None  # plan_views names them
+        found.append(users[_lowest_places(margins.isel(stage=[number]), seen.n_users, most)])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _lowest_places(margins: "xr.Dataset", n_users: int, most: int) -> np.ndarray:
+    """The places of users with the lowest margins at each stage."""
+    values = margins["estimate"] + margins["mcse"]
+    places = [np.argsort(lowest_by_user(values.isel(stage=[k]), n_users))[:most] for k in range(values.sizes["stage"])]
+    return np.unique(np.concatenate(places))
 
 
 def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -> Knowledge:
@@ -320,13 +405,13 @@ def _as_policy(plan: Plan, oracle: Oracle, options: Exploiting, market: Market, 
     return Rcb(market, plan, oracle=oracle, options=options, read="engine")
 
 
-def _side_by_side(market: Market, asked: Asked) -> bool:
+def _side_by_side(market: Market, asked: Asked | None) -> bool:
     """Whether all worlds can be looked at together: Gaussian rewards, or 0/1 rewards of users from a short table."""
     if market.noise.is_gaussian:
         return True
     if not isinstance(market.covariates, Empirical) or market.covariates.n_rows > _LONGEST_TABLE:
         return False
-    return asked.users is None or are_from_table(market.covariates.rows, asked.users)
+    return asked is None or asked.users is None or are_from_table(market.covariates.rows, asked.users)
 
 
 def _as_asked(

@@ -158,3 +158,12 @@ def largest_of(places: np.ndarray, deviations: Deviations, *, n_worlds: int = 1)
         part = (scaled @ boot_factors(scaled.shape[1], 0)).max(axis=0)
         largest = np.maximum(largest, part) if start else part
     return largest.astype(float)
+
+
+def clopper_pearson(count: np.ndarray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
+    """One-sided bounds of a share, given how many of n users show it."""
+    from scipy.special import betaincinv
+
+    lower = np.where(count > 0, betaincinv(np.maximum(count, 1), n - count + 1.0, level), 0.0)
+    upper = np.where(count < n, betaincinv(count + 1.0, np.maximum(n - count, 1), 1.0 - level), 1.0)
+    return lower, upper

@@ -9,19 +9,24 @@ by that. Scaling p_i everywhere changes nothing, the ratio stays; so the guard c
 the constraint holds from :math:`c_i = \min_j g_{ij} / l_{ij}` down. It is taken as the largest c whose predicted audit
 bound, mean less ``slack`` standard deviations over worlds, is not negative. It depends on the epoch and on x, never on
 the data of the run at hand: a cut that did would tell users about them.
+
+Of arms that are alike (``mechanism.exchange``) g and l are the same, whatever the user, and so are their guards:
+moments are averages over all pairs of such arms and rivals.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from rcb_bayes.mechanism.choice import is_best
+from rcb_bayes.mechanism.exchange import Exchange
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.loops import kernel_sums
 from rcb_bayes.mechanism.margins import below_best, user_leads, world_leads
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook
+from rcb_bayes.mechanism.walk import Classes
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 100_000  # a few arrays of them stay in a core's own cache
@@ -36,6 +41,7 @@ def users_guard(
     epsilon: float,
     notion: Notion,
     slack: float,
+    alike: Classes | None = None,
 ) -> FloatArray:
     """c_i of each of the users (U, d) by herself, (U, K).
 
@@ -43,14 +49,17 @@ def users_guard(
     ----------
     gamma : the spread in every world, (W,)
     slack : standard deviations over worlds that are left for the audit's bands
+    alike : classes of arms that may change places
     """
     fixed, extra = notion.epsilon_parts(epsilon)
+    exchange = Exchange.of(alike, outlook.means.shape[1])
     step = max(1, _CHUNK_CELLS // outlook.means.shape[1] ** 2)
     found = []
     for start in range(0, max(len(users), 1), step):
         some = users[start : start + step]
         sums, never_lost = kernel_sums(some, outlook.means, outlook.platform, gamma, extra=extra)
-        found.append(_factors(_user_moments(sums, never_lost, outlook.n_worlds), fixed=fixed, slack=slack))
+        moments = _user_moments(sums, never_lost, outlook.n_worlds, exchange)
+        found.append(_factors(moments, fixed=fixed, slack=slack))
     return np.concatenate(found)
 
 
@@ -63,6 +72,7 @@ def users_room(
     epsilon: float,
     notion: Notion,
     slack: float,
+    alike: Classes | None = None,
 ) -> FloatArray:
     """What is left of each user's bound at factors that are given, (U, K): below 0 where ``users_guard`` gives less.
 
@@ -71,7 +81,7 @@ def users_room(
     """
     fixed, extra = notion.epsilon_parts(epsilon)
     sums, never_lost = kernel_sums(users, outlook.means, outlook.platform, gamma, extra=extra)
-    moments = _user_moments(sums, never_lost, outlook.n_worlds)
+    moments = _user_moments(sums, never_lost, outlook.n_worlds, Exchange.of(alike, outlook.means.shape[1]))
     c = given[:, :, None]
     spread = moments.of_gain - 2.0 * c * moments.of_both + c**2 * moments.of_loss
     left = fixed + moments.gain - c * moments.loss - slack * np.sqrt(np.maximum(spread, 0.0))
@@ -79,7 +89,7 @@ def users_room(
     left[:, range(k), range(k)] = np.inf
     left = np.where(c > 0.0, left, np.inf)
     doubtful = np.nonzero((left < 0.0) & (moments.loss <= 0.0))
-    left[doubtful] = np.where(moments.never_lost(doubtful), np.inf, left[doubtful])
+    left[doubtful] = np.where(moments.never_lost[doubtful], np.inf, left[doubtful])
     return left.min(axis=2)
 
 
@@ -93,6 +103,7 @@ def crowd_guard(
     notion: Notion,
     slack: float,
     user_scale: float = 0.0,
+    alike: Classes | None = None,
 ) -> FloatArray:
     """c_i for all users together, (K,): for a notion that averages over them with their weights (U,).
 
@@ -113,6 +124,8 @@ def crowd_guard(
         if user_scale:
             of_users.append(np.stack([user_leads(part, below, extra) for part in (at_best, at_best - chances)]))
     moments = _crowd_moments(gained, lost, np.concatenate(of_users, axis=1) if of_users else None, user_scale)
+    exchange = Exchange.of(alike, k)
+    moments = moments if exchange is None else moments.exchanged(exchange)
     return _factors(moments, fixed=fixed, slack=slack)[0]
 
 
@@ -147,7 +160,7 @@ def _factors(moments: "_Moments", *, fixed: float, slack: float) -> FloatArray:
 class _Moments:
     """Means, variances and covariance over worlds of what is gained (i best) and lost (i not best), (U, K, K) each.
 
-    ``never_lost`` tells of the cells asked for, (C,) each of user, arm and rival, whether no world loses anything.
+    ``never_lost`` tells whether no world loses anything, (U, K, K).
     """
 
     gain: FloatArray
@@ -155,11 +168,20 @@ class _Moments:
     of_gain: FloatArray
     of_loss: FloatArray
     of_both: FloatArray
-    never_lost: Callable[[tuple[np.ndarray, ...]], np.ndarray]
+    never_lost: BoolArray
+
+    def exchanged(self, exchange: Exchange) -> "_Moments":
+        """Averages over cells that exchanges of arms turn into one another."""
+        own = (self.gain, self.loss, self.of_gain, self.of_loss, self.of_both)
+        gain, loss, of_gain, of_loss, of_both = exchange.mean(np.stack(own))
+        never_lost = exchange.all(self.never_lost)
+        return _Moments(gain=gain, loss=loss, of_gain=of_gain, of_loss=of_loss, of_both=of_both, never_lost=never_lost)
 
 
-def _user_moments(sums: FloatArray, never_lost: BoolArray, n: int) -> _Moments:
+def _user_moments(sums: FloatArray, never_lost: BoolArray, n: int, exchange: Exchange | None) -> _Moments:
     """Of each user by herself, from sums over n worlds, see ``kernel_sums``."""
+    if exchange is not None:
+        sums, never_lost = exchange.mean(sums), exchange.all(never_lost)
     gain, of_gain, minus_loss, of_loss = sums / n
     return _Moments(
         gain=gain,
@@ -167,7 +189,7 @@ def _user_moments(sums: FloatArray, never_lost: BoolArray, n: int) -> _Moments:
         of_gain=(of_gain - gain**2) * n / (n - 1),
         of_loss=(of_loss - minus_loss**2) * n / (n - 1),
         of_both=n * gain * minus_loss / (n - 1),  # never both in one world
-        never_lost=lambda cells: never_lost[cells],
+        never_lost=never_lost,
     )
 
 
@@ -192,7 +214,7 @@ def _crowd_moments(gained: FloatArray, lost: FloatArray, of_users: FloatArray | 
         of_gain=spread[0][None],
         of_loss=spread[1][None],
         of_both=spread[2][None],
-        never_lost=lambda cells: (lost[cells[1], cells[2]] <= 0.0).all(axis=1),
+        never_lost=(lost <= 0.0).all(axis=2)[None],
     )
 
 
@@ -212,7 +234,7 @@ def _largest_cuts(moments: _Moments, *, fixed: float, slack: float) -> FloatArra
     cut = np.ones(gain.shape)
     needed = bound(1.0) < 0.0
     doubtful = np.nonzero(needed & (loss <= 0.0))  # a cell that never loses needs no cut
-    needed[doubtful] = ~moments.never_lost(doubtful)
+    needed[doubtful] = ~moments.never_lost[doubtful]
     cells = np.nonzero(needed)
     if not len(cells[0]):
         return cut

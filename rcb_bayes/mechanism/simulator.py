@@ -18,6 +18,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.engines import fit_blocks, make_engines
+from rcb_bayes.mechanism.exchange import random_names
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook, row_bytes
@@ -165,13 +166,15 @@ class Simulator:
 
         return rates_at
 
-    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE) -> ColdStarts:
+    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE, names: bool = False) -> ColdStarts:
         """The cold start under a mechanism's own rates, as users see it who know so much of the clock.
 
-        Arms that are alike change places only where users know which of them is saturated, or there are too many sets.
+        Arms that are alike change places only where users know which of them is saturated and nobody asks for
+        ``names``, or there are too many sets.
         """
         arms, agenda = self.market.arms, mechanism.agenda
-        alike = self.alike(agenda)
+        apart = mechanism.types is not None  # arms may be alike to some types of users only
+        alike = tuple((arm,) for arm in range(len(arms))) if apart else self.alike(agenda)
         known: dict[frozenset[int], FloatArray] = {}
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
@@ -183,7 +186,7 @@ class Simulator:
 
         first = 1.0 if agenda.is_plain else mechanism.rate(self.panel.users, saturated=())
         if mechanism.knows == STAGE.name:
-            keeps_names = knows is not STAGE and n_sets(agenda) <= MOST_SETS
+            keeps_names = apart or ((names or knows is not STAGE) and n_sets(agenda) <= MOST_SETS)
             return self.walk(rates_at, n_per_arm=agenda, alike=() if keeps_names else None, first=first)
         return self.walk_by_level(
             lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=agenda, first=first
@@ -277,16 +280,25 @@ class Simulator:
     ) -> tuple[Worlds, Statistics | Tallies]:
         """Worlds that took the chosen paths, or a block of them, and their data when every arm has its samples.
 
-        0/1 rewards are counted for each user of the panel.
+        0/1 rewards are counted for each user of the panel. Paths name arms that are alike in the order in which they
+        filled up, which users do not know any more: from here on each of them may be any of those.
         """
         saturated = np.tile(walked.agenda.is_sampled, (len(chosen), 1))
         counted = not self.market.noise.is_gaussian
         wanted = range(n_blocks_of(len(chosen))) if block is None else (block,)
         blocks = [self._block(walked, chosen, saturated, seed=seed, block=each, counted=counted) for each in wanted]
         worlds = Worlds.joined([part for part, _ in blocks])
-        if counted:
-            return worlds, Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)])
-        return worlds, Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)])
+        data = (
+            Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)])
+            if counted
+            else Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)])
+        )
+        alike, stream = self.alike(walked.agenda), self.rng(Stream.NAMES_AFTER_COLD_START)
+        names = random_names(alike, self.market.n_arms, n_worlds=len(chosen), rng=stream)
+        if names is None:
+            return worlds, data
+        names = names if block is None else names[block * BLOCK : (block + 1) * BLOCK]
+        return worlds.renamed(names), data.renamed(names)
 
     def _block(
         self,

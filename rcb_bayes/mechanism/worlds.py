@@ -48,6 +48,10 @@ class Worlds:
         sigmas = [part.sigma for part in parts if part.sigma is not None]
         return cls(beta=np.concatenate([part.beta for part in parts]), sigma=np.concatenate(sigmas) if sigmas else None)
 
+    def renamed(self, names: np.ndarray) -> "Worlds":
+        """The same worlds with the arms of each in another order, (W, K)."""
+        return replace(self, beta=np.take_along_axis(self.beta, names[:, :, None], axis=1))
+
 
 def loosened(
     worlds: Worlds, data: Statistics, *, mean: FloatArray, factor: float | FloatArray

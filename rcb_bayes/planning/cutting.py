@@ -25,7 +25,7 @@ _NEWTON = 6
 _RIDGE = 1e-4
 _TURNS = (0.3, 0.1)  # of the largest weight, by which a direction is turned
 _DIGITS = 4  # of a direction: what is shorter to write is as good
-_MOST_GROUPS = 64  # with cuts of their own
+MOST_GROUPS = 64  # with cuts of their own
 _CROWDS = (0.0, 0.05, 0.1, 0.2)  # of leads, in widths
 
 
@@ -53,10 +53,10 @@ def grouped(weights: FloatArray, groups: np.ndarray) -> tuple[np.ndarray, np.nda
     The lightest are one, which has no cuts.
     """
     mass = np.bincount(groups, weights=weights.sum(axis=0))
-    if len(mass) <= _MOST_GROUPS:
+    if len(mass) <= MOST_GROUPS:
         return groups, np.arange(len(mass))
     order = np.argsort(-mass, kind="stable")
-    return np.minimum(np.argsort(order, kind="stable"), _MOST_GROUPS)[groups], order[:_MOST_GROUPS]
+    return np.minimum(np.argsort(order, kind="stable"), MOST_GROUPS)[groups], order[:MOST_GROUPS]
 
 
 def best_cuts(
@@ -67,19 +67,25 @@ def best_cuts(
     groups: np.ndarray,
     *,
     width: float,
+    n_groups: int,
     worth: float = 0.0,
     known: Sequence[Cut | None] = (),
     turn: bool = True,
+    only: np.ndarray | None = None,
 ) -> list[Cut | None]:
     """The cut of each group of values, (U, q) with weights (U, q), of the users of a leaf; None where none keeps more.
 
-    ``looks`` are leads and crowds of that ``width``, (U, G + 1), and ``worth`` is what a cut has to keep. Cuts that are
+    ``looks`` are leads and crowds of that ``width``, (U, G + 1), and ``worth`` is what a cut has to keep. Values beyond
+    the first ``n_groups`` have none. Cuts that are
     ``known`` from other users of the leaf are tried with the thresholds that these ask for; without ``turn`` no others
-    are.
+    are. Those of other groups than ``only`` stay as they are.
     """
     least = values.min(axis=0)
     found: list[Cut | None] = []
-    for group in range(min(int(groups.max()) + 1, _MOST_GROUPS)):
+    for group in range(n_groups):
+        if only is not None and group not in only:
+            found.append(known[group])
+            continue
         columns = groups == group
         own = values[:, columns], weights[:, columns], least[columns]
         loses = (own[1] * (own[0] - own[2])).sum() > worth

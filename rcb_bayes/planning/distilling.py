@@ -12,18 +12,23 @@ that rules which keep nine tenths of every level stay within that. Whether they 
 The least over users at hand is not the least over all users of a leaf. A table of users is all there is, and the least
 is exact. Elsewhere a table is grown from users at random, and then looked through for users who lie below what they are
 given (``planning.searching``). Whoever is below is taken in and the table is grown anew: its borders give way. Then
-leaves and the directions of their cuts stay, and further searches lower values and move thresholds. After the last one
-they go on by as much again: the search has ended, not the users.
+leaves stay, and further searches, with as many users at random again, lower values and move cuts. The search ends, not
+the users: whom a table gives more than the plan does is counted among users of its own, and told with a bound.
+
+Rates at a set have a border that no search is needed for: who loses at most epsilon by the best arm that is open is
+explored, whatever the worlds say (``planning.growing``).
 """
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.choice import promotion_shares
+from rcb_bayes.mechanism.exchange import class_of_each
 from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import explored_terms
+from rcb_bayes.planning.cutting import MOST_GROUPS
 from rcb_bayes.planning.growing import Grown
 from rcb_bayes.planning.leaves import LeafTable, count_leaves, single_leaf
 from rcb_bayes.planning.plan import Plan
@@ -53,6 +58,7 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
         grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves)
         found = {part.name: search.table(part, one) for part, one in zip(parts, grown, strict=True)}
         kept = search.kept(parts, found)
+        found = {part.name: part.whole(found[part.name]) for part in parts}
         course = _course(grown)
     by_level = plan.knows != STAGE.name and plan.personalised
     stages = () if plan.knows != STAGE.name else plan.stages
@@ -85,6 +91,8 @@ def _check(plan: Plan) -> None:
     rules = [stage.rule for stage in plan.stages] + [guard.by_leaf for guard in plan.guards]
     if any(isinstance(rule, LeafTable) for rule in rules):
         raise RcbError("The plan has a rule already. Distil the plan that the rule was made from.")
+    if plan.types is not None:
+        raise RcbError("A plan for several types of users is not distilled. Run it as it is.")
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
 
@@ -109,34 +117,53 @@ def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
 def _parts(plan: Plan) -> list[Part]:
     """Rates, where each user has her own, and guards, where each has."""
     parts = []
-    k = len(plan.arms)
     if plan.personalised and plan.stages:
         parts.append(_rates_by_set(plan) if plan.knows == STAGE.name else _rates_by_level(plan))
     if any(guard.outlook is not None for guard in plan.guards):
-        epochs = range(len(plan.guards))
-        parts.append(
-            Part(
-                name="guards",
-                groups=np.tile(np.arange(k), len(epochs)),
-                arms=np.eye(k, dtype=np.int64),
-                room=lambda users, given: _guard_room(plan, users, given),
-                values=lambda users: np.concatenate([plan.guard(users, epoch) for epoch in epochs], axis=1),
-                weights=lambda users: np.concatenate([_mass(plan, users, epoch) for epoch in epochs], axis=1),
-                outlooks=lambda users: _leads(plan.before.of(users)[0]),
-            )
-        )
+        parts.append(_factors(plan))
     return parts
 
 
+def _factors(plan: Plan) -> Part:
+    """Factors by epoch and arm; of arms that are alike they are the same, and the first one stands for all."""
+    k, epochs = len(plan.arms), range(len(plan.guards))
+    alike = next((guard.alike for guard in plan.guards if guard.outlook is not None), None)
+    own = class_of_each(alike or (), k)  # (K,)
+    first = np.unique(own, return_index=True)[1]
+    n, members = len(first), np.eye(len(first), dtype=np.int64)[own]  # (K, C)
+
+    n_groups = n * len(epochs) if n * len(epochs) <= MOST_GROUPS else n  # else all epochs have one cut
+    groups = np.arange(n * len(epochs)) % n_groups
+
+    def room(users: FloatArray, given: FloatArray) -> FloatArray:
+        left = _guard_room(plan, users, given.reshape(len(users), -1, n)[:, :, own].reshape(len(users), -1))
+        return left.reshape(len(users), -1, k)[:, :, first].reshape(given.shape)
+
+    return Part(
+        name="guards",
+        groups=groups,
+        arms=np.tile(members.T, (n_groups // n, 1)),
+        columns=np.concatenate([epoch * n + own for epoch in epochs]),
+        room=room,
+        values=lambda users: np.concatenate([plan.guard(users, epoch)[:, first] for epoch in epochs], axis=1),
+        weights=lambda users: np.concatenate([_mass(plan, users, epoch) @ members for epoch in epochs], axis=1),
+        outlooks=lambda users: _leads(plan.before.of(users)[0][:, first]),
+    )
+
+
 def _rates_by_set(plan: Plan) -> Part:
+    """Rates by set. Who loses at most epsilon by the best arm that is open is explored, whatever the worlds say."""
     shares = np.array([stage.share for stage in plan.stages])
+    arms = [plan.before.open_arms(stage.saturated) for stage in plan.stages]
+    is_told = plan.goal.sense.is_per_user and plan.platform_mean is None and plan.known is None
     return Part(
         name="rates",
         groups=np.arange(len(shares)),
-        arms=np.array([[arm not in stage.saturated for arm in plan.arms] for stage in plan.stages], dtype=np.int64),
+        arms=np.array([[k in open_ for k in range(len(plan.arms))] for open_ in arms], dtype=np.int64),
         values=lambda users: np.stack([plan.rate(users, saturated=one.saturated) for one in plan.stages], axis=1),
         weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
         outlooks=lambda users: _explored(plan, users),
+        border=-plan.epsilon if is_told else None,
     )
 
 
@@ -215,8 +242,7 @@ def _guard_room(plan: Plan, users: FloatArray, given: FloatArray) -> FloatArray:
         if guard.outlook is None:
             parts.append(np.full(own.shape, np.inf))
             continue
-        options = {"epsilon": plan.epsilon, "notion": plan.goal.sense, "slack": guard.slack}
-        parts.append(users_room(guard.outlook, guard.gamma, users, own, **options))
+        parts.append(users_room(guard.outlook, guard.gamma, users, own, **guard.options(plan.goal)))
     return np.concatenate(parts, axis=1)
 
 

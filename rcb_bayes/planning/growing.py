@@ -10,12 +10,15 @@ is in between gets the lower values.
 
 Where values come in groups, a leaf has cuts (``planning.cutting``) that give more to some of its users. The next leaf
 to be split is the one that loses the most in spite of them.
+
+Or it is known for certain to whom everything is given: those who expect to lose no more than some amount. Then that
+border is the cut of every leaf that it goes through, whoever was looked at, and all else is about the others.
 """
 
 import heapq
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +26,7 @@ from rcb_bayes.planning.cutting import Cut, best_cuts
 from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves
 from rcb_bayes.schema import FloatArray
 
+_FEW_GROUPS = 5  # each with a cut in every leaf
 _MOST_PAIRS = 24  # of arms, along whose prior means users are split
 
 
@@ -37,6 +41,8 @@ class Sample:
     weights : (U, q), zero for users who count for the least only
     groups : of values that are cut together, (q,); None for leaves without cuts
     hopes, looks : what cuts look at, and that of the users, (U, G + 1)
+    border : users whose lead (``planning.leaves.Hopes``) is above are given everything for certain; None where none are
+    certain : what that keeps
     """
 
     users: FloatArray
@@ -45,18 +51,54 @@ class Sample:
     groups: np.ndarray | None = None
     hopes: Hopes | None = None
     looks: FloatArray | None = None
+    border: float | None = None
+    certain: float = 0.0
 
     @property
     def total(self) -> float:
         """What is to be kept."""
-        return float((self.weights * self.values).sum())
+        return float((self.weights * self.values).sum()) + self.certain
 
-    def cuts(self, some: np.ndarray, *, worth: float, **options: Any) -> list[Cut | None]:
-        """The cuts of a leaf with some of the users, each of which keeps so much."""
+    @property
+    def n_groups(self) -> int:
+        """How many groups values come in."""
+        return 1 if self.groups is None else int(self.groups.max()) + 1
+
+    def least(self, some: np.ndarray) -> FloatArray:
+        """The least of some users, (q,); where all of them are certain of everything, nothing for others."""
+        least = self.values[some].min(axis=0)
+        if self.border is None or self.groups is None or self.looks is None:
+            return least
+        return np.where((self.looks[some][:, self.groups] <= self.border).any(axis=0), least, 0.0)
+
+    def cuts(
+        self,
+        some: np.ndarray,
+        *,
+        worth: float,
+        known: Sequence[Cut | None] = (),
+        only: np.ndarray | None = None,
+        turn: bool = True,
+    ) -> list[Cut | None]:
+        """The cuts of a leaf with some of the users, each of which keeps so much; see ``best_cuts``.
+
+        Where some of them are certain of everything, the border is the cut.
+        """
         if self.groups is None or self.hopes is None or self.looks is None:
             return []
+        if self.border is not None:
+            told = (self.looks[some, :-1] > self.border).any(axis=0)  # (G,)
+            known = [self._at_border(g) if told[g] else (known[g] if known else None) for g in range(len(told))]
+            only = np.setdiff1d(np.arange(len(told)) if only is None else only, np.flatnonzero(told))
         own = self.users[some], self.looks[some], self.values[some], self.weights[some], self.groups
-        return best_cuts(*own, width=self.hopes.width, worth=worth, **options)
+        options = {"worth": worth, "known": known, "only": only, "turn": turn}
+        return best_cuts(*own, width=self.hopes.width, n_groups=len(self.hopes.arms), **options)
+
+    def _at_border(self, group: int) -> Cut:
+        assert self.border is not None  # asked for where there is one
+        weights = np.zeros(self.users.shape[1] + 2)
+        weights[-2] = 1.0
+        return Cut(weights=weights, threshold=self.border, above=np.ones(int((self.groups == group).sum())), worth=0.0)
 
     def joined(self, users: FloatArray, values: FloatArray) -> "Sample":
         """With more users, who count for the least only."""
@@ -103,37 +145,25 @@ class Grown:
         cuts = Cuts(hopes=self.hopes, groups=self.groups, weights=weights, thresholds=thresholds, above=above)
         return LeafTable(leaves=self.leaves, values=self.values, cuts=cuts)
 
-    def renewed(self, sample: Sample, *, turn: bool = True) -> "Grown":
-        """The same leaves with the least of another sample's users; cuts keep their directions unless they ``turn``."""
+    def renewed(self, sample: Sample, *, since: int = 0, turn: bool = True) -> "Grown":
+        """The same leaves with the least of a sample that has more users, those from ``since`` on.
+
+        What nobody of them asks to be lower stays as it is; other cuts keep their directions unless they ``turn``.
+        """
         leaf = self.leaves.of(sample.users)
+        low = sample.values[since:] < self.table.of(sample.users[since:])  # (n, q)
         order = np.argsort(leaf, kind="stable")
         ends = np.searchsorted(leaf[order], np.arange(self.leaves.n_leaves + 1))
         values, cuts = self.values.copy(), list(self.cuts)
-        for k in range(self.leaves.n_leaves):
+        asking = np.flatnonzero(low.any(axis=1))
+        for k in np.unique(leaf[since:][asking]).tolist():
             some = order[ends[k] : ends[k + 1]]
-            if not len(some):
-                continue
-            values[k] = sample.values[some].min(axis=0)
-            if self.cuts:
-                cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn))
+            values[k] = sample.least(some)
+            if self.cuts and sample.groups is not None:
+                lower = low[asking[leaf[since:][asking] == k]].any(axis=0)
+                only = np.unique(sample.groups[lower])
+                cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn, only=only))
         return replace(self, values=values, cuts=tuple(cuts))
-
-    def further(self, before: "Grown") -> "Grown":
-        """Moved on by as much again as from ``before``: values down, thresholds up."""
-        values = np.maximum(2.0 * self.values - before.values, 0.0)
-        cuts = tuple(
-            tuple(_further(*pair) for pair in zip(ours, theirs, strict=True))
-            for ours, theirs in zip(self.cuts, before.cuts, strict=True)
-        )
-        return replace(self, values=values, cuts=cuts)
-
-
-def _further(now: Cut | None, before: Cut | None) -> Cut | None:
-    if now is None or before is None:
-        return None
-    threshold = now.threshold + max(now.threshold - before.threshold, 0.0)
-    above = np.maximum(now.above - np.maximum(before.above - now.above, 0.0), 0.0)
-    return replace(now, threshold=threshold, above=above)
 
 
 def split_directions(users: FloatArray, prior_mean: FloatArray) -> FloatArray:
@@ -183,8 +213,8 @@ class _Tree:
 
     def __post_init__(self) -> None:
         everybody = np.arange(len(self.sample.users))
-        self._enter(everybody, leaf=0, cut=False)
-        self.kept.append(self.of_leaf[0])
+        self._enter(everybody, leaf=0, cut=self.sample.border is not None)
+        self.kept.append(self.of_leaf[0] + self.sample.certain)
         self._consider(everybody, leaf=0, parent=None)
 
     @property
@@ -200,8 +230,7 @@ class _Tree:
 
     def _enter(self, some: np.ndarray, *, leaf: int, cut: bool = True) -> None:
         """What a leaf with some of the users gives, and keeps."""
-        values, weights = self.sample.values[some], self.sample.weights[some]
-        least = values.min(axis=0)
+        weights, least = self.sample.weights[some], self.sample.least(some)
         cuts = self.sample.cuts(some, worth=self.worth) if cut else []
         kept = float((least * weights.sum(axis=0)).sum()) + sum(one.worth for one in cuts if one is not None)
         if leaf == len(self.least):
@@ -253,13 +282,14 @@ class _Tree:
         )
         total = self.sample.total
         course = tuple(kept / total if total > 0.0 else 1.0 for kept in self.kept)
-        cuts = tuple(tuple(each) for each in self.cuts) if s else ()
+        is_cut = s > 0 or self.sample.border is not None
+        cuts = tuple(tuple(each) for each in self.cuts) if is_cut else ()
         return Grown(
             leaves=leaves,
             values=np.array(self.least),
             course=course,
             cuts=cuts,
-            groups=self.sample.groups if s else None,
+            groups=self.sample.groups if is_cut else None,
             hopes=self.sample.hopes,
             worth=self.worth,
         )
@@ -270,11 +300,13 @@ def grow(
 ) -> list[Grown]:
     """A tree for each sample, with so many leaves together: the next split goes to the one that keeps less.
 
-    ``fewest`` users with weights are on either side of a split, and a cut keeps the share ``worth`` of all at least.
+    ``fewest`` users with weights are on either side of a split, and a cut keeps the share ``worth`` of all at least;
+    less in leaves of many cuts.
     """
-    trees = [
-        _Tree(sample, split_directions(sample.users, prior_mean), fewest, worth * sample.total) for sample in samples
-    ]
+    trees = []
+    for sample in samples:
+        part = worth * sample.total * min(1.0, _FEW_GROUPS / sample.n_groups)
+        trees.append(_Tree(sample, split_directions(sample.users, prior_mean), fewest, part))
     left = max_leaves
     while True:
         able = [tree for tree in trees if tree.heap and tree.price <= left]

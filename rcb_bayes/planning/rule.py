@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
 from rcb_bayes.mechanism.outlook import find_rows, places_of
@@ -29,8 +30,9 @@ class Kept:
     ----------
     rates : of the mean rate over the stages that cold starts pass, with its error
     guards : of the off-best probability that the plan's guards let through, over its epochs, with its error
-    exceeded : the share of users to whom some leaf gives more than the plan does
-    exceeded_by : how much more, at most
+    exceeded : the share of users to whom some leaf gives more than the plan does, with its error
+    exceeded_upper : what that share is at most, by a one-sided 95 % bound
+    exceeded_by : how much more, at most, among the users looked at
     """
 
     rates: float = 1.0
@@ -38,6 +40,8 @@ class Kept:
     guards: float = 1.0
     guards_mcse: float = 0.0
     exceeded: float = 0.0
+    exceeded_mcse: float = 0.0
+    exceeded_upper: float = 0.0
     exceeded_by: float = 0.0
 
 
@@ -79,6 +83,8 @@ class Rule:
         What was asked for, and users looked at.
     course : tuple of pairs
         Leaves, and the share kept by them as they were grown.
+    feature_map : FeatureMap or None
+        From x to the features that leaves are of; a file has none, and such a rule asks for features.
 
     Examples
     --------
@@ -110,6 +116,7 @@ class Rule:
     knows: str = STAGE.name
     levels: tuple[int, ...] = ()
     promoted_by: FloatArray | None = None
+    feature_map: FeatureMap | None = None
 
     # --- figures ---
 
@@ -186,7 +193,9 @@ class Rule:
         return factors if users.ndim == 2 else factors[0]
 
     def _users(self, x: Users) -> FloatArray:
-        users = as_users(x, features=self.features, name="x")
+        own = self.feature_map
+        users = as_users(x, features=self.features if own is None else own.inputs, name="x")
+        users = users if own is None else own(users)
         if self.table is not None:
             find_rows(self._places, np.atleast_2d(users))
         return users
@@ -250,9 +259,11 @@ class Rule:
             f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}{known}",
             f"exploration kept       {percent(self.kept)}: {', '.join(parts)}",
         ]
-        if found.exceeded > 0.0:
-            share = percent(found.exceeded)
-            lines.append(f"above the plan's own   for {share} of other users, by {found.exceeded_by:.2g} at most")
+        if found.exceeded_upper > 0.0:
+            most = f"at most {percent(found.exceeded_upper)} (95 %)"
+            share = figure(found.exceeded, found.exceeded_mcse)
+            by = f", by up to {found.exceeded_by:.2g}" if found.exceeded > 0.0 else ""
+            lines.append(f"above the plan's own   for a share of {share} of other users, {most}{by}")
         lines.append("audit                  rcb.audit(market, plan.with_rule(rule)) makes one")
         return "\n".join(lines)
 
@@ -278,6 +289,8 @@ class Rule:
                 "kept_guards": found.guards,
                 "kept_guards_mcse": found.guards_mcse,
                 "exceeded": found.exceeded,
+                "exceeded_mcse": found.exceeded_mcse,
+                "exceeded_upper": found.exceeded_upper,
                 "exceeded_by": found.exceeded_by,
                 "epsilon": self.epsilon,
                 "notion": self.notion,

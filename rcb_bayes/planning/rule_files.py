@@ -82,6 +82,8 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     guards_mcse: NonNegative
     exceeded: Share
     exceeded_by: Share
+    exceeded_mcse: NonNegative = 0.0
+    exceeded_upper: Share = 1.0  # files from before it was told know of no bound
 
 
 class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rcb_bayes.mechanism.bands import clopper_pearson
 from rcb_bayes.mechanism.panel import some_users
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.planning.cutting import grouped
@@ -21,12 +22,15 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Covariates
 
 _N_USERS = 32_768  # that a table is grown from
+_N_FRESH = 65_536  # at random in each of the last searches, once leaves stay
+_N_FRESH_TOLD = 8192  # the same where the border is told
 _N_LOOKED = 1024  # at random, and as many moved, in each search
 _N_POOL = 32_768  # among whom those who expect to lose the most are looked for
 _N_LOSERS = 4096  # of them at most, in each search
-_N_KEPT = 4096  # that the share kept is estimated with
-_SEARCHES = 2  # after each of which the table is grown anew
-_CLOSER = 4  # after which its leaves stay
+_N_KEPT = 8192  # that the share kept is estimated with, and how many are given more
+_LEVEL = 0.05  # of the bound on these
+_SEARCHES = 1  # after each of which the table is grown anew
+_CLOSER = 3  # after which its leaves stay
 _FEWEST = 1 / 1365  # of the users, on either side of a split, but no fewer than 8
 _WORTH = 1e-4  # of what is to be kept, for a cut
 _CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
@@ -43,7 +47,9 @@ class Part:
     ``groups`` are those of values that are cut together, (q,), and ``arms`` the arms of each, (G, K). ``room`` is what
     is left of users' bounds at values that are given, (U, q), unless it is their own values less these. ``outlooks``
     are what users expect to gain by prior means alone, (U, m): where they are lowest, so may values be. A part in which
-    some values are not for every user, those of no weight, ``is_partial``.
+    some values are not for every user, those of no weight, ``is_partial``. ``columns`` are places among the values, for
+    those of a rule, unless it has them as they are: the same one may stand for several. Users whose lead of a group's
+    arms is above the ``border`` are given 1 by the plan, all of them.
     """
 
     name: str
@@ -54,6 +60,12 @@ class Part:
     weights: Callable[[FloatArray], FloatArray]
     outlooks: Callable[[FloatArray], FloatArray]
     room: Callable[[FloatArray, FloatArray], FloatArray] | None = None
+    columns: np.ndarray | None = None
+    border: float | None = None
+
+    def whole(self, table: LeafTable) -> LeafTable:
+        """A table of the part's values as a rule has it."""
+        return table if self.columns is None else table.columns(self.columns)
 
     def left(self, users: FloatArray, given: FloatArray) -> FloatArray:
         """The room of users who are given such values, (U, q): below 0 where it is too much."""
@@ -86,13 +98,11 @@ class Search:
         grown = grow(samples, prior_mean, max_leaves=max_leaves, fewest=fewest, worth=_WORTH)
         found = []
         for part, one, sample in zip(parts, grown, seen, strict=True):
-            now = one.renewed(sample)
-            for turn in track(range(_CLOSER), description="borders"):
-                before = now
-                sample = sample.joined(*self._looked(part, sample, now))
-                is_last = turn == _CLOSER - 1
-                now = before.renewed(sample, turn=not is_last)
-                now = now.further(before) if is_last else now
+            now = one.renewed(sample, since=len(self.users))
+            for _ in track(range(_CLOSER), description="borders"):
+                since = len(sample.users)
+                sample = sample.joined(*self._looked(part, sample, now, is_last=True))
+                now = now.renewed(sample, since=since)
             found.append((now, len(sample.users)))
         return [one for one, _ in found], sum(n for _, n in found) - (len(parts) - 1) * len(self.users)
 
@@ -120,7 +130,13 @@ class Search:
             above = np.where(weights > 0.0, given - own, 0.0)
             exceeded |= (above > 0.0).any(axis=1)
             most = max(most, float(above.max(initial=0.0)))
-        return Kept(**figures, exceeded=float(shares @ exceeded), exceeded_by=most)
+        share = float(shares @ exceeded)
+        if self.is_exact:
+            return Kept(**figures, exceeded=share, exceeded_upper=share, exceeded_by=most)
+        n = len(users)
+        upper = float(clopper_pearson(exceeded.sum(), n, _LEVEL)[1])
+        error = float(np.sqrt(share * (1.0 - share) / n))
+        return Kept(**figures, exceeded=share, exceeded_mcse=error, exceeded_upper=upper, exceeded_by=most)
 
     def _some(self, n_users: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, bool]:
         return some_users(self.covariates, n_users=max(1, int(self.part * n_users)), rng=rng)
@@ -128,16 +144,27 @@ class Search:
     def _sample(self, part: Part, prior_mean: FloatArray) -> Sample:
         """The users that a table is grown from."""
         weights = part.weights(self.users) * self.shares[:, None]
-        groups, order = grouped(weights, part.groups)
-        expected = self.users @ prior_mean.T
+        values, expected = part.values(self.users), self.users @ prior_mean.T
         width = 2.0 * float((expected.max(axis=1, keepdims=True) - expected).mean())
-        hopes = Hopes(means=prior_mean, arms=part.arms[order], width=width if width > 0.0 else 1.0)
-        values, looks = part.values(self.users), hopes.of(self.users)
-        return Sample(users=self.users, values=values, weights=weights, groups=groups, hopes=hopes, looks=looks)
+        hopes = Hopes(means=prior_mean, arms=part.arms, width=width if width > 0.0 else 1.0)
+        whole = Sample(users=self.users, values=values, weights=weights, hopes=hopes)
+        if part.border is not None:
+            looks = hopes.of(self.users)
+            is_certain = looks[:, part.groups] > part.border
+            certain, others = float(weights[is_certain].sum()), np.where(is_certain, 0.0, weights)
+            told = replace(whole, weights=others, groups=part.groups, looks=looks, border=part.border, certain=certain)
+            if (values[is_certain] == 1.0).all():
+                return told
+        groups, order = grouped(weights, part.groups)
+        hopes = replace(hopes, arms=part.arms[order])
+        return replace(whole, groups=groups, hopes=hopes, looks=hopes.of(self.users))
 
-    def _looked(self, part: Part, sample: Sample, grown: Grown) -> tuple[FloatArray, FloatArray]:
+    def _looked(
+        self, part: Part, sample: Sample, grown: Grown, *, is_last: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
         """Users at random, moved, and with most to lose, with their values; who is in an empty leaf is left out."""
-        some = self._some(_N_LOOKED, self.rng)[0]
+        fresh = _N_FRESH if sample.border is None else _N_FRESH_TOLD
+        some = self._some(fresh if is_last else _N_LOOKED, self.rng)[0]
         users = np.concatenate(
             [some, self._moved(sample, grown), self._losers(part, grown), self._beside_cuts(part, sample, grown.table)]
         )
@@ -190,7 +217,7 @@ class Search:
     def _beside_cuts(self, part: Part, sample: Sample, table: LeafTable) -> FloatArray:
         """On each side of every cut users with little room, climbed down to from others there."""
         project, cuts = getattr(self.covariates, "project", None), table.cuts
-        if project is None or cuts is None:
+        if project is None or cuts is None or sample.border is not None:
             return sample.users[:0]
         own = np.arange(cuts.n_groups)[:, None] == np.minimum(cuts.groups, cuts.n_groups)  # (G, q)
         place, side = self._starts(sample.users, table, own)

@@ -146,6 +146,10 @@ class Statistics:
         """The samples of both, data set by data set."""
         return unchecked_statistics(*(a + b for a, b in zip(_columns(self), _columns(other), strict=True)))
 
+    def renamed(self, names: np.ndarray) -> "Statistics":
+        """The same samples with the arms of each data set in another order, (M, K)."""
+        return unchecked_statistics(*(_in_order(part, names) for part in _columns(self)))
+
     def of_arms(self, arms: Iterable[int]) -> "Statistics":
         """The samples of some arms alone."""
         kept = np.zeros(self.n.shape[1])
@@ -293,6 +297,12 @@ class Tallies:
         """Some of the data sets."""
         return Tallies(users=self.users, trials=self.trials[index], successes=self.successes[index])
 
+    def renamed(self, names: np.ndarray) -> "Tallies":
+        """The same samples with the arms of each data set in another order, (M, K)."""
+        return Tallies(
+            users=self.users, trials=_in_order(self.trials, names), successes=_in_order(self.successes, names)
+        )
+
     def fingerprints(self) -> np.ndarray:
         """A number for each data set, (M,), the same as that of its rows."""
         weight = (self.trials + self.successes).sum(axis=1)
@@ -388,3 +398,8 @@ def _as_positions(arm: ArrayLike, *, n: int, n_arms: int) -> np.ndarray:
     if n and (positions.min() < 0 or positions.max() >= n_arms):
         raise DataError(f"arm must lie in 0 to {n_arms - 1}, got {positions.min()} to {positions.max()}.")
     return positions
+
+
+def _in_order(values: FloatArray, names: np.ndarray) -> FloatArray:
+    """Values of arms (M, K, ...) in an order of each data set's own, (M, K)."""
+    return np.take_along_axis(values, names.reshape(*names.shape, *[1] * (values.ndim - 2)), axis=1)

@@ -15,7 +15,7 @@ rcb = runner("distil")
 @pytest.fixture(autouse=True)
 def few_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any rule will do."""
-    for name in ("_N_USERS", "_N_LOOKED", "_N_POOL", "_N_LOSERS", "_N_KEPT"):
+    for name in ("_N_USERS", "_N_FRESH", "_N_LOOKED", "_N_POOL", "_N_LOSERS", "_N_KEPT"):
         monkeypatch.setattr(f"rcb_bayes.planning.searching.{name}", 512)
 
 

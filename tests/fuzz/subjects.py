@@ -172,7 +172,7 @@ def plan_behaves(plan: Plan) -> None:
 def rules() -> dict[str, tuple[Plan, rcb.Rule]]:
     """Rules of a few leaves, each with its plan."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_N_USERS", "_N_LOOKED", "_N_POOL", "_N_LOSERS", "_N_KEPT"):
+        for name in ("_N_USERS", "_N_FRESH", "_N_LOOKED", "_N_POOL", "_N_LOSERS", "_N_KEPT"):
             patch.setattr(f"rcb_bayes.planning.searching.{name}", 256)  # any rule will do
         return {name: (planned(name)[1], planned(name)[1].distil(8)) for name in ("user", "logit", "fixed")}
 

@@ -125,6 +125,7 @@ def in_guard(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ),
         (in_guard("gamma", packed(np.zeros(100))), "positive numbers"),
         (in_guard("gamma", packed(np.ones(3))), "3 spreads for 100 worlds"),
+        (in_guard("alike", [[0, 1], [1, 2]]), "have each arm once"),
         (in_guard("factors", packed(np.array([0.5, 2.0, 1.0]))), "in \\[0, 1\\]"),
         (in_guard("outlook", None), "neither factors nor worlds"),
         (in_guard("kept", 7.0), "kept"),
