@@ -3,8 +3,8 @@
 Names are imported on first use: ``import rcb_bayes`` costs next to nothing, PyMC is loaded when a belief is built.
 
 What most people need is here. The rest has rooms of its own: populations in ``users``, what RCB is compared with in
-``baselines``, figures in ``plots``, posteriors in ``posterior``, the paper's experiments and warfarin in ``studies``,
-exceptions and warnings in ``errors``.
+``baselines``, users who do not follow in ``behaviour``, figures in ``plots``, posteriors in ``posterior``, the paper's
+experiments and warfarin in ``studies``, exceptions and warnings in ``errors``.
 """
 
 import sys
@@ -16,6 +16,7 @@ from rcb_bayes._version import __version__
 
 if TYPE_CHECKING:
     from rcb_bayes import baselines as baselines
+    from rcb_bayes import behaviour as behaviour
     from rcb_bayes import errors as errors
     from rcb_bayes import plots as plots
     from rcb_bayes import posterior as posterior
@@ -32,10 +33,13 @@ if TYPE_CHECKING:
     from rcb_bayes.auditing.calibration import calibrate as calibrate
     from rcb_bayes.auditing.comparison import compare_plans as compare_plans
     from rcb_bayes.auditing.oracle_margins import oracle_margins as oracle_margins
+    from rcb_bayes.auditing.varying import load_sensitivity as load_sensitivity
+    from rcb_bayes.auditing.varying import sensitivity as sensitivity
     from rcb_bayes.belief import Prior as Prior
     from rcb_bayes.belief import gallery as gallery
     from rcb_bayes.belief import load_prior as load_prior
     from rcb_bayes.errors import RcbError as RcbError
+    from rcb_bayes.evaluation import evaluate as evaluate
     from rcb_bayes.gaps.assumptions import Check as Check
     from rcb_bayes.gaps.assumptions import Checks as Checks
     from rcb_bayes.gaps.assumptions import check_assumptions as check_assumptions
@@ -82,14 +86,16 @@ if TYPE_CHECKING:
 if sys.version_info < (3, 12):  # noqa: UP036 (a checkout can be imported by any interpreter)
     raise ImportError(f"rcb_bayes needs Python 3.12 or newer, this is {sys.version.split()[0]}.")
 
-_ROOMS = ("baselines", "errors", "plots", "posterior", "studies", "users")
+_ROOMS = ("baselines", "behaviour", "errors", "plots", "posterior", "studies", "users")
 _NAMES = {
     "auditing": "Audit LogCheck MixedAudit UserType audit audit_log audit_types check_log",
     "auditing.calibration": "calibrate",
     "auditing.comparison": "compare_plans",
+    "auditing.varying": "load_sensitivity sensitivity",
     "auditing.oracle_margins": "oracle_margins",
     "belief": "Prior gallery load_prior",
     "errors": "RcbError",
+    "evaluation": "evaluate",
     "gaps.assumptions": "Check Checks check_assumptions",
     "gaps.estimation": "estimate_gaps gap_curve",
     "market": "Market",

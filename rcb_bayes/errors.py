@@ -7,6 +7,7 @@ an infeasible plan) are results, never exceptions.
 __all__ = [
     "BeliefError",
     "BeliefWarning",
+    "ConfoundingWarning",
     "DataError",
     "DiagnosticWarning",
     "GuardWarning",
@@ -57,6 +58,17 @@ class BeliefWarning(UserWarning):
 
 class DiagnosticWarning(UserWarning):
     """Some posteriors are not vouched for; every result built on them says so too."""
+
+
+class ConfoundingWarning(UserWarning):
+    """Who refuses differs in what she would have got: a posterior from the arms taken is off.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> issubclass(rcb.errors.ConfoundingWarning, UserWarning)
+    True
+    """
 
 
 class GuardWarning(UserWarning):

@@ -41,7 +41,7 @@ DESIGNED = """
     calibrate check_assumptions estimate_gaps gallery load_prior posterior_model simulate theorem_plan RcbError
 """
 FOR_EXTENDERS = "Covariates Engine Oracle Policy"
-ROOMS = ["baselines", "errors", "plots", "posterior", "studies", "users"]
+ROOMS = ["baselines", "behaviour", "errors", "plots", "posterior", "studies", "users"]
 
 
 def test_every_public_name_resolves_without_a_warning() -> None:
@@ -203,5 +203,5 @@ def test_the_command_line_has_the_same_defaults() -> None:
     assert set(seeds.values()) == {DEFAULT_SEED}
     assert horizons == {
         "calibrate": None,  # the same: it is then not told beside the plan
-        **dict.fromkeys(["simulate", "audit", "report"], DEFAULT_HORIZON),
+        **dict.fromkeys(["check", "simulate", "audit", "sensitivity", "report"], DEFAULT_HORIZON),
     }

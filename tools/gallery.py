@@ -45,6 +45,16 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     yield "plot_samples", rcb.plots.plot_samples(runs)
     yield "plot_propensities", rcb.plots.plot_propensities(runs)
 
+    agent = rcb.Recommender(market, plan, keep_log=3000, seed=seed)
+    for user, z in zip(market.covariates.sample(3000, seed=seed), rng.standard_normal(3000), strict=True):
+        told = agent.recommend(user)
+        agent.observe(user @ truth[market.arms.index(told.arm)] + 0.05 * z, ticket=told.ticket)
+    yield "plot_values", rcb.plots.plot_values(rcb.evaluate(agent, "arm_1", stages="exploit", estimators=["direct"]))
+
+    wrong = rcb.sensitivity(market, plan, along=["scale", "noise"], horizon=500, n_worlds=300, n_runs=0, seed=seed)
+    yield "plot_tornado", rcb.plots.plot_tornado(wrong)
+    yield "plot_sensitivity", rcb.plots.plot_sensitivity(wrong, direction="scale")
+
     audit = rcb.audit(market, plan, horizon=2000, n_worlds=500, seed=seed + 1)
     yield "plot_margins", rcb.plots.plot_margins(audit.margins, epsilon=audit.epsilon)
     yield "plot_margin_matrix", rcb.plots.plot_margin_matrix(audit.margins, epsilon=audit.epsilon)

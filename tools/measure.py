@@ -21,12 +21,15 @@ COMMANDS = {
     "runs": ["tests/benchmarks/bench_runs.py"],
     "audits": ["tests/benchmarks/bench_audit.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
+    "effects": ["tests/benchmarks/bench_effects.py"],
+    "curves": ["tests/benchmarks/bench_curves.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
     "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
-TABLES = ("plans", "knowledge", "runs", "audits", "engines", "sizes", "trial")  # print Markdown; the others plain text
+# These print Markdown; the others plain text.
+TABLES = ("plans", "knowledge", "runs", "audits", "engines", "effects", "curves", "sizes", "trial")
 
 
 def main() -> int:

@@ -4,15 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rcb_bayes.auditing.mixed import UserType, check_types, planned_epsilon
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
-from rcb_bayes.mechanism.knowledge import MECHANISM
+from rcb_bayes.mechanism.knowledge import MECHANISM, STAGE
 from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
-from rcb_bayes.planning.goal import as_request, as_samples, check_request_size
+from rcb_bayes.planning.goal import PlanRequest, as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.typed import TypeRequest, planned_for_types
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
 
 
@@ -30,6 +33,9 @@ def calibrate(
     horizon: int | None = None,
     engine: str = "auto",
     knows: str = "auto",
+    behaviour: Behaviour | None = None,
+    types: Sequence[UserType] | None = None,
+    least_share: float = 1.0,
     history: Any = None,
     public: bool | None = None,
     exploring: Exploring | None = None,
@@ -69,6 +75,18 @@ def calibrate(
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
         is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+    behaviour : Behaviour, optional
+        What users make of a recommendation (``rcb.behaviour``), where not all of them follow: the samples of a cold
+        start then come from those who do and take longer, and later ones are of the arms taken. Rates and guards are
+        for the data that so come in, and hold for the users who weigh what they are told. Regrets of the plan are
+        those of what is recommended.
+    types : sequence of UserType, optional
+        Several types of users, with beliefs and epsilons of their own: one plan that each of them follows. The platform
+        goes on believing ``market.platform_prior``. Each user is explored at the least rate over types, and guards
+        likewise; rates are those of the design that follows from them. Planned by stage, which users who know less
+        follow all the more; N is 50 unless given; judged with ``audit_types``.
+    least_share : float
+        Of users, whatever their features: with ``types``, rates and guards that types with so many of them follow.
     history : pandas.DataFrame, mapping, str or path-like, optional
         A table of the past, or a file of it: the market's ``with_history(history, public=public)`` is planned for, and
         is what the plan is to be run and audited with.
@@ -90,7 +108,8 @@ def calibrate(
     ------
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
-        0 samples of all arms, ``mechanism`` without a horizon.
+        0 samples of all arms, ``mechanism`` without a horizon, users of whom it is not known before a run what they do;
+        types with other arms, or shares that do not sum to 1.
 
     Applicability
     -------------
@@ -109,10 +128,13 @@ def calibrate(
     """
     if history is not None or public is not None:
         market = _with_history(market, history, public)
+    market = responding(market, behaviour)
+    if types is not None:
+        check_types(market, types, least_share=least_share, notion=notion)
     asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)
     request = as_request(
         market,
-        knows=knows,
+        knows=knows if types is None else STAGE.name,
         epsilon=epsilon,
         notion=notion,
         personalised=personalised,
@@ -132,7 +154,11 @@ def calibrate(
     horizon = as_count(DEFAULT_HORIZON if horizon is None else horizon, name="horizon", least=1)
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
-    if is_given:
+    if types is not None:
+        each = [_as_type(market, kind, request, least_share=least_share) for kind in types]
+        how = {"epsilon": request.epsilon, "guard": guard, "least_share": least_share, "horizon": horizon}
+        plan = planned_for_types(market, each, **how)
+    elif is_given:
         plan = planned(market, request, guard=guard, spread=spread, horizon=horizon)
     else:
         plan = with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
@@ -150,6 +176,13 @@ def _explored(
     if not isinstance(exploring, Exploring):
         raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=), got {exploring!r}.")
     return explored_by(market, as_agenda(asked, market.n_arms), exploring, seed=as_count(seed, name="seed"))
+
+
+def _as_type(market: Market, kind: UserType, request: PlanRequest, *, least_share: float) -> TypeRequest:
+    """A type with its own belief, among users to whom the platform does what it does."""
+    own = replace(market, prior=kind.prior or market.prior, platform_prior=market.platform_prior, nature=market.nature)
+    epsilon = planned_epsilon(kind, usual=request.epsilon, least_share=least_share, seed=request.seed)
+    return TypeRequest(name=kind.name, share=kind.share, market=own, request=replace(request, epsilon=epsilon))
 
 
 def _with_history(market: Market, history: Any, public: bool | None) -> Market:

@@ -17,7 +17,7 @@ from rcb_bayes.running.worlds import GivenUsers, Nature
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
-    from rcb_bayes.auditing.logs import Log
+    from rcb_bayes.running.log_tables import Log
 
 
 def faithful_runs(

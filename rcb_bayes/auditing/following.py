@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rcb_bayes.auditing.logs import Log, as_log, read_log
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import is_popular
@@ -22,6 +21,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.log_tables import Log, as_log, read_log
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.schema import FloatArray, is_number, plain

@@ -35,15 +35,21 @@ class RememberedGuards:
         keys = row_bytes(users)
         fresh = [place for place, key in enumerate(keys) if key not in self._known]
         if fresh:
-            self._known.update(zip((keys[place] for place in fresh), self._of(users[fresh], rule), strict=True))
+            self._known.update(
+                zip((keys[place] for place in fresh), _factors(self._plan, users[fresh], rule), strict=True)
+            )
         return np.array([self._known[key] for key in keys])
 
-    def _of(self, users: FloatArray, rule: int) -> FloatArray:
-        found = self._plan.exploitation.guards[rule]
-        if found.outlook is not None and users.dtype == np.float32:
-            found = replace(found, gamma=found.gamma.astype(np.float32))
-        factors = found.of(users, goal=self._plan.goal)
-        return factors if self._plan.agenda.cut is None else factors * self._plan.agenda.cut
+
+def _factors(plan: Plan, users: FloatArray, rule: int) -> FloatArray:
+    """The factors of users by one of a plan's rules; of a plan for several types, what these follow together."""
+    if plan.types is not None:
+        return plan.types.followed([_factors(own, users, rule) for own in plan.types.plans])
+    found = plan.exploitation.guards[rule]
+    if found.outlook is not None and users.dtype == np.float32:
+        found = replace(found, gamma=found.gamma.astype(np.float32))
+    factors = found.of(users, goal=plan.goal)
+    return factors if plan.agenda.cut is None else factors * plan.agenda.cut
 
 
 class RememberedRates:

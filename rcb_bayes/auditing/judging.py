@@ -202,3 +202,13 @@ def compliance_curve(
     error = np.zeros(len(grid)) if is_exact else np.sqrt(np.maximum(share * (1 - share), 1 / n) / n)
     variables = {"share": share, "share_mcse": error, "share_lower": lower, "share_upper": upper}
     return xr.Dataset({name: ("epsilon", values) for name, values in variables.items()}, coords={"epsilon": grid})
+
+
+def own_margins(view: View, asked: Asked) -> FloatArray:
+    """Estimates of the margins of every user of a view under the notion asked for, (U, K, K); NaN for no cell."""
+    found = seen_view(view, asked, notions=(asked.notion,)).cells[asked.notion.name]
+    if isinstance(found, LowestCells):
+        return np.broadcast_to(found.estimate[:, :, None], (*found.estimate.shape, found.estimate.shape[1]))
+    out = empty_cells(found.shape)
+    _judge(out, found, level=asked.level, epsilon=asked.epsilon)
+    return out["estimate"]

@@ -8,7 +8,7 @@ verdict. What can be told is what this run came to, with its bounds, and how man
 same users, come to as little (``faithful_runs``). Whether it followed its plan is another question: ``check_log``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,10 @@ from rcb_bayes.auditing.judging import compliance_curve, empty_cells, entered
 from rcb_bayes.auditing.policy_views import expectations
 from rcb_bayes.auditing.result import Audit
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.evaluation import evaluate
 from rcb_bayes.market import Market
-from rcb_bayes.market.samples import Samples
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_cell
+from rcb_bayes.mechanism.decisions import EXPLOIT, ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.margins import MIN_WORLDS, below_best, simultaneous_bands, user_leads
 from rcb_bayes.mechanism.notions import NOTIONS, Notion, as_notion
@@ -31,39 +32,16 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.history import History
+from rcb_bayes.running.log_tables import Log, as_log, read_log
 from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_count, is_number
-from rcb_bayes.users.tables import read_log as read_log_file
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 _FIRST_WINDOW = 64
+EXPLOITING = ROUND_KINDS[EXPLOIT]
 UNDECIDED = VERDICTS.index("inconclusive")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Log:
-    """A log as arrays.
-
-    Attributes
-    ----------
-    x : (T, d); ``arm``, ``taken`` : positions of what was recommended, and of what was taken, (T,)
-    reward : (T,), NaN where none came
-    weights : (T, K), propensities, or what was recommended
-    has_propensities : whether they are propensities
-    counted : whether the sample entered the data, (T,)
-    past : the private history of the run, where it had one
-    """
-
-    x: FloatArray
-    arm: np.ndarray
-    taken: np.ndarray
-    reward: FloatArray
-    weights: FloatArray
-    has_propensities: bool
-    counted: np.ndarray
-    past: Samples | None = None
 
 
 def audit_log(
@@ -113,7 +91,8 @@ def audit_log(
     -------
     Audit
         Audit whose ``verdict`` is "realised": one run is no verdict on a mechanism. ``realised`` has the lowest margin,
-        its bounds, and the share of faithful runs with as low a one.
+        its bounds, and the share of faithful runs with as low a one. ``notes`` have what telling everybody one arm
+        would have come to, by ``evaluate``, where propensities were logged and reach that far.
 
     Raises
     ------
@@ -147,7 +126,8 @@ def audit_log(
     n_runs = as_count(n_runs, name="n_runs", least=1)
     if plan is not None:
         check_plan(market, plan)
-    rows = as_log(market, read_log(log))
+    table = read_log(log)
+    rows = as_log(market, table)
     edges = _edges(len(rows.arm), first_window)
     engine = make_engine(market.prior, market.noise)
     expected = _expected(market, engine, rows, edges)  # (K, T)
@@ -178,103 +158,27 @@ def audit_log(
         seed=seed,
         belief=market.prior.name,
         kind="realised",
-        notes=notes,
+        notes=(*notes, *_values(market, table, level=level)),
     )
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def as_log(market: Market, table: "pd.DataFrame") -> Log:
-    """A table as arrays, checked."""
-    wanted = [*market.features, "arm", "reward"]
-    missing = [name for name in wanted if name not in table.columns]
-    if missing:
-        raise DataError(
-            f"The log lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing[:5])}. "
-            "It needs one for each feature of the belief, arm and reward."
-        )
-    if len(table) < MIN_WORLDS:
-        raise DataError(f"The log has {len(table)} rounds, and {MIN_WORLDS} are the least that can be judged.")
-    arm = _arms(table, "arm", market)
-    counted = (_numbers(table, "counted") if "counted" in table.columns else np.ones(len(table))) > 0
-    return Log(
-        x=market.features_of(np.stack([_numbers(table, name) for name in market.features], axis=1)),
-        arm=arm,
-        taken=_arms(table, "taken", market) if "taken" in table.columns else arm,
-        reward=_numbers(table, "reward", where=counted),
-        weights=_weights(table, market, arm),
-        has_propensities=f"p_{market.arms[0]}" in table.columns,
-        counted=counted,
-    )
-
-
-def read_log(log: "pd.DataFrame | str | Path") -> "pd.DataFrame":
-    """A log's table, rounds in their order."""
-    import pandas as pd
-
-    if isinstance(log, pd.DataFrame):
-        table = log
-    else:
+def _values(market: Market, table: "pd.DataFrame", *, level: float) -> tuple[str, ...]:
+    """What telling everybody one arm would have come to, where the log's propensities reach that far."""
+    exploits = "stage" in table.columns and bool((table["stage"].astype(str) == EXPLOITING).any())
+    asked: dict[str, Any] = {"estimators": ["adaptive"], "stages": EXPLOITING if exploits else None, "level": level}
+    told = []
+    for arm in market.arms:
         try:
-            table = read_log_file(Path(log), words=("arm", "taken", "stage"))
-        except (DataError, TypeError) as error:
-            raise DataError(f"Cannot read a log: {error}") from None
-    return table.sort_values("ticket", ignore_index=True) if "ticket" in table.columns else table
-
-
-def _arms(table: "pd.DataFrame", name: str, market: Market) -> np.ndarray:
-    """Positions of the arms of a column."""
-    labels = np.array([str(label) for label in table[name]], dtype=object)
-    places = {label: k for k, label in enumerate(market.arms)}
-    unknown = sorted({label for label in labels.tolist() if label not in places})
-    if unknown:
-        raise DataError(f"The log has the arm {unknown[0][:60]!r}, the market {', '.join(market.arms)}.")
-    return np.array([places[label] for label in labels.tolist()])
-
-
-def _numbers(table: "pd.DataFrame", name: str, *, where: np.ndarray | None = None) -> FloatArray:
-    """A column of finite numbers, at least where they are needed."""
-    import pandas as pd
-
-    values = np.asarray(pd.to_numeric(table[name], errors="coerce"), dtype=float)
-    missing = ~np.isfinite(values) if where is None else ~np.isfinite(values) & where
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        place = f"line {table.index[row]}" if table.index.name == "line" else f"row {row + 1}"
-        raise DataError(
-            f"Column '{name}' of the log has no finite number in {place}: {str(table[name].iloc[row])[:40]!r}."
+            found = evaluate(table, arm, market, **asked)
+        except DataError:  # no propensities, or none above zero: a log need not have them
+            continue
+        own = {name: float(found[name][0]) for name in ("value", "lower", "upper")}
+        told.append(
+            f"everybody told {arm}{' in exploitation' if exploits else ''}: mean reward {own['value']:.3g}, "
+            f"{1 - level:.0%} interval {own['lower']:.3g} to {own['upper']:.3g}; "
+            f"as logged {found.attrs['logged_value']:.3g}"
         )
-    return values
-
-
-def _weights(table: "pd.DataFrame", market: Market, arm: np.ndarray) -> FloatArray:
-    """Propensities of all arms where they were logged, else what was recommended."""
-    rounds = np.arange(len(arm))
-    if "propensity" in table.columns:
-        _check_own(_numbers(table, "propensity"))
-    names = [f"p_{label}" for label in market.arms]
-    there = [name for name in names if name in table.columns]
-    if not there:
-        return np.eye(market.n_arms)[arm]
-    if len(there) < len(names):
-        lacking = ", ".join(name for name in names if name not in there)
-        raise DataError(f"Propensities are needed of every arm, or of none; the log lacks {lacking}.")
-    found = np.stack([_numbers(table, name) for name in names], axis=1)
-    if (found < 0).any() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6:
-        row = int(np.flatnonzero((found < 0).any(axis=1) | (np.abs(found.sum(axis=1) - 1.0) > 1e-6))[0])
-        raise DataError(f"Propensities must not be negative and must sum to one; in row {row + 1} they do not.")
-    _check_own(found[rounds, arm])
-    return found
-
-
-def _check_own(propensity: FloatArray) -> None:
-    if not ((propensity > 0) & (propensity <= 1)).all():
-        row = int(np.flatnonzero(~((propensity > 0) & (propensity <= 1)))[0])
-        raise DataError(
-            f"The arm recommended in row {row + 1} has the propensity {propensity[row]:g}: what was recommended must "
-            "have had a chance, of at most 1."
-        )
+    return tuple(told)
 
 
 # --- margins ---------------------------------------------------------------------------------------------------------

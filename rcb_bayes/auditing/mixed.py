@@ -22,6 +22,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.bands import clopper_pearson
 from rcb_bayes.mechanism.deciding import lowest_by_user
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.knowledge import as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.mechanism.streams import Stream, generator
@@ -36,6 +37,9 @@ from rcb_bayes.workers import Workers, run_kept
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+
+
+_PLANNED_DRAWS = 10_000  # of epsilons that a plan is to allow for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +57,8 @@ class UserType:
     epsilon : float, array_like or SciPy distribution, optional
         What each of them puts up with: a number, or draws of it (an array, or a SciPy distribution), from which every
         user gets one of her own.
+    knows : str, optional
+        What they know of the clock; what the plan says unless given.
 
     Examples
     --------
@@ -69,6 +75,7 @@ class UserType:
     share: float
     prior: Prior | None = None
     epsilon: Any = None
+    knows: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -271,7 +278,7 @@ def audit_types(
     >>> mixed.verdict
     'fail'
     """
-    _check(types, least_share, notion)
+    check_types(market, types, least_share=least_share, notion=notion)
     rng = generator(seed, Stream.USER_TYPES)
     part = level / (2 * len(types))  # half for the bands, half for the users being a sample
     shared: dict[str, Any] = {"horizon": horizon, "n_worlds": n_worlds, "notion": notion, "level": part}
@@ -279,11 +286,11 @@ def audit_types(
     for number, kind in enumerate(types):
         users = market.population.sample(n_users, seed=rng)
         own = market if kind.prior is None else replace(market, prior=kind.prior, nature=kind.prior)
-        asked[f"cells/type-{number}.nc"] = (own, users, _epsilons(kind, plan, n_users, rng), seed + number)
+        asked[f"cells/type-{number}.nc"] = (own, users, _epsilons(kind, plan, n_users, rng), seed + number, kind.knows)
     manifest = {"experiment": "audit_types", **shared, "n_users": n_users, "seed": seed, "plan": name_of(plan)}
     manifest |= {"options": repr(options), "types": [f"{kind.name} {kind.share}" for kind in types]}
-    manifest |= {"markets": [name_of_market(own) for own, _, _, _ in asked.values()]}
-    manifest |= {"epsilons": [float(np.median(epsilons)) for _, _, epsilons, _ in asked.values()]}
+    manifest |= {"markets": [name_of_market(own) for own, *_ in asked.values()]}
+    manifest |= {"epsilons": [float(np.median(epsilons)) for _, _, epsilons, *_ in asked.values()]}
     found = run_kept(
         open_store(None if folder is None else Path(folder), manifest, resume=None),
         asked,
@@ -299,7 +306,7 @@ def audit_types(
     return _mixed(types, audits, np.array(rows), least_share)
 
 
-_Asked = tuple[Market, FloatArray, FloatArray, int]  # market, users, their epsilons, seed
+_Asked = tuple[Market, FloatArray, FloatArray, int, str | None]  # market, users, their epsilons, seed, what they know
 
 
 class _Judged:
@@ -310,8 +317,9 @@ class _Judged:
 
 
 def _audited_type(judged: _Judged, asked: _Asked) -> Audit:
-    market, users, epsilons, seed = asked
-    return audit(market, judged.plan, epsilon=float(np.median(epsilons)), users=users, seed=seed, **judged.how)
+    market, users, epsilons, seed, knows = asked
+    how = judged.how | {"epsilon": float(np.median(epsilons)), "users": users, "knows": knows, "seed": seed}
+    return audit(market, judged.plan, **how)
 
 
 def _followers(found: Audit, epsilons: FloatArray, level: float) -> tuple[float, float, float, float]:
@@ -350,12 +358,28 @@ def verdict_of_shares(shares: "xr.Dataset", least_share: float) -> Verdict:
     return "pass" if lower >= least_share else "fail" if upper < least_share else "inconclusive"
 
 
-def _check(types: Sequence[UserType], least_share: float, notion: str | None) -> None:
+def check_types(market: Market, types: Sequence[UserType], *, least_share: float, notion: str | None) -> None:
+    """Refuse types that are none, have other arms than the market, or shares that do not sum to 1.
+
+    Raises
+    ------
+    RcbError
+        With the type's name.
+    """
     if not len(types) or not all(isinstance(kind, UserType) for kind in types):
         raise RcbError("types must be a sequence of UserType, such as [UserType(name='all', share=1.0)].")
     names = [kind.name for kind in types]
     if len(set(names)) < len(names) or "all" in names:
         raise RcbError(f"Types need names of their own, other than 'all'; got {', '.join(names)}.")
+    for kind in types:
+        if kind.prior is not None and (kind.prior.arms, kind.prior.features) != (market.arms, market.prior.features):
+            raise RcbError(
+                f"Type '{kind.name}' believes in arms {', '.join(kind.prior.arms)} with {kind.prior.n_features} "
+                f"features; the market has {', '.join(market.arms)} with {market.n_features}. Build its belief with "
+                "arms=list(market.arms) and the same features."
+            )
+        if kind.knows is not None:
+            as_knowledge(kind.knows)
     if not all(is_number(kind.share) and kind.share > 0 for kind in types):
         raise RcbError("The share of a type must be a positive number.")
     if abs(sum(kind.share for kind in types) - 1.0) > 1e-6:
@@ -366,12 +390,31 @@ def _check(types: Sequence[UserType], least_share: float, notion: str | None) ->
         raise RcbError("Types are audited user by user: use notion='user' or 'proof'.")
 
 
+def planned_epsilon(kind: UserType, *, usual: float, least_share: float, seed: int) -> float:
+    """What a plan allows for: a type's own epsilon; of several, that which all of them, or enough of them, put up with.
+
+    Raises
+    ------
+    RcbError
+        Epsilons that are negative or not finite.
+    """
+    if kind.epsilon is None:
+        return usual
+    drawn = _drawn(kind, kind.epsilon, _PLANNED_DRAWS, generator(seed, Stream.USER_TYPES))
+    return float(np.quantile(drawn, 1.0 - least_share, method="lower"))
+
+
 def _epsilons(kind: UserType, plan: Plan | Recommender | PolicyMaker, n: int, rng: np.random.Generator) -> FloatArray:
     """What each of n users puts up with."""
     given: Any = kind.epsilon
     if given is None:
         made = plan.plan if isinstance(plan, Recommender) else plan
         given = made.epsilon if isinstance(made, Plan) else 0.05
+    return _drawn(kind, given, n, rng)
+
+
+def _drawn(kind: UserType, given: Any, n: int, rng: np.random.Generator) -> FloatArray:
+    """n draws of what users put up with, of a number, an array or a distribution."""
     if hasattr(given, "rvs"):
         found = np.asarray(given.rvs(size=n, random_state=rng), dtype=float)
     else:

@@ -5,7 +5,8 @@ as sums given its users. How long each stage of a cold start takes is drawn, too
 horizon is not looked at, and what it does get to is, however long others take.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -46,7 +47,10 @@ _STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Run:
-    """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R)."""
+    """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R).
+
+    What fewer than ``fewest`` paths get to is not looked at.
+    """
 
     simulator: Simulator
     walk: ColdStarts
@@ -56,6 +60,7 @@ class _Run:
     horizon: int
     begins: FloatArray
     seats: SeatsOf
+    fewest: float
 
     @property
     def market(self) -> Market:
@@ -73,6 +78,20 @@ class _Run:
         return first_chances(agenda, seats.promoted_by, rates)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Look:
+    """What users can tell of a run, as any of them sees it; ``share`` of runs that get there, where views do not say.
+
+    ``explored`` are the chances that do not depend on rewards, where they are the same for all.
+    """
+
+    moment: Moment
+    view_of: ViewOf
+    explored: Fixed | None = None
+    share: float | None = None
+    is_first: bool = False
+
+
 def plan_views(
     market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting, look: Look = as_it_is
 ) -> Looked:
@@ -80,26 +99,11 @@ def plan_views(
 
     ``look`` makes of each view what is kept of it.
     """
-    plan = plan.by_features
-    simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
-    walked = simulator.walk_under(plan, knows=asked.knows)
-    rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
-    begins = np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)])
-    crowd = make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS))
-    run = _Run(
-        simulator=simulator,
-        walk=walked,
-        plan=plan,
-        crowd=crowd,
-        asked=asked,
-        horizon=horizon,
-        begins=begins,
-        seats=seats_of(market, simulator.panel),
-    )
+    run = _run(market, plan, asked, horizon=horizon)
     views = [look(view) for view in _views(run, options)]
-    counts = simulator.engines.counts
+    counts = run.simulator.engines.counts
     return Looked(
-        crowd=crowd,
+        crowd=run.crowd,
         views=views,
         notes=_unfinished(run),
         n_posteriors=counts.n_fitted,
@@ -107,9 +111,48 @@ def plan_views(
     )
 
 
+def views_for_anybody(
+    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting
+) -> dict[Hashable, ViewOf]:
+    """The same views, for any users: by what can be told of a moment (``Knowledge.key``), and however rare it is.
+
+    Arms keep their names.
+    """
+    run = _run(market, plan, asked, horizon=horizon, anybody=True)
+    return {asked.knows.key(at.moment): at.view_of for at in _looks(run, options)}
+
+
+def _run(market: Market, plan: Plan, asked: Asked, *, horizon: int, anybody: bool = False) -> _Run:
+    plan = plan.by_features
+    simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
+    walked = simulator.walk_under(plan, knows=asked.knows, names=anybody)
+    rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
+    return _Run(
+        simulator=simulator,
+        walk=walked,
+        plan=plan,
+        crowd=make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS)),
+        asked=asked,
+        horizon=horizon,
+        begins=np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)]),
+        seats=seats_of(market, simulator.panel),
+        fewest=1.0 if anybody else max(1.0, _LEAST_SHARE * walked.n_paths),
+    )
+
+
 def _views(run: _Run, options: Exploiting) -> Iterator[View]:
-    """One view for all that users can tell apart."""
-    knows = run.asked.knows
+    """One view for all that users can tell apart, judged."""
+    for at in _looks(run, options):
+        if at.is_first:
+            yield _judged_first(run, at.view_of)
+        else:
+            view = _judged(run, at.view_of, explored=at.explored)
+            yield view if at.share is None else replace(view, share=at.share)
+
+
+def _looks(run: _Run, options: Exploiting) -> Iterator[_Look]:
+    """All that users can tell apart, for any of them."""
+    knows, arms = run.asked.knows, run.market.arms
     if (knows is STAGE or knows is LEVEL) and not run.walk.agenda.first_level:
         yield _first_phase(run)
     if knows is STAGE:
@@ -118,19 +161,19 @@ def _views(run: _Run, options: Exploiting) -> Iterator[View]:
     elif knows is LEVEL:
         for part in track(_level_parts(run), description="levels"):
             level, share, make = part
-            label = knows.label(Moment(saturated=tuple(range(level))), run.market.arms)
-            yield _judged(run, pooled([make(run.n_worlds)], run.seats, name=label, share=share))
+            moment = Moment(saturated=tuple(range(level)))
+            view_of = pooled([make(run.n_worlds)], run.seats, name=knows.label(moment, arms), share=share)
+            yield _Look(moment=moment, view_of=view_of)
     if knows is STAGE or knows is LEVEL:
-        yield from _epoch_views(run, options)
+        yield from _epoch_looks(run, options)
         return
     cold, after = _cold_parts(run), _exploitation(run, options)
     groups = [cold, after] if knows is PHASE else [[*cold, *after]]
     for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
-        name = knows.label(moment, run.market.arms)
         if group and all(part.moving is None for part in group):  # nothing but the most popular arm before the horizon
-            yield replace(_first_phase(run), name=name)
+            yield _first_phase(run)
         elif group:
-            yield _judged(run, pooled(group, run.seats, name=name, share=1.0))
+            yield _Look(moment=moment, view_of=pooled(group, run.seats, name=knows.label(moment, arms), share=1.0))
 
 
 def _unfinished(run: _Run) -> tuple[str, ...]:
@@ -152,30 +195,29 @@ def _stages(run: _Run) -> list[tuple[int, np.ndarray]]:
         there = run.begins[level] < run.horizon
         for code, some in run.walk.paths.members(level).items():
             members = some[there[some]]
-            if len(members) >= _LEAST_SHARE * run.walk.n_paths:
+            if len(members) >= run.fewest:
                 stages.append((code, members))
     return stages
 
 
-def _first_phase(run: _Run) -> View:
+def _first_phase(run: _Run) -> _Look:
     """The most popular arm's phase: everybody gets the arm that the platform's prior means put first."""
-    market = run.market
+    market, knows = run.market, run.asked.knows
+    label = (STAGE if knows is LEVEL else knows).label(Moment(), market.arms)
 
-    def view(users: FloatArray) -> View:
+    def view(users: FloatArray, worlds: slice) -> View:
         seats = run.seats(users)
         two = np.ones(2)  # worlds, all alike
         chances = run.first(seats).T[:, :, None] * two
         return View(
-            name=STAGE.label(Moment(), market.arms),
+            name=label,
             chances=chances,
             rewards=seats.prior_rewards.T[:, :, None] * two,
             prior_rewards=seats.prior_rewards,
             best=best_shares(seats.promoted_by).T[:, :, None] * two,
         )
 
-    everybody = run.crowd.population
-    averages = averages_of(lambda some: view(everybody.users[some]), everybody, epsilon=run.asked.epsilon, n_worlds=2)
-    return replace(view(run.crowd.judged.users), averages=averages)
+    return _Look(moment=Moment(), view_of=view, is_first=True)
 
 
 def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
@@ -185,7 +227,7 @@ def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
     found = []
     for level in range(1, run.walk.agenda.n_levels):
         there = np.flatnonzero(np.nan_to_num(spent[level]) > 0)
-        if len(there) >= _LEAST_SHARE * run.walk.n_paths:
+        if len(there) >= run.fewest:
             found.append(
                 (level, len(there) / run.walk.n_paths, partial(_level, run, looks, level, there, spent[level]))
             )
@@ -234,7 +276,7 @@ def _exploitation(run: _Run, options: Exploiting) -> list[Part]:
     cold_starts = run.begins[-1]
     left = np.maximum(run.horizon - cold_starts, 0.0)
     there = np.flatnonzero(left > 0)
-    if len(there) < _LEAST_SHARE * run.walk.n_paths:
+    if len(there) < run.fewest:
         return []
     rng = run.simulator.rng(Stream.MOMENTS)
     paths = there[by_weight(left[there], run.n_worlds, rng=rng)]
@@ -254,7 +296,7 @@ def _exploitation(run: _Run, options: Exploiting) -> list[Part]:
     return [exploitation_part(epochs, guards, run.seats, horizon=run.horizon, rounds=rounds, rng=rng)]
 
 
-def _stage(run: _Run, code: int, members: np.ndarray) -> View:
+def _stage(run: _Run, code: int, members: np.ndarray) -> _Look:
     plan, market = run.plan, run.market
     labels = [market.arms[arm] for arm in arms_of(code)]
     chosen = run.simulator.paths_of_worlds(members, n_worlds=run.n_worlds, key=(code,))
@@ -293,7 +335,8 @@ def _stage(run: _Run, code: int, members: np.ndarray) -> View:
             ),
         )
 
-    return _judged(run, view, explored=None if plan.personalised else explored)
+    moment = Moment(saturated=arms_of(code))
+    return _Look(moment=moment, view_of=view, explored=None if plan.personalised else explored)
 
 
 def _stage_name(run: _Run, code: int) -> str:
@@ -307,7 +350,7 @@ def _stage_name(run: _Run, code: int) -> str:
 # --- exploitation ----------------------------------------------------------------------------------------------------
 
 
-def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
+def _epoch_looks(run: _Run, options: Exploiting) -> Iterator[_Look]:
     """The beginning of every epoch that runs get to before the horizon."""
     epochs: EpochWorlds | None = None
     guards = RememberedGuards(run.plan, options)
@@ -316,7 +359,7 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
     cold_starts = run.begins[-1]
     for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
         there = np.flatnonzero(each.begins < run.horizon)
-        if len(there) < _LEAST_SHARE * run.walk.n_paths:
+        if len(there) < run.fewest:
             break
         still = np.zeros(0, dtype=bool) if epochs is None else epochs.state.ends < run.horizon
         # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
@@ -335,8 +378,8 @@ def _epoch_views(run: _Run, options: Exploiting) -> Iterator[View]:
             )
         epochs.advance_to(each.number, lambda number: guards(everybody, number))
         in_time = np.flatnonzero(epochs.state.begins < run.horizon)
-        view = _judged(run, _epoch_view(run, epochs, guards, in_time))
-        yield replace(view, share=len(there) / run.walk.n_paths)
+        view_of = _epoch_view(run, copy(epochs), guards, in_time)  # epochs go on
+        yield _Look(moment=Moment(epoch=each.number), view_of=view_of, share=len(there) / run.walk.n_paths)
 
 
 def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there: np.ndarray) -> ViewOf:
@@ -364,6 +407,16 @@ def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there:
 # --- users -----------------------------------------------------------------------------------------------------------
 
 
+def _judged_first(run: _Run, view_of: ViewOf) -> View:
+    """The crowd at the most popular arm's phase: nobody stands worse there than at nothing lost."""
+    everybody, all_worlds = run.crowd.population, slice(None)
+    averages = averages_of(
+        lambda some: view_of(everybody.users[some], all_worlds), everybody, epsilon=run.asked.epsilon, n_worlds=2
+    )
+    judged = run.crowd.judged.users
+    return replace(view_of(judged, all_worlds), averages=averages, users=judged)
+
+
 def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
     """The crowd and, unless users were given, the worst users, in other worlds than those they were looked for in."""
     users, asked, simulator = run.crowd.judged.users, run.asked, run.simulator
@@ -371,7 +424,7 @@ def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> Vie
         worst = worst_in(view_of, run.market, simulator.panel, asked, rng=simulator.rng(Stream.WORST_USERS))
         users = np.concatenate([users, worst])
     judged = slice(SEARCH_WORLDS, None)
-    view = view_of(users, judged)
+    view = replace(view_of(users, judged), users=users)
     if asked.alone and asked.notion.is_per_user:
         return view  # nobody asks for averages over users
     population = run.crowd.population

@@ -8,26 +8,28 @@ the constraint is the linear form of ``margins``, and all cells (user, arm, riva
 
 import warnings
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from rcb_bayes.auditing.condensing import Seen
 from rcb_bayes.auditing.judging import margins_under, seen_view
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
 from rcb_bayes.auditing.seats import are_from_table
-from rcb_bayes.auditing.view import Asked, Look, Looked
+from rcb_bayes.auditing.view import Asked, Look, Looked, View
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
-from rcb_bayes.mechanism.deciding import verdict_of
+from rcb_bayes.mechanism.deciding import lowest_by_user, verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
@@ -36,6 +38,9 @@ from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _LONGEST_TABLE = 1024  # rows, of 0/1 rewards side by side: what is kept is worlds x rows x arms
 _LOOKS = 5  # of a sequential audit, where no cap is given: 1, 2, 4, 8 and 16 times the worlds
@@ -57,6 +62,7 @@ def audit(
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     knows: str | None = None,
+    behaviour: Behaviour | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
@@ -94,6 +100,9 @@ def audit(
     knows : str, optional
         What users know of the clock, "stage", "level", "phase" or "mechanism"; the plan's own unless given. Users who
         know more than a plan is made for are its stress test.
+    behaviour : Behaviour, optional
+        What users before the one who is judged made of their recommendations (``rcb.behaviour``); all of them followed
+        unless given.
     seed : int
         The same seed gives the same answer.
 
@@ -143,8 +152,10 @@ def audit(
             oracle=oracle or plan.own_oracle,
             options=options or plan.options,
             knows=knows,
+            behaviour=behaviour,
             seed=seed,
         )
+    market = _responding(market, plan, behaviour, oracle)
     asked = _as_asked(
         market, plan, n_worlds=n_worlds, notion=notion, epsilon=epsilon, n_users=n_users, users=users, level=level
     )
@@ -165,6 +176,24 @@ def audit(
     raise AssertionError("unreachable")
 
 
+def _responding(market: Market, plan: Plan | PolicyMaker, behaviour: Behaviour | None, oracle: Oracle | None) -> Market:
+    """The market whose users did as a behaviour has it.
+
+    Raises
+    ------
+    RcbError
+        Users of whom that is not known; what is audited world by world.
+    """
+    if behaviour is None:
+        return market
+    if not isinstance(plan, Plan) or oracle is not None or not _side_by_side(market, None):
+        raise RcbError(
+            "Users who do not follow are reckoned with in audits of plans, with Gaussian rewards or users from a short "
+            "table, and without an oracle of one's own. Simulate other policies with behaviour=."
+        )
+    return responding(market, behaviour)
+
+
 def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, options: Exploiting, seed: int) -> Verdict:
     """The verdict of an audit of a plan by its own notion alone."""
     asked = replace(
@@ -177,6 +206,58 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
     looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
     verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
+
+
+def worst_judged(
+    market: Market,
+    plan: Plan,
+    *,
+    epsilon: float,
+    knows: str | None,
+    horizon: int,
+    n_worlds: int,
+    n_users: int,
+    options: Exploiting,
+    seed: int,
+    most: int = 3,
+) -> FloatArray:
+    """The users of whom some arm's margin is the lowest at each stage, one error added: x (n, p).
+
+    Those at random and, where features are x, the worst of many that an audit adds to them.
+    """
+    asked = replace(
+        _as_asked(
+            market, plan, n_worlds=n_worlds, notion=None, epsilon=epsilon, n_users=n_users, users=None, level=0.05
+        ),
+        seed=seed,
+        knows=_as_knowledge(market, plan, knows),
+        alone=True,
+    )
+    notion = asked.notion.by_user
+    if not _side_by_side(market, asked):
+        found = _once(market, plan, asked, horizon=horizon, oracle=None, options=options)
+        return found.users[_lowest_places(found.by_notion[notion.name], len(found.users), most)]
+
+    def look(view: View) -> tuple[FloatArray | None, Seen]:
+        return view.users, seen_view(view, asked, notions=(notion,))
+
+    looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
+    margins = margins_under(market, [seen for _, seen in looked.views], asked, notions=(notion,))[notion.name]
+    if market.feature_map is not None:
+        people = looked.crowd.judged.people
+        return people[_lowest_places(margins, len(people), most)]
+    found = []
+    for number, (users, seen) in enumerate(looked.views):
+        assert users is not None  # plan_views names them
+        found.append(users[_lowest_places(margins.isel(stage=[number]), seen.n_users, most)])
+    return np.unique(np.concatenate(found), axis=0)
+
+
+def _lowest_places(margins: "xr.Dataset", n_users: int, most: int) -> np.ndarray:
+    """The places of users with the lowest margins at each stage."""
+    values = margins["estimate"] + margins["mcse"]
+    places = [np.argsort(lowest_by_user(values.isel(stage=[k]), n_users))[:most] for k in range(values.sizes["stage"])]
+    return np.unique(np.concatenate(places))
 
 
 def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -> Knowledge:
@@ -250,13 +331,13 @@ def _looked_at_plan(
     return policy_views(market, made, asked, horizon=horizon)
 
 
-def _side_by_side(market: Market, asked: Asked) -> bool:
+def _side_by_side(market: Market, asked: Asked | None) -> bool:
     """Whether all worlds can be looked at together: Gaussian rewards, or 0/1 rewards of users from a short table."""
     if market.noise.is_gaussian:
         return True
     if not isinstance(market.covariates, Empirical) or market.covariates.n_rows > _LONGEST_TABLE:
         return False
-    return asked.users is None or are_from_table(market.covariates.rows, asked.users)
+    return asked is None or asked.users is None or are_from_table(market.covariates.rows, asked.users)
 
 
 def _as_asked(

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcb_bayes.auditing.logs import as_log, read_log
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.checks import Check
 from rcb_bayes.market import Market
+from rcb_bayes.running.log_tables import as_log, read_log
 from rcb_bayes.schema import FloatArray, is_number
 
 if TYPE_CHECKING:

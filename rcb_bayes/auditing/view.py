@@ -74,6 +74,7 @@ class View:
     weights : how much each world counts, (W,) with mean one, whatever its rewards; None where all count alike
     averages : the linear form averaged over the population; None where nobody asks for it
     smoothed : of untried arms, whose form is known given who was sampled; None where it is not
+    users : who they are, by their features (U, d); None where nobody asks
     """
 
     name: str
@@ -85,6 +86,7 @@ class View:
     weights: FloatArray | None = None
     averages: "Averages | None" = None
     smoothed: Smoothed | None = None
+    users: FloatArray | None = None
 
     @property
     def n_worlds(self) -> int:
@@ -110,6 +112,7 @@ class View:
             prior_rewards=self.prior_rewards[some],
             best=self.best[:, some],
             smoothed=None,  # of the users as they were
+            users=None if self.users is None else self.users[some],
         )
 
     def counted(self) -> "View":

@@ -7,12 +7,14 @@ from rcb_bayes.baselines.always import AlwaysArm
 from rcb_bayes.baselines.epsilon_greedy import EpsilonGreedy
 from rcb_bayes.baselines.explore_then_commit import ExploreThenCommit
 from rcb_bayes.baselines.falcon import Falcon
+from rcb_bayes.baselines.filtered_posterior import FilteredPosterior
 from rcb_bayes.baselines.greedy import Greedy
 from rcb_bayes.baselines.greedy_first import GreedyFirst
 from rcb_bayes.baselines.hidden_exploration import HiddenExploration, estimate_hidden_rate, hidden_inverse_rate
 from rcb_bayes.baselines.kremer import Kremer, kremer_thresholds
 from rcb_bayes.baselines.lasso import LassoBandit
 from rcb_bayes.baselines.linucb import LinUcb
+from rcb_bayes.baselines.payments import Payments, bill
 from rcb_bayes.baselines.repeated_hidden_exploration import (
     RepeatedHiddenExploration,
     estimate_repeated_rate,
@@ -28,6 +30,7 @@ __all__ = [
     "EpsilonGreedy",
     "ExploreThenCommit",
     "Falcon",
+    "FilteredPosterior",
     "Greedy",
     "GreedyFirst",
     "HiddenExploration",
@@ -36,9 +39,11 @@ __all__ = [
     "LinThompson",
     "LinUcb",
     "NormalLaw",
+    "Payments",
     "RepeatedHiddenExploration",
     "SampledLaw",
     "WarmThompson",
+    "bill",
     "estimate_hidden_rate",
     "estimate_repeated_rate",
     "estimate_separations",

@@ -158,7 +158,9 @@ class WarmThompson(ColdStarted):
     ) -> None:
         as_collect(collect)
         c = as_positive(constant, name="constant")
-        self.n_per_arm = _samples(market, c) if n_per_arm is None else as_count(n_per_arm, name="n_per_arm", least=1)
+        self.n_per_arm = (
+            needed_samples(market, c) if n_per_arm is None else as_count(n_per_arm, name="n_per_arm", least=1)
+        )
         found = 1.0
         if collect == "hidden":
             found = settled_rate(
@@ -185,7 +187,14 @@ class WarmThompson(ColdStarted):
         self.thompson.update(x, decisions, reward)
 
 
-def _samples(market: Market, constant: float) -> int:
+def needed_samples(market: Market, constant: float) -> int:
+    """The samples that a belief asks for.
+
+    Raises
+    ------
+    RcbError
+        An arm that is never the best for some user, an unknown noise.
+    """
     gain, chance = estimate_separations(market)
     if gain <= 0 or chance <= 0:
         raise RcbError(

@@ -35,6 +35,18 @@ def made(**parts: Any) -> "Prior":
     return Prior(**parts)
 
 
+def _alike(found: "Prior", like: "Prior | None") -> "Prior":
+    """The belief with the feature map of another about the same coefficients."""
+    if like is None:
+        return found
+    if (found.arms, found.features) != (like.arms, like.features):
+        raise BeliefError(
+            f"The posterior is about other arms or features than '{like.name}': pass the belief that it came from."
+        )
+    found.feature_map, found.expansion = like.feature_map, like.expansion
+    return found
+
+
 class ModelSources:
     """The ways to make a ``Prior`` of a model or of draws; ``Prior`` has them all."""
 
@@ -186,6 +198,7 @@ class ModelSources:
         tree: Any,
         *,
         model: "pm.Model | None" = None,
+        like: "Prior | None" = None,
         coefficients: str = "beta",
         arm: str = ARM,
         feature: str = FEATURE,
@@ -203,6 +216,8 @@ class ModelSources:
         model : pymc.Model, optional
             The model that was sampled, where the tree has its latents only and not the coefficients: for a regression
             (``mean`` and ``inputs``), nonlinear ones included, and for an intercept that is kept apart.
+        like : Prior, optional
+            A belief about the same coefficients, yesterday's: its map from users' x to features is kept.
         coefficients : str
             The variable of the coefficients, of the tree or of the model.
         arm : str
@@ -247,7 +262,11 @@ class ModelSources:
         if model is None:
             if intercept is not None or mean is not None or inputs is not None:
                 raise BeliefError("intercept, mean and inputs are a model's: pass model=, the one that was sampled.")
-            return cls.from_draws(tree, **words, name=name)
+            return _alike(cls.from_draws(tree, **words, name=name), like)
+        if like is not None:
+            raise BeliefError(
+                "like= says what a tree's coefficients are of; with model= the model does. Leave one out."
+            )
         from rcb_bayes.belief.from_posterior import read_posterior
 
         words |= {"intercept": intercept, "mean": mean, "inputs": inputs}

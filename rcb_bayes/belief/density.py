@@ -206,7 +206,7 @@ def _compile_terms(leaves: Sequence[Variable], *, summed: Sequence[bool]) -> Cal
     batched: dict[Any, Any] = {
         v: pt.tensor(f"{v.name}_batch", shape=(None, *v.type.shape), dtype=v.type.dtype) for v in values.values()
     }
-    outputs: Sequence[Any] = vectorize_graph(terms, replace=batched)
+    outputs: Any = vectorize_graph(terms, replace=batched)
     _refuse_random(outputs)
     outputs = [
         output.sum(axis=tuple(range(2, output.type.ndim))) if is_summed else output

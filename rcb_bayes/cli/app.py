@@ -10,7 +10,21 @@ import typer
 from typer.main import get_command
 
 from rcb_bayes._version import __version__
-from rcb_bayes.cli import audit, calibrate, check, demo, distil, elicit, models, report, reproduce, simulate, stopping
+from rcb_bayes.cli import (
+    audit,
+    calibrate,
+    check,
+    demo,
+    distil,
+    elicit,
+    evaluate,
+    models,
+    report,
+    reproduce,
+    sensitivity,
+    simulate,
+    stopping,
+)
 from rcb_bayes.errors import RcbError, is_interrupt
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
@@ -32,6 +46,8 @@ app.command("calibrate")(calibrate.command)
 app.command("distil")(distil.command)
 app.command("simulate")(simulate.command)
 app.command("audit")(audit.command)
+app.command("evaluate")(evaluate.command)
+app.command("sensitivity")(sensitivity.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)
 app.command("demo")(demo.command)

@@ -98,7 +98,9 @@ def command(
         check_audit_size(market, n_worlds=worlds, n_users=users)
         if plan is None:
             made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
-            plan = _made(market, as_choice(notion, personalised), guard=guard, knows=knows or "auto", seed=seed, **made)
+            plan = planned_for(
+                market, as_choice(notion, personalised), guard=guard, knows=knows or "auto", seed=seed, **made
+            )
         found = audit(
             market,
             plan,
@@ -114,7 +116,14 @@ def command(
     raise typer.Exit(_CODES[found.verdict])
 
 
-def _made(market: "Market", personalised: bool, **options: Any) -> Any:
+def planned_for(market: "Market", personalised: bool, **options: Any) -> Any:
+    """A plan made for a market.
+
+    Raises
+    ------
+    RcbError
+        Where there is none that could be run.
+    """
     from rcb_bayes.auditing.calibration import calibrate
 
     plan = calibrate(market, personalised=personalised, **options)

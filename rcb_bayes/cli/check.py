@@ -1,5 +1,6 @@
-"""``rcb check``: the four assumptions on a belief, and how good a chance its least liked arms have."""
+"""``rcb check``: does exploration need incentives, the four assumptions, and the chance of the least liked arms."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,13 @@ from rich.table import Table
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_figure, write_json
-from rcb_bayes.schema import DEFAULT_SEED
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from rcb_bayes.gaps.assumptions import Checks
+    from rcb_bayes.gaps.assumptions import Check, Checks
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
@@ -36,6 +37,11 @@ def command(
         typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
     ] = None,
     worlds: Annotated[int, typer.Option("--worlds", min=2, help="Simulated worlds behind each figure.")] = 2000,
+    need: Annotated[
+        bool,
+        typer.Option("--need/--no-need", help="Whether greedy, which needs no incentives, suffices."),
+    ] = True,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, help="Rounds of greedy.")] = DEFAULT_HORIZON,
     workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
@@ -43,12 +49,14 @@ def command(
 ) -> None:
     """Check the paper's assumptions on a belief: exit 0 pass, 1 fail, 3 inconclusive.
 
-    The verdict is that of Assumptions 1 to 3; the fourth is about users' behaviour over time, and declared.
+    The first line tells whether exploration has to be incentivised at all. The verdict is that of Assumptions 1 to 3;
+    the fourth is about users' behaviour over time, and declared.
     """
     from rcb_bayes.gaps.assumptions import check_stages
     from rcb_bayes.gaps.estimation import gaps_at
     from rcb_bayes.gaps.stages import Stages
     from rcb_bayes.mechanism.length import saturated_sets
+    from rcb_bayes.running.need import check_need
 
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
@@ -57,11 +65,12 @@ def command(
     first, share = next((arms[0], share) for arms, share in sets.items() if len(arms) == 1)  # the usual first one
     gaps = gaps_at(stages, [market.arms[first]])
     verdict = checks.verdict
+    first_check = check_need(market, horizon=horizon, most_worlds=worlds, seed=seed) if need else None
     if json_file is not None:
-        write_json(_as_json(checks, gaps, seed=seed), json_file)
+        write_json(_as_json(checks, gaps, first_check, seed=seed), json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
-        print_checks(checks)
+        print_checks([*([] if first_check is None else [first_check]), *checks])
         _print_gaps(gaps, market.arms[first], share=share, n_per_arm=n_per_arm)
         Console().print(f"\nVerdict: [{_STYLES[verdict]}]{verdict}[/]")
     if out is not None:
@@ -69,13 +78,13 @@ def command(
     raise typer.Exit(_CODES[verdict])
 
 
-def print_checks(checks: "Checks") -> None:
+def print_checks(checks: "Iterable[Check]") -> None:
     """Every check with its verdict and figure, and below it what that means and what to do."""
     console = Console(highlight=False)
     for check in checks:
         value = figure(check.estimate, check.mcse)
-        needed = f", needed {check.threshold:g}" if check.threshold > 0 else ""
-        console.print(f"[bold]{check.name}[/]: [{_STYLES[check.verdict]}]{check.verdict}[/]  {value}{needed}")
+        asked = f", {check.asked}" if check.asked else ""
+        console.print(f"[bold]{check.name}[/]: [{_STYLES[check.verdict]}]{check.verdict}[/]  {value}{asked}")
         console.print(Padding(escape(f"{check.meaning} {check.remedy}".strip()), (0, 0, 0, 3)))
 
 
@@ -99,9 +108,10 @@ def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int)
         typer.echo(f"{gaps.attrs['n_not_vouched']:,} posteriors are not vouched for: take these figures with care.")
 
 
-def _as_json(checks: "Checks", gaps: "xr.Dataset", *, seed: int) -> dict[str, Any]:
+def _as_json(checks: "Checks", gaps: "xr.Dataset", need: "Check | None", *, seed: int) -> dict[str, Any]:
     names = ("prob_positive", "expected_gain", "best_tau", "best_rho")
     return {
+        **({} if need is None else {"need": need.to_dict()}),
         **checks.to_dict(),
         "gaps": {
             str(arm): {

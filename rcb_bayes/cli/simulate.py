@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rcb_bayes.market import Market
     from rcb_bayes.mechanism.exploiting import Exploiting
     from rcb_bayes.planning.plan import Plan
+    from rcb_bayes.running.conduct import Behaviour
 
 _RUN, _INFEASIBLE = 0, 1
 _RUNS = Format(name="runs", version=1, remedy="`rcb simulate --out DIR` writes them.")
@@ -89,6 +90,14 @@ def command(
         typer.Option("--spread-multiple", help="gamma is multiplied by this; the plan's own multiple unless given."),
     ] = None,
     inflation: InflationOption = "none",
+    behaviour: Annotated[
+        str | None,
+        typer.Option(
+            "--behaviour",
+            help="What users do: obedient, rational, stubborn, contrary, random or trust, or several with shares, "
+            "such as 'obedient .8, stubborn .2'. The plan is made for users who follow.",
+        ),
+    ] = None,
     workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
@@ -108,6 +117,7 @@ def command(
         inflation=inflation,
         guard=guard,
     )
+    users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     market = build_market(prior, settings, covariates=covariates, noise=noise)
@@ -131,7 +141,7 @@ def command(
             seed=seed,
         )
     sizes = {"horizon": horizon, "n_worlds": worlds, "seed": seed}
-    _carry_out(market, plan, options, **sizes, workers=workers, json_file=json_file, out=out)
+    _carry_out(market, plan, options, **sizes, behaviour=users, workers=workers, json_file=json_file, out=out)
 
 
 def _carry_out(
@@ -142,6 +152,7 @@ def _carry_out(
     horizon: int,
     n_worlds: int,
     seed: int,
+    behaviour: "Behaviour | None",
     workers: str | None,
     json_file: Path | None,
     out: Path | None,
@@ -155,6 +166,7 @@ def _carry_out(
     console = Console(highlight=False, quiet=quiet)
     settings: dict[str, Any] = {"belief": market.prior.name, "horizon": horizon, "n_worlds": n_worlds, "seed": seed}
     settings |= {"options": asdict(options), "plan": plan.to_dict()}
+    settings |= {} if behaviour is None else {"behaviour": repr(behaviour)}
     if not quiet:
         typer.echo(market.describe())
         _print_plan(console, plan)
@@ -170,6 +182,7 @@ def _carry_out(
         n_worlds=n_worlds,
         options=options,
         every=max(1, -(-horizon * n_worlds // _MOST_ROUNDS)),
+        behaviour=behaviour,
         workers=workers,
         seed=seed,
     )
@@ -186,6 +199,12 @@ def _as_options(**words: Any) -> "Exploiting":
     from rcb_bayes.mechanism.exploiting import Exploiting
 
     return Exploiting(**words)
+
+
+def _as_behaviour(words: str) -> "Behaviour":
+    from rcb_bayes.behaviour import as_behaviour
+
+    return as_behaviour(words)
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -212,7 +231,16 @@ def figures_of(runs: "xr.Dataset", market: "Market", plan: "Plan") -> dict[str, 
         "stages": stages,
         "every": int(runs.attrs["every"]),
         **_estimate("gain", gain.mean(axis=1)),
+        **_following(runs),
     }
+
+
+def _following(runs: "xr.Dataset") -> dict[str, Any]:
+    """The share of recommendations that were followed, where not all need be; as JSON has it."""
+    if "followed" not in runs:
+        return {}
+    share = runs["followed"].values.sum(axis=1) / int(runs.attrs["horizon"])
+    return {"behaviour": runs.attrs["behaviour"]} | _estimate("followed", share)
 
 
 def _estimate(name: str, values: "np.ndarray") -> dict[str, float | None]:
@@ -293,6 +321,9 @@ def _print_runs(
         text += "" if cold["n_ended"] == n_worlds else f" in the {cold['n_ended']:,} worlds in which it ended"
     planned = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     console.print(Text(f"cold start      {text} (planned: {planned})"))
+    if "behaviour" in found:
+        share = percent(found["followed"], found["followed_mcse"])
+        console.print(Text(f"users           {found['behaviour']}: {share} of recommendations followed"))
     samples = ", ".join(f"{row['arm']} {_figure(row, 'n')}" for row in found["samples"])
     console.print(Text(f"samples         {samples}"))
     console.print(Text(f"realised gain   {_figure(found, 'gain')} a round, over the best rival\n"))
@@ -353,7 +384,7 @@ def _thinned(runs: "xr.Dataset") -> "xr.Dataset":
     kept = np.append(np.arange(step - 1, n - 1, step), n - 1)
     thin = runs.isel(t=kept)
     starts = np.append(0, kept[:-1] + 1)
-    for name in ("regret", "posterior_regret"):
+    for name in ("regret", "posterior_regret", *(("followed",) if "followed" in runs else ())):
         thin[name] = (("world", "t"), np.add.reduceat(runs[name].values, starts, axis=1))
     thin.attrs = runs.attrs | {"every": every * step}
     return thin

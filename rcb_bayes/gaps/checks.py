@@ -1,10 +1,11 @@
 """An assumption, judged; and all of them together: told, drawn, saved and read back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.files import Format, Records
+from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.schema import plain
 from rcb_bayes.telling.wording import figure
@@ -39,6 +40,8 @@ class Check:
         What to do about it; empty where it passes.
     belief : str
         Whose belief the figure was computed under.
+    is_limit : bool
+        Whether the figure has to stay below the threshold, and not above.
 
     Examples
     --------
@@ -59,11 +62,19 @@ class Check:
     meaning: str
     remedy: str
     belief: str = "users"
+    is_limit: bool = field(default=False, metadata=LATE)
+
+    @property
+    def asked(self) -> str:
+        """What the figure stands against, in words; empty where it stands alone."""
+        if self.threshold <= 0:
+            return ""
+        return f"{'at most' if self.is_limit else 'needed'} {self.threshold:g}"
 
     def headline(self) -> str:
         """The verdict with its figure, in a line."""
-        needed = f", needed {self.threshold:g}" if self.threshold > 0 else ""
-        return f"{self.name}: {self.verdict}  {figure(self.estimate, self.mcse)}{needed}"
+        asked = f", {self.asked}" if self.asked else ""
+        return f"{self.name}: {self.verdict}  {figure(self.estimate, self.mcse)}{asked}"
 
     def to_dict(self) -> dict[str, Any]:
         """The check as plain values."""

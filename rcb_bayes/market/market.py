@@ -6,7 +6,7 @@ two change what the platform recommends and what regret it pays.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ from rcb_bayes.users.mapped import mapped
 
 _FIT_USERS = 8192
 _PROBED_USERS = 512
+
+Response = Callable[[FloatArray], FloatArray]
+"""What users expect before any data, (U, K) -> the chance that each takes arm a as arm i is recommended, (U, K, K)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +50,9 @@ class Market:
     features : scikit-learn transformer
         Makes that map, in its place: polynomials, splines, one-hot codes, a pipeline. One that is not fitted is
         fitted, a copy of it, to covariates alone. (Read, ``features`` are the labels of x.)
+    response : callable, optional
+        How often users take which arm, where not all of them follow; ``calibrate`` and ``audit`` set it from a
+        ``behaviour``.
     past : Samples, optional
         What the platform has sampled before, and keeps to itself; see ``with_history``.
 
@@ -92,6 +98,7 @@ class Market:
         features: Any = None
     else:
         features: InitVar[Any] = None  # passed: the transformer; read: labels (below)
+    response: Response | None = field(default=None, repr=False, compare=False)
     population: Covariates = field(init=False, repr=False)
 
     def __post_init__(self, features: Any = None) -> None:  # noqa: RUF033 (type checkers see no InitVar)

@@ -41,10 +41,14 @@ class Decisions:
     @property
     def gain(self) -> FloatArray:
         """What is expected of the arm recommended beyond its best rival, (n,)."""
-        columns = np.arange(len(self.arm))
-        expected = self.scores[self.arm, columns]
+        return self.gain_of(self.arm)
+
+    def gain_of(self, arm: np.ndarray) -> FloatArray:
+        """The same of other arms, (n,)."""
+        columns = np.arange(len(arm))
+        expected = self.scores[arm, columns]
         rivals = self.scores.copy()
-        rivals[self.arm, columns] = -np.inf
+        rivals[arm, columns] = -np.inf
         return expected - rivals.max(axis=0)
 
     def first(self, n: int) -> "Decisions":

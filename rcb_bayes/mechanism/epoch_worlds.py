@@ -242,7 +242,7 @@ class EpochWorlds:
         xtx, n = np.zeros((w, k, d, d)), np.zeros((w, k))
         longest = int(self.state.lengths.max())
         by_user = longest > _LONG * self.panel.n_users
-        own = self._comers is not None and longest == self.state.lengths.min() > 0
+        own = self._comers is not None and longest == self.state.lengths.min() > 0 and self.panel.response is None
         each = 2 * self._comers * k if own and self._comers else self.panel.n_users if by_user else longest
         step = max(1, _CHUNK_ROUNDS // each)
         for start in range(0, w, step):
@@ -312,13 +312,14 @@ class EpochWorlds:
         )
 
     def _world_by_world(self, users: FloatArray, guard: FloatArray | None, worlds: slice) -> FloatArray:
-        """Recommendation probabilities of users, worlds before users: (K, w, U)."""
+        """How often the panel's users take each arm, worlds before users: (K, w, P)."""
         assert self.means is not None  # an epoch has begun
         scores = self.means[worlds].swapaxes(0, 1) @ users.T
         k, w, u = scores.shape
         factors = None if guard is None else np.tile(guard.T, w)
         gamma = np.repeat(self.gamma[worlds], u)
-        return ipgs_probabilities(scores.reshape(k, w * u), gamma, guard=factors).reshape(k, w, u)
+        told = ipgs_probabilities(scores.reshape(k, w * u), gamma, guard=factors)
+        return self.panel.taken(told).reshape(k, w, u)
 
     def _rounds(
         self, worlds: slice, begun: int, size: int, guard: FloatArray | None, xtx: FloatArray, n: FloatArray
@@ -359,12 +360,13 @@ class EpochWorlds:
     def _chances_of(
         self, means: FloatArray, gamma: FloatArray, users: np.ndarray, guard: FloatArray | None
     ) -> FloatArray:
-        """Recommendation probabilities of users of the panel, each world's own (w, size): (K, w size)."""
+        """How often users of the panel, each world's own (w, size), take each arm: (K, w size)."""
         w, size = users.shape
         x = self.panel.users[users]
         scores = (means @ x.swapaxes(1, 2)).swapaxes(0, 1).reshape(-1, w * size)
-        factors = None if guard is None else guard.T[:, users.reshape(-1)]
-        return ipgs_probabilities(scores, np.repeat(gamma, size), guard=factors)
+        who = users.reshape(-1)
+        factors = None if guard is None else guard.T[:, who]
+        return self.panel.taken(ipgs_probabilities(scores, np.repeat(gamma, size), guard=factors), who)
 
     def _arrivals(self, shape: tuple[int, int]) -> np.ndarray:
         """Users of the panel as they come."""

@@ -25,13 +25,13 @@ from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.greedy_kernel import serve
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.worlds import Worlds, draw_worlds, noise_sd
-from rcb_bayes.posterior.data import Rows, unchecked_statistics
+from rcb_bayes.posterior.data import Tallies, unchecked_statistics
 from rcb_bayes.posterior.engines import Engine
 from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.telling.progress import track
 
 _EACH_ROUND = 16  # after each of so many rounds posteriors without a closed form are fitted anew
-_GROWTH, _GROWTH_OF_ROWS = 1.15, 1.5  # and then as rounds have grown by this; of rows posteriors take longer
+_GROWTH, _GROWTH_OF_COUNTS = 1.15, 1.5  # and then as rounds have grown by this; 0/1 posteriors take longer
 _CHUNK_VALUES = 2_000_000
 
 
@@ -163,7 +163,7 @@ def learning_rounds(horizon: int, *, each: int, growth: float) -> Iterator[tuple
 def _in_batches(
     market: Market, panel: Panel, worlds: Worlds, engine: Engine, *, horizon: int, rng: np.random.Generator
 ) -> GreedyRuns:
-    learner = (_Sums if market.noise.is_gaussian else _Samples)(market, panel, worlds, engine, horizon=horizon)
+    learner = (_Sums if market.noise.is_gaussian else _Tallied)(market, panel, worlds, engine, horizon=horizon)
     truth = _truth(market, panel, worlds.beta)
     best, shares = truth.max(axis=1), best_shares(truth, axis=1) @ panel.weights
     w, k, _ = truth.shape
@@ -210,22 +210,22 @@ class _Sums:
             total += part.reshape(total.shape)
 
 
-class _Samples:
-    """Other rewards: data as samples, one by one."""
+class _Tallied:
+    """Other rewards: users are those of a panel, so that data are counts of them, however many come."""
 
-    schedule = (_EACH_ROUND, _GROWTH_OF_ROWS)
+    schedule = (_EACH_ROUND, _GROWTH_OF_COUNTS)
 
     def __init__(self, market: Market, panel: Panel, worlds: Worlds, engine: Engine, *, horizon: int) -> None:
         self.market, self.panel, self.worlds, self.engine = market, panel, worlds, engine
-        w, _, d = worlds.beta.shape
-        self.x, self.arm, self.reward = np.zeros((w, 0, d)), np.zeros((w, 0), dtype=int), np.zeros((w, 0))
+        shape = (len(worlds.beta), market.n_arms, panel.n_users)
+        self.trials, self.successes = np.zeros(shape), np.zeros(shape)
 
     def expected(self) -> tuple[FloatArray, np.ndarray]:
         """What is expected of every arm by every user of the panel, (w, K, P), and where that is vouched for."""
-        if not self.arm.size:
-            w, k = len(self.x), self.market.n_arms
-            return np.broadcast_to(self.panel.prior_rewards.T, (w, k, self.panel.n_users)), np.ones(w, dtype=bool)
-        data = Rows(x=self.x, arm=self.arm, reward=self.reward, n_arms=self.market.n_arms)
+        if not self.trials.any():
+            w, k, p = self.trials.shape
+            return np.broadcast_to(self.panel.prior_rewards.T, (w, k, p)), np.ones(w, dtype=bool)
+        data = Tallies(users=self.panel.users, trials=self.trials, successes=self.successes)
         batch = self.engine.fit(data, users=self.panel.users)
         assert batch.reward is not None  # users were given
         return batch.reward.swapaxes(1, 2), batch.vouched
@@ -233,7 +233,7 @@ class _Samples:
     def learn(self, come: np.ndarray, arm: np.ndarray, *, rng: np.random.Generator) -> None:
         """Rewards of users who came, (w, n), and got these arms."""
         x = self.panel.users[come]
-        eta = (x * self.worlds.beta[np.arange(len(arm))[:, None], arm]).sum(axis=2)
-        reward = self.market.noise.sample(eta, rng=rng)
-        self.x, self.arm = np.concatenate([self.x, x], axis=1), np.concatenate([self.arm, arm], axis=1)
-        self.reward = np.concatenate([self.reward, reward], axis=1)
+        at = np.arange(len(arm))[:, None]
+        eta = (x * self.worlds.beta[at, arm]).sum(axis=2)
+        np.add.at(self.trials, (at, arm, come), 1.0)
+        np.add.at(self.successes, (at, arm, come), self.market.noise.sample(eta, rng=rng))

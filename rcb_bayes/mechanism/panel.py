@@ -32,6 +32,8 @@ class Panel:
     promoted_by : the same under the platform's belief, by which it promotes arms
     is_exact : whether these are all the users there are (a table), rather than a sample of them
     x : as people know them, (P, p); None where features are x
+    response : the chance that each takes arm a as arm i is recommended, (P, K, K) in the order of i, a; None where
+        everybody follows
     """
 
     users: FloatArray
@@ -40,6 +42,22 @@ class Panel:
     promoted_by: FloatArray
     is_exact: bool
     x: FloatArray | None = field(default=None, metadata=LATE)
+    response: FloatArray | None = field(default=None, metadata=LATE)
+
+    @property
+    def follows(self) -> FloatArray | None:
+        """The chance that each user takes an arm as it is recommended, (P, K); None where everybody does."""
+        return None if self.response is None else np.einsum("pii->pi", self.response)
+
+    def taken(self, chances: FloatArray, users: np.ndarray | None = None) -> FloatArray:
+        """How often arms are taken, (K, n), from how often they are recommended, to users by place or to all in turn.
+
+        ``chances`` (K, n); without ``users`` n is P, or a multiple of it.
+        """
+        if self.response is None:
+            return chances
+        who = np.arange(chances.shape[1]) % self.n_users if users is None else users
+        return np.einsum("in,nia->an", chances, self.response[who])
 
     @property
     def people(self) -> FloatArray:
@@ -68,6 +86,7 @@ class Panel:
             promoted_by=self.promoted_by[places],
             is_exact=is_exact,
             x=None if self.x is None else self.x[places],
+            response=None if self.response is None else self.response[places],
         )
 
     def some(self, n: int, *, rng: np.random.Generator) -> tuple[np.ndarray, FloatArray]:
@@ -87,6 +106,7 @@ def panel_of(market: Market, users: FloatArray, *, weights: FloatArray | None = 
         prior_rewards=prior_rewards,
         promoted_by=prior_rewards if same else expected_rewards(market.platform_prior, market.noise, users),
         is_exact=is_exact,
+        response=None if market.response is None else market.response(prior_rewards),
     )
 
 

@@ -6,7 +6,7 @@ audits ask for nothing else.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,11 @@ class Mechanism(Protocol):
         """What rates may depend on beside the user: on which arms are saturated ("stage"), else on how many."""
         ...
 
+    @property
+    def types(self) -> Any:
+        """The types of users that it is for, where it tells arms apart that are alike to some of them; else None."""
+        ...
+
     def rate(self, x: FloatArray, *, saturated: Sequence[str]) -> FloatArray:
         """How often users (U, d) are explored once these arms are saturated, (U,).
 
@@ -67,6 +72,7 @@ class OneRate:
     spread_multiple: float = 1.0
     has_guard: bool = False
     knows: Knows = "stage"
+    types: None = None
 
     @property
     def agenda(self) -> Agenda:

@@ -164,13 +164,15 @@ class Simulator:
 
         return rates_at
 
-    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE) -> ColdStarts:
+    def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE, names: bool = False) -> ColdStarts:
         """The cold start under a mechanism's own rates, as users see it who know so much of the clock.
 
-        Arms that are alike change places only where users know which of them is saturated, or there are too many sets.
+        Arms that are alike change places only where users know which of them is saturated and nobody asks for
+        ``names``, or there are too many sets.
         """
         arms, agenda = self.market.arms, mechanism.agenda
-        alike = self.alike(agenda)
+        apart = mechanism.types is not None  # arms may be alike to some types of users only
+        alike = tuple((arm,) for arm in range(len(arms))) if apart else self.alike(agenda)
         known: dict[frozenset[int], FloatArray] = {}
 
         def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
@@ -182,7 +184,7 @@ class Simulator:
 
         first = 1.0 if agenda.is_plain else mechanism.rate(self.panel.users, saturated=())
         if mechanism.knows == STAGE.name:
-            keeps_names = knows is not STAGE and n_sets(agenda) <= MOST_SETS
+            keeps_names = apart or ((names or knows is not STAGE) and n_sets(agenda) <= MOST_SETS)
             return self.walk(rates_at, n_per_arm=agenda, alike=() if keeps_names else None, first=first)
         return self.walk_by_level(
             lambda so_far, level: mechanism.rates_by_arm(self.panel.users, level=level), n_per_arm=agenda, first=first

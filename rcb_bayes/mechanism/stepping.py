@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import dense_ranks, first_open, is_torn
@@ -125,9 +126,15 @@ def walk_by_samples(
     n_per_arm : samples of every arm, or an agenda
     rng_of : the random numbers of each level
     first : how often the panel's users are sampled while no arm is saturated, (P,), or all of them
+
+    Raises
+    ------
+    RcbError
+        Users who follow some arms more often than others that are promoted alike.
     """
     n_arms = panel.promoted_by.shape[1]
     agenda = as_agenda(n_per_arm, n_arms)
+    _check_followed(panel)
     walked = SampleWalk(
         panel=panel,
         agenda=agenda,
@@ -161,6 +168,20 @@ def walk_by_samples(
 def _of_every_arm(rates: FloatArray | float, n_arms: int) -> FloatArray | float:
     """Rates of users, (P,), whichever arm is promoted to them, (P, K)."""
     return np.tile(rates[:, None], n_arms) if isinstance(rates, np.ndarray) else rates
+
+
+def _check_followed(panel: Panel) -> None:
+    follows, ranks = panel.follows, dense_ranks(panel.promoted_by)
+    if follows is None or not is_torn(ranks):
+        return
+    for rank in range(ranks.shape[1]):
+        own = ranks == rank
+        most, least = np.where(own, follows, 0.0).max(axis=1), np.where(own, follows, 1.0).min(axis=1)
+        if np.max(most - least) > 0.0:
+            raise RcbError(
+                "Many arms that are promoted alike, and users who follow some of them more often: this is not planned "
+                "for. Plan for users who name no arm."
+            )
 
 
 def fitting_paths(n_arms: int, n_per_arm: int) -> int:
@@ -231,10 +252,15 @@ class Step:
 
     def _who(self, first: np.ndarray) -> FloatArray:
         """Sums of the users' chances to be explored in each path, (n, U), from what is promoted to them, (U, n)."""
-        weights, (u, n) = self.users.weights, first.shape
-        if not isinstance(self.by_arm, np.ndarray):
+        weights, (u, n), follows = self.users.weights, first.shape, self.users.follows
+        if not isinstance(self.by_arm, np.ndarray) and follows is None:
             return np.broadcast_to(np.cumsum(weights * self.by_arm), (n, u))
-        chances = weights[:, None] * np.take_along_axis(self.by_arm, first.astype(np.int64), axis=1)
+        places = first.astype(np.int64)
+        by_arm = self.by_arm
+        rates = np.take_along_axis(by_arm, places, axis=1) if isinstance(by_arm, np.ndarray) else by_arm
+        chances = np.broadcast_to(weights[:, None] * rates, first.shape)
+        if follows is not None:  # those of arms of one rank are alike, see ``walk_by_samples``
+            chances = chances * np.take_along_axis(follows, places, axis=1)
         return np.cumsum(chances.T, axis=1)
 
 

@@ -111,7 +111,8 @@ class TallyWorlds(EpochWorlds):
             size = worlds.stop - start
             scores = np.ascontiguousarray(self.means[worlds].transpose(2, 0, 1)).reshape(k, size * p)
             factors = None if guard is None else np.tile(guard.T, size)
-            kernel = ipgs_probabilities(scores, np.repeat(self.gamma[worlds], p), guard=factors).reshape(k, size, p)
+            told = ipgs_probabilities(scores, np.repeat(self.gamma[worlds], p), guard=factors)
+            kernel = self.panel.taken(told).reshape(k, size, p)
             chances = self._chances(users, worlds)
             left = self._rng.multinomial(lengths[worlds].astype(np.int64), self.panel.weights)  # (w, P)
             rest = np.ones((size, p))

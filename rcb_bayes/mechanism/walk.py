@@ -366,8 +366,9 @@ def rates_by_arm(by_arm: FloatArray, promoted_by: FloatArray, still_open: list[i
 
 
 def _sampling(panel: Panel, still_open: list[int], rates: FloatArray | float) -> FloatArray:
-    explored = panel.weights * rates
-    return explored[:, None] * promotion_shares(panel.promoted_by, still_open)
+    explored = (panel.weights * rates)[:, None]
+    sampled = explored * promotion_shares(panel.promoted_by, still_open)
+    return sampled if panel.follows is None else sampled * panel.follows
 
 
 def waiting_time(n_samples: np.ndarray, chance: float | FloatArray, *, rng: np.random.Generator) -> FloatArray:

@@ -165,6 +165,8 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
     """
     if not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
+    if plan.types is not None:
+        raise RcbError("Guards of a plan for several types are made with it. Calibrate one: calibrate(..., types=).")
     if options.clock != "relative":
         raise RcbError("Guards are computed for the relative clock. Use clock='relative', or run without a guard.")
     check_plan(market, plan)

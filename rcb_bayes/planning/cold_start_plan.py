@@ -33,7 +33,9 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
         goal=forward.settings.goal,
         constants=_constants(forward, rate=rate, rate_mcse=rate_mcse),
         before=expectations_of(
-            market, known=None if market.noise.is_gaussian else forward.panel, admission=_told(forward.walk.agenda)
+            market,
+            known=None if market.noise.is_gaussian else replace(forward.panel, response=None),
+            admission=_told(forward.walk.agenda),
         ),
         cold_start=replace(_cold_start(forward), programme=programme),
         course=course,

@@ -91,6 +91,8 @@ def _check(plan: Plan) -> None:
     rules = [stage.rule for stage in plan.stages] + [guard.by_leaf for guard in plan.guards]
     if any(isinstance(rule, LeafTable) for rule in rules):
         raise RcbError("The plan has a rule already. Distil the plan that the rule was made from.")
+    if plan.types is not None:
+        raise RcbError("A plan for several types of users is not distilled. Run it as it is.")
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
 

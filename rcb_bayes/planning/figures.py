@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.knowledge import Knows
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import PlannedExploitation
 from rcb_bayes.planning.goal import Goal
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, PlanKind, Provenance
 from rcb_bayes.planning.stages import PlannedColdStart
+from rcb_bayes.planning.types import TypedPlans
 
 
 def _shown[T](read: "Callable[[PlanFigures], T]") -> T:
@@ -28,6 +30,7 @@ class PlanFigures:
     exploitation: PlannedExploitation = field(default_factory=PlannedExploitation)
     feasibility: Feasibility = field(default_factory=Feasibility)
     provenance: Provenance
+    types: TypedPlans | None = field(default=None, metadata=LATE)
 
     epsilon = _shown(lambda plan: plan.goal.epsilon)
     personalised = _shown(lambda plan: plan.goal.personalised)
@@ -66,7 +69,7 @@ class PlanFigures:
     spread_multiple = _shown(lambda plan: plan.exploitation.spread_multiple)
     guards = _shown(lambda plan: plan.exploitation.guards)
     guarded_for = _shown(lambda plan: plan.exploitation.guarded_for)
-    has_guard = _shown(lambda plan: plan.exploitation.has_guard)
+    has_guard = _shown(lambda plan: plan.exploitation.has_guard or (plan.types is not None and plan.types.has_guard))
     feasible = _shown(lambda plan: plan.feasibility.feasible)
     reason = _shown(lambda plan: plan.feasibility.reason)
     nearest_epsilon = _shown(lambda plan: plan.feasibility.nearest_epsilon)

@@ -1,6 +1,7 @@
 """Guards at plan time: exploitation simulated epoch by epoch, with the guard of each epoch in force."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,22 +96,50 @@ def compute_guards(setting: GuardSetting, *, options: Exploiting) -> tuple[Guard
     """
     if not setting.market.noise.is_gaussian:
         return (closed_guard(setting.market),)
-    n_worlds = min(setting.n_worlds, MAX_WORLDS)
-    slack = setting.slack(n_worlds)
-    rules: list[GuardRule] = []
+    return side_by_side_guards([setting], options=options, combine=lambda each: each[0])[0][0]
+
+
+def side_by_side_guards(
+    settings: Sequence[GuardSetting],
+    *,
+    options: Exploiting,
+    combine: Callable[[list[FloatArray]], FloatArray],
+    most: int = MAX_WORLDS,
+) -> tuple[list[tuple[GuardRule, ...]], tuple[GuardRule, ...]]:
+    """Guards of the first epochs for users of several beliefs, and the first ones' with what is left of all together.
+
+    Every belief has worlds of its own; in all of them epochs go under what ``combine`` makes of everybody's factors.
+    """
+    n_worlds = min(settings[0].n_worlds, most)
+    rules: list[list[GuardRule]] = [[] for _ in settings]
+    together: list[GuardRule] = []
     factors: list[FloatArray] = []
-    epochs: EpochWorlds | None = None
+    begun: list[EpochWorlds | None] = [None] * len(settings)
     for epoch in range(N_EPOCHS):
-        # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
-        if epochs is None or options.inflation != "none":
-            epochs = setting.begin(options, n_worlds=n_worlds, epoch=epoch)
-        if epochs is None:
-            return ()
-        epochs.advance_to(epoch, factors.__getitem__)
-        rule, of_panel = _rule(setting, epochs, slack=slack)
-        rules.append(rule)
-        factors.append(of_panel)
-    return tuple(rules)
+        of_panel = []
+        for k, setting in enumerate(settings):
+            epochs = begun[k]
+            # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
+            if epochs is None or options.inflation != "none":
+                epochs = begun[k] = setting.begin(options, n_worlds=n_worlds, epoch=epoch)
+            if epochs is None:
+                return [() for _ in settings], ()
+            epochs.advance_to(epoch, factors.__getitem__)
+            rule, own = _rule(setting, epochs, slack=setting.slack(n_worlds))
+            rules[k].append(rule)
+            of_panel.append(own)
+        factors.append(combine(of_panel))
+        first, worlds = settings[0], begun[0]
+        assert worlds is not None  # told above
+        together.append(rules[0][-1] if len(settings) == 1 else _what_is_left(first, worlds, rules[0][-1], factors[-1]))
+    return [tuple(each) for each in rules], tuple(together)
+
+
+def _what_is_left(setting: GuardSetting, epochs: EpochWorlds, rule: GuardRule, factors: FloatArray) -> GuardRule:
+    """A guard with the figures of the panel's factors, (P, K), that several beliefs leave."""
+    kept, of_all = _off_best(setting, epochs, factors), _off_best(setting, epochs, None)
+    closed = setting.simulator.panel.mean((factors <= 0.0).any(axis=1).astype(float))[0]
+    return replace(rule, kept=kept / of_all if of_all > 0 else 1.0, closed=closed)
 
 
 def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWorlds | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.planning.figures import PlanFigures
@@ -20,6 +19,7 @@ from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
 from rcb_bayes.users import Covariates
 from rcb_bayes.users.labelled import Users, as_users
+from rcb_bayes.users.mapped import mapped
 from rcb_bayes.users.stored import Whom
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Plan(PlanFigures):
         ``feasible``, ``reason``, ``nearest_epsilon``, the ``verdict`` of an audit, ``choices`` of N.
     provenance : Provenance
         Belief, users and noise in words and as fingerprints, engine, worlds, posteriors, seed, ``notes``.
+    types : TypedPlans, optional
+        Of a plan for several types of users, the plans of each: rates and guards are what these follow together.
 
     Examples
     --------
@@ -105,13 +107,17 @@ class Plan(PlanFigures):
         array([1. , 0.3])
         """
         users = self.features_of(x)
-        rows = np.atleast_2d(users)
+        rates = self._rates(np.atleast_2d(users), saturated)
+        return rates if users.ndim == 2 else rates[0]
+
+    def _rates(self, rows: FloatArray, saturated: Sequence[str] | None) -> FloatArray:
+        """Rates of users by their features, (U, d) -> (U,); of several types, those that they follow together."""
+        if self.types is not None:
+            return self.types.followed([plan._rates(rows, saturated) for plan in self.types.plans])
         of_plan = {"goal": self.goal, "constants": self.constants, "before": self.before}
         if saturated is None:
-            rates = self.cold_start.average_rates(rows, **of_plan)
-        else:
-            rates = self.cold_start.stage_rates(rows, self.before.in_order(saturated), **of_plan)
-        return rates if users.ndim == 2 else rates[0]
+            return self.cold_start.average_rates(rows, **of_plan)
+        return self.cold_start.stage_rates(rows, self.before.in_order(saturated), **of_plan)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -175,13 +181,20 @@ class Plan(PlanFigures):
         simulated have the last one's: the off-best probability only shrinks with time.
         """
         users = self.features_of(x)
-        n_arms = len(self.before.arms)
-        factors = self.exploitation.guard(np.atleast_2d(users), epoch, goal=self.goal, n_arms=n_arms)
-        factors = factors if self.agenda.cut is None else factors * self.agenda.cut
+        factors = self._factors(np.atleast_2d(users), epoch)
         return factors if users.ndim == 2 else factors[0]
+
+    def _factors(self, rows: FloatArray, epoch: int) -> FloatArray:
+        """The same of users by their features, (U, d) -> (U, K); of several types, what they follow together."""
+        if self.types is not None:
+            return self.types.followed([plan._factors(rows, epoch) for plan in self.types.plans])
+        factors = self.exploitation.guard(rows, epoch, goal=self.goal, n_arms=len(self.before.arms))
+        return factors if self.agenda.cut is None else factors * self.agenda.cut
 
     def guard_one(self, x: list[float], epoch: int) -> list[float]:
         """The same of one user, plain numbers in and out, of a plan with a guard: what a live loop asks."""
+        if self.types is not None:
+            return self._factors(np.array([x]), epoch)[0].tolist()
         factors = self.exploitation.guard_one(x, epoch, goal=self.goal)
         if self.agenda.cut is None:
             return factors
@@ -224,7 +237,8 @@ class Plan(PlanFigures):
         Of a table of users the least is exact. Elsewhere it is the least of those looked at: many users at random, and
         others that are moved from the lowest of them within the support. Some user is always lower; ``exceeded`` tells
         how many, in users of its own. A lower rate is safe for the user herself, but it changes the data of all later
-        stages. So audit the rule as it stands: ``rcb.audit(market, plan.with_rule(rule))``.
+        stages. So audit the rule as it stands: ``rcb.audit(market, plan.with_rule(rule))``. With a feature map leaves
+        are of features, and users who are looked at may be moved to features that no x has: these only lower rates.
 
         Examples
         --------
@@ -238,9 +252,12 @@ class Plan(PlanFigures):
         """
         from rcb_bayes.planning.distilling import distil
 
-        if self.before.feature_map is not None:
-            raise RcbError("Rules sort users by linear forms of features: a plan with a feature map has none yet.")
-        return distil(self, max_leaves=max_leaves, covariates=covariates, seed=seed)
+        whom = self.before.whom
+        if whom is None or whom.feature_map is None:
+            return distil(self, max_leaves=max_leaves, covariates=covariates, seed=seed)
+        users = mapped(covariates or whom.covariates, whom.feature_map)
+        rule = distil(self.by_features, max_leaves=max_leaves, covariates=users, seed=seed)
+        return replace(rule, feature_map=whom.feature_map)
 
     def with_rule(self, rule: "Rule") -> "Plan":
         """The plan with the rates and guards of a rule in the place of its own: simulated, audited and saved as such.
@@ -342,7 +359,7 @@ class Plan(PlanFigures):
         """
         figures = {
             item.name: getattr(part, item.name)
-            for part in (getattr(self, item.name) for item in fields(self))
+            for part in (getattr(self, item.name) for item in fields(self) if item.name != "types")
             for item in fields(part)
             if item.name not in _BEHIND
         }
@@ -351,6 +368,10 @@ class Plan(PlanFigures):
             for stage in self.stages
         ]
         figures["guards"] = [{"kept": rule.kept, "closed": rule.closed} for rule in self.guards]
+        if self.types is not None:
+            told = zip(self.types.names, self.types.shares, self.types.plans, strict=True)
+            figures["types"] = [{"name": name, "share": share, "epsilon": own.epsilon} for name, share, own in told]
+            figures["least_share"] = self.types.least_share
         return plain(figures)
 
     # --- files ---

@@ -7,7 +7,7 @@ together. Files of version 2 had all fields side by side; ``in_parts`` sorts the
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -31,6 +31,7 @@ from rcb_bayes.planning.leaves import LeafTable, table_faults
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, Provenance, SampleChoice
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import LevelRule, PlannedStage, SampledRule, TableRule
+from rcb_bayes.planning.types import TypedPlans
 from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users.stored import StoredUsers, Whom, restored, stored
 
@@ -47,6 +48,7 @@ def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {
         item.name: {inner.name: left.pop(inner.name) for inner in fields(hints[item.name]) if inner.name in left}
         for item in fields(Plan)
+        if is_dataclass(hints[item.name])
     }
     parts["goal"]["knows"] = "stage"
     known = parts["before"].get("known")
@@ -174,10 +176,19 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="Table
     rates: Packed
 
 
+class _Types(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Plans of several types of users, each as a file of its own would have it."""
+
+    names: tuple[str, ...]
+    shares: tuple[Share, ...]
+    least_share: Share
+    plans: tuple[dict[str, Any], ...]
+
+
 RECORDS = Records(
     Plan,
     ranges=RANGES,
-    custom={LinearOutlook: _Outlook, TableRule: _Table, LevelRule: _Level, Whom: StoredUsers},
+    custom={LinearOutlook: _Outlook, TableRule: _Table, LevelRule: _Level, Whom: StoredUsers, TypedPlans: _Types},
 )
 
 
@@ -210,7 +221,12 @@ def plan_wire(plan: Plan) -> dict[str, Any]:
         sets = packed(_as_words(rule.saturated), "i2")
         return {"type": "LevelRule", "outlook": outlook(rule.outlook), "saturated": sets, "slack": rule.slack}
 
-    content = RECORDS.to_wire(plan, {LinearOutlook: outlook, TableRule: table, LevelRule: level, Whom: stored})
+    def types(typed: TypedPlans) -> dict[str, Any]:
+        told = {"names": list(typed.names), "shares": list(typed.shares), "least_share": typed.least_share}
+        return {**told, "plans": [plan_wire(own) for own in typed.plans]}
+
+    hooks = {LinearOutlook: outlook, TableRule: table, LevelRule: level, Whom: stored, TypedPlans: types}
+    content = RECORDS.to_wire(plan, hooks)
     for rule, one in zip(plan.guards, content["exploitation"]["guards"], strict=True):
         one["gamma"] = _packed_gamma(rule.gamma)
     return content
@@ -322,7 +338,12 @@ def plan_of(struct: Any) -> Plan:
         sets = _as_sets(stored.saturated, n_worlds=worlds.n_worlds, n_arms=shape[0])
         return LevelRule(worlds, sets, stored.slack)
 
-    plan: Plan = RECORDS.from_wire(struct, {_Outlook: outlook, _Table: table, _Level: level, StoredUsers: restored})
+    def types(stored: _Types) -> TypedPlans:
+        plans = tuple(plan_of(RECORDS.checked(own)) for own in stored.plans)
+        return TypedPlans(names=stored.names, shares=stored.shares, least_share=stored.least_share, plans=plans)
+
+    hooks = {_Outlook: outlook, _Table: table, _Level: level, StoredUsers: restored, _Types: types}
+    plan: Plan = RECORDS.from_wire(struct, hooks)
     for fault in _faults(plan):
         raise RcbError(fault)
     return plan
@@ -384,6 +405,18 @@ def _faults(plan: Plan) -> Iterator[str]:
     yield from _stage_faults(plan)
     for rule in plan.guards:
         yield from _guard_faults(rule, plan)
+    if plan.types is not None:
+        yield from _type_faults(plan, plan.types)
+
+
+def _type_faults(plan: Plan, types: TypedPlans) -> Iterator[str]:
+    if not types.plans or not len(types.names) == len(types.shares) == len(types.plans):
+        yield "every type has a name, a share and a plan"
+    if abs(sum(types.shares) - 1.0) > 1e-6 or not types.least_share > 0.0:
+        yield "the shares of types sum to 1, and a share of users must follow"
+    for own in types.plans:
+        if own.types is not None or (own.arms, own.features, own.knows) != (plan.arms, plan.features, plan.knows):
+            yield "the plan of a type is for the same arms and features, and has no types of its own"
 
 
 def _whom_faults(before: Expectations) -> Iterator[str]:

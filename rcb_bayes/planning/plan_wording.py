@@ -56,6 +56,10 @@ def explanation(plan: Plan, x: Users) -> str:
     user = plan.features_of(as_users(x, features=plan.inputs, name="x", ndim=1))
     plan = plan.by_features
     plan.rate(user)  # refused here if it is no user
+    if plan.types is not None:  # every type has reasons of its own
+        each = zip(plan.types.names, plan.types.plans, strict=True)
+        told = [f"as one of '{name}': {explanation(own.by_features, user)}" for name, own in each]
+        return "\n".join([*told, f"explored at the rate {plan.rate(user):.3g} on average over stages"])
     expected = plan.before.of(user[None])[0][0]
     each = [f"{value:.3g} of {arm}" for arm, value in zip(plan.arms, expected, strict=True)]
     lines = ["before any data she expects " + ", ".join(each)]

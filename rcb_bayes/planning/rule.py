@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
 from rcb_bayes.mechanism.outlook import find_rows, places_of
@@ -82,6 +83,8 @@ class Rule:
         What was asked for, and users looked at.
     course : tuple of pairs
         Leaves, and the share kept by them as they were grown.
+    feature_map : FeatureMap or None
+        From x to the features that leaves are of; a file has none, and such a rule asks for features.
 
     Examples
     --------
@@ -113,6 +116,7 @@ class Rule:
     knows: str = STAGE.name
     levels: tuple[int, ...] = ()
     promoted_by: FloatArray | None = None
+    feature_map: FeatureMap | None = None
 
     # --- figures ---
 
@@ -189,7 +193,9 @@ class Rule:
         return factors if users.ndim == 2 else factors[0]
 
     def _users(self, x: Users) -> FloatArray:
-        users = as_users(x, features=self.features, name="x")
+        own = self.feature_map
+        users = as_users(x, features=self.features if own is None else own.inputs, name="x")
+        users = users if own is None else own(users)
         if self.table is not None:
             find_rows(self._places, np.atleast_2d(users))
         return users

@@ -8,7 +8,9 @@ from rcb_bayes.plots.plans import plot_coverage, plot_regret_bound, plot_tradeof
 from rcb_bayes.plots.rates import plot_rates
 from rcb_bayes.plots.rules import plot_kept
 from rcb_bayes.plots.runs import plot_gain, plot_propensities, plot_regret, plot_samples
+from rcb_bayes.plots.sensitivity import plot_sensitivity, plot_tornado
 from rcb_bayes.plots.style import PALETTE
+from rcb_bayes.plots.values import plot_values
 
 __all__ = [
     "PALETTE",
@@ -29,6 +31,9 @@ __all__ = [
     "plot_regret",
     "plot_regret_bound",
     "plot_samples",
+    "plot_sensitivity",
     "plot_shares",
+    "plot_tornado",
     "plot_tradeoff",
+    "plot_values",
 ]

@@ -21,6 +21,7 @@ from typing import Protocol
 import numpy as np
 
 from rcb_bayes.belief import Prior
+from rcb_bayes.belief.moving import MovedPrior
 from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
@@ -29,6 +30,7 @@ from rcb_bayes.posterior.exact import exact_arm_moments, exact_draws, exact_mome
 from rcb_bayes.posterior.gibbs import GibbsEngine, layout_of
 from rcb_bayes.posterior.importance import ImportanceSampler
 from rcb_bayes.posterior.laplace import LaplaceEngine
+from rcb_bayes.posterior.moving import MovedEngine, noise_left
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.posterior.site_draws import SiteSampler
@@ -268,6 +270,9 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     known = ("auto", *ENGINES)
     if engine not in known:
         raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, known)} Use one of {', '.join(known)}.")
+    if isinstance(prior, MovedPrior):  # its posteriors are those of the belief that was moved
+        inner = make_engine(prior.base, noise_left(noise, scale=prior.scale), engine=engine, seed=seed)
+        return MovedEngine(prior, inner, scale=prior.scale, shift=prior.shift, reason="moved")
     return ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, seed)
 
 

@@ -8,9 +8,9 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.posterior.data import Data, Statistics, as_rows
 from rcb_bayes.posterior.engines import CheckedEngine, Engine, check_data, make_engine
+from rcb_bayes.posterior.moving import MovedEngine
 from rcb_bayes.posterior.nuts import NutsEngine, diagnose
 from rcb_bayes.posterior.results import PosteriorBatch, warn_if_not_vouched
-from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import ARM, DEFAULT_SEED, FEATURE, FloatArray
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def fit_posterior(
 
 def posterior_tree(engine: Engine, data: Data, *, seed: int = DEFAULT_SEED, quiet: bool = False) -> "xr.DataTree":
     """The same from an engine that is kept for many data sets; ``quiet`` leaves ``vouched`` to the caller to read."""
-    if isinstance(engine, StretchedEngine):
+    if isinstance(engine, MovedEngine):
         tree = posterior_tree(engine.inner, engine.inner_data(data), seed=seed, quiet=quiet)
         mean = np.asarray(tree["posterior"]["beta"].mean(("chain", "draw")))
-        return moved(tree, mean=engine.stretched(mean), stretch=engine.stretch)
+        return moved(tree, mean=engine.moved(mean), stretch=engine.scale)
     if isinstance(engine, NutsEngine):
         return _from_nuts(engine, data, reason=engine.reason, seed=seed, quiet=quiet)
     batch = engine.fit(data)

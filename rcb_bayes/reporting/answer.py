@@ -43,6 +43,16 @@ def top(report: "Report") -> Markup:
     )
 
 
+def _need(report: "Report") -> list[tuple[str, Any, Any]]:
+    """The first question: would greedy do?"""
+    need = report.need
+    if need is None:
+        return []
+    told = {"pass": "no", "fail": "yes", "inconclusive": "too close to tell"}[need.verdict]
+    share = percent(need.estimate, need.mcse)
+    return [("Need I explore at all?", told, f"greedy leaves an arm that matters untried in {share} of worlds")]
+
+
 def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
     plan, runs, audit = report.plan, report.runs, report.audit
     whom = percent(plan.share_explored) if plan.personalised else "all users" if plan.feasible else "nobody"
@@ -51,6 +61,7 @@ def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     share = times(plan.expected_cold_start / report.horizon)
     rows: list[tuple[str, Any, Any]] = [
+        *_need(report),
         ("With whom?", whom, f"{percent(plan.share_free)} need no subsidy" if plan.kind == "sampled" else ""),
         ("How often?", f"q = {rate}", often),
         ("How many samples?", f"N = {plan.agenda.words}", f"of each of {len(plan.arms)} arms"),

@@ -21,12 +21,12 @@ def belief(report: "Report", data: dict[str, Any]) -> Markup:
         "belief",
         "What the belief allows",
         prose(
-            "The paper's four assumptions, judged by sampling the belief. The sampled plan needs none of them; the "
-            "theorem's guarantees do."
+            "Whether exploration needs incentives at all, and the paper's four assumptions, judged by sampling the "
+            "belief. The sampled plan needs none of them; the theorem's guarantees do."
         ),
         table(
             ["assumption", "verdict", "figure", "what it means"],
-            [_check(check) for check in report.checks],
+            [_check(check) for check in (*([] if report.need is None else [report.need]), *report.checks)],
             class_="stack checks",
             numbers=9,
         ),
@@ -36,7 +36,7 @@ def belief(report: "Report", data: dict[str, Any]) -> Markup:
 
 def _check(check: Check) -> list[Any]:
     value = figure(check.estimate, check.mcse)
-    needed = f" (needed {check.threshold:g})" if check.threshold > 0 else ""
+    needed = f" ({check.asked})" if check.asked else ""
     remedy = tag("em", check.remedy) if check.remedy else None
     return [tag("b", check.name), badge(check.verdict), f"{value}{needed}", join(check.meaning, " ", remedy)]
 

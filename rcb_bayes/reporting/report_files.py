@@ -74,12 +74,15 @@ def write_report(report: "Report", path: str | Path) -> None:
 def _written(report: "Report", folder: Path) -> dict[str, bytes]:
     """The parts of a report as they save themselves, by the names of their files."""
     report.checks.save(folder / "checks.json")
+    if report.need is not None:
+        Checks((report.need,)).save(folder / "need.json")
     plans = {"plan": report.plan, "theorem": report.theorem}
     plans |= {f"sweep_{number}": plan for number, plan in enumerate(report.sweep)}
     for name, plan in plans.items():
         if plan is not None:
             plan.save(folder / f"{name}.json")
-    for name, table in (("gaps", report.gaps), ("runs", report.runs), ("knowledge", report.knowledge)):
+    for name in ("gaps", "runs", "knowledge", "radius"):
+        table = getattr(report, name)
         if table is not None:
             write_netcdf(_table(name), table, folder / f"{name}.nc")
     if report.audit is not None:
@@ -103,12 +106,14 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
         return {
             "market": market,
             "checks": Checks.load(folder / "checks.json"),
+            "need": Checks.load(folder / "need.json")[0] if "need.json" in given else None,
             "gaps": _read_table("gaps", folder),
             "plan": Plan.load(folder / "plan.json"),
             "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,
             "sweep": tuple(Plan.load(one) for one in sweep),
             "runs": _read_table("runs", folder) if "runs.nc" in given else None,
             "knowledge": _read_table("knowledge", folder) if "knowledge.nc" in given else None,
+            "radius": _read_table("radius", folder) if "radius.nc" in given else None,
             "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
             "users": np.asarray(head.users, dtype=float),
             "sizes": head.sizes,

@@ -10,7 +10,7 @@ import numpy as np
 from rcb_bayes.auditing import Audit
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import write_atomically
-from rcb_bayes.gaps.checks import Checks
+from rcb_bayes.gaps.checks import Check, Checks
 from rcb_bayes.market import Market
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
@@ -47,6 +47,8 @@ class ReportSizes:
         for more cautious plans.
     knowledge_worlds : int
         Behind each stage of the plans for users who know more or less of the clock; 0 leaves them out.
+    radius_worlds : int
+        Of the audits behind how wrong the plan may be about what users expect; 0 leaves that out.
     map_users : int
         Drawn on the map of rates.
     epsilons : tuple of float, optional
@@ -67,6 +69,7 @@ class ReportSizes:
     run_worlds: int = 20
     sweep_worlds: int | None = None
     knowledge_worlds: int = 400
+    radius_worlds: int = 400
     map_users: int = 400
     epsilons: tuple[float, ...] | None = None
 
@@ -76,8 +79,9 @@ class ReportSizes:
             if name != "sweep_worlds" or self.sweep_worlds is not None:
                 as_count(getattr(self, name), name=name, least=least.get(name, 1))
         as_count(self.run_worlds, name="run_worlds", least=1)
-        if self.knowledge_worlds != 0:
-            as_count(self.knowledge_worlds, name="knowledge_worlds", least=50)
+        for name in ("knowledge_worlds", "radius_worlds"):
+            if getattr(self, name) != 0:
+                as_count(getattr(self, name), name=name, least=50)
         if self.map_users > _MOST_MAPPED:
             raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
         for value in self.epsilons or ():
@@ -122,8 +126,12 @@ class Report:
         Of everything that was simulated.
     command : str
         The words that make this page again, if it was made on a command line.
+    need : Check, optional
+        Whether greedy recommendations suffice, before everything else; None in older files.
     knowledge : xarray.Dataset, optional
         The price of what users know; None where it was left out, or where there are no plans to compare.
+    radius : xarray.Dataset, optional
+        How much more users may expect of their favourite arm, see ``sensitivity``; None where it was left out.
 
     Examples
     --------
@@ -151,10 +159,13 @@ class Report:
     seed: int
     command: str = ""
     knowledge: "xr.Dataset | None" = None
+    need: Check | None = None
+    radius: "xr.Dataset | None" = None
     answer: Answer = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "answer", answer_of(self.plan, self.audit, not_audited=self.not_audited))
+        found = answer_of(self.plan, self.audit, not_audited=self.not_audited, radius=self.radius)
+        object.__setattr__(self, "answer", found)
 
     @property
     def verdict(self) -> str:
@@ -244,7 +255,12 @@ class Report:
     def summary(self) -> str:
         """The answer in words, the assumptions and the plan."""
         answer = [f"{self.verdict}: {self.answer.headline}", *self.answer.sentences]
-        return "\n".join([*answer, "", self.checks.summary(), "", self.plan.summary()])
+        need = (
+            []
+            if self.need is None
+            else [self.need.headline(), f"   {self.need.meaning} {self.need.remedy}".rstrip(), ""]
+        )
+        return "\n".join([*answer, "", *need, self.checks.summary(), "", self.plan.summary()])
 
     def to_dict(self) -> dict[str, Any]:
         """What the page says, as plain values."""
@@ -253,6 +269,7 @@ class Report:
             {
                 "verdict": self.verdict,
                 "answer": [self.answer.headline, *self.answer.sentences],
+                "need": None if self.need is None else self.need.to_dict(),
                 "checks": self.checks.to_dict()["checks"],
                 "plan": self.plan.to_dict(),
                 "epsilons": [plan.to_dict() for plan in self.sweep],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit, audit
 from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.auditing.directions import direction_of, favourite
+from rcb_bayes.auditing.varying import sensitivity
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.assumptions import check_stages
 from rcb_bayes.gaps.checks import Checks
@@ -22,6 +24,7 @@ from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
+from rcb_bayes.running.need import check_need
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -105,7 +108,8 @@ def report(
     >>> import rcb_bayes as rcb
     >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
     >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
-    >>> sizes = rcb.ReportSizes(plan_worlds=300, audit_worlds=300, run_worlds=2, knowledge_worlds=0, epsilons=(0.2,))
+    >>> few = {"plan_worlds": 300, "audit_worlds": 300, "run_worlds": 2, "knowledge_worlds": 0, "radius_worlds": 0}
+    >>> sizes = rcb.ReportSizes(**few, epsilons=(0.2,))
     >>> page = rcb.report(market, epsilon=0.1, n_per_arm=10, horizon=100, sizes=sizes)
     >>> page.verdict
     'pass'
@@ -142,18 +146,22 @@ def report(
     shown = horizon if runs is None else int(runs["t"].values[-1])
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
+    say("would greedy do?")
+    need = check_need(
+        market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
+    )
     return Report(
         market=market,
+        need=need,
         checks=checks,
         gaps=gaps,
         plan=plan,
         theorem=_theorem(market, plan, horizon=horizon),
         sweep=_sweep(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
+        radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
-        runs=_runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
-        if runs is None
-        else runs,
+        runs=runs,
         audit=found,
         not_audited=why_not,
         horizon=shown,
@@ -239,6 +247,29 @@ def _runs(
         "seed": seed,
     }
     return simulate(market, plan, oracle=oracle, options=options, workers=workers, **worlds)
+
+
+def _radius(
+    market: Market, plan: Plan, found: Audit | None, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
+) -> "xr.Dataset | None":
+    """How much more users may expect of their favourite arm before the plan fails, where it does not as it is."""
+    if not sizes.radius_worlds or found is None or found.verdict == "fail" or not market.noise.is_gaussian:
+        return None
+    say("how wrong the plan may be")
+    name = f"shift:{favourite(market)}"
+    upwards = [amount for amount in direction_of(name, market, plan).amounts if amount >= 0]
+    return sensitivity(
+        market,
+        plan,
+        along=name,
+        amounts={name: upwards},
+        horizon=horizon,
+        n_worlds=sizes.radius_worlds,
+        n_users=sizes.audit_users,
+        n_runs=0,
+        options=options,
+        seed=seed + 1,
+    )
 
 
 def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:

@@ -1,12 +1,16 @@
 """The answer in words."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rcb_bayes.auditing import Audit
 from rcb_bayes.mechanism.deciding import DecidingCell, deciding_cell
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.telling.wording import brief, figure, percent
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +22,14 @@ class Answer:
     sentences: tuple[str, ...]
 
 
-def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
-    """May I explore here?"""
+def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str, radius: "xr.Dataset | None" = None) -> Answer:
+    """May I explore here? And how wrong may the belief be, where that was looked at?"""
+    found = _answer(plan, audit, not_audited=not_audited)
+    told = () if radius is None else tuple(f"It {words}." for words in radius["words"].values if words)
+    return replace(found, sentences=(*found.sentences, *told))
+
+
+def _answer(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
     at = f"epsilon = {plan.epsilon:g}"
     if not plan.feasible:
         return Answer(verdict="fail", headline=f"No, not at {at}.", sentences=(plan.reason,))

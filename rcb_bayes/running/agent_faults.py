@@ -140,7 +140,10 @@ def _cold_faults(state: AgentState, market: Market) -> Iterator[str]:
         yield "saturated arms do not exist, or stand there twice"
     yield from _fitted_faults(state.cold.predictor, market)
     agenda = state.plan.agenda
-    if state.exploitation is not None and not agenda.is_over(saturated):
+    gone = state.gone or ()
+    if list(gone) != sorted(set(gone)) or not all(0 <= arm < k for arm in gone) or len(gone) >= k:
+        yield "arms that have left do not exist, stand there twice, or are all of them"
+    if state.exploitation is not None and not agenda.is_over(saturated) and state.gone is None:
         yield "it exploits though some arms are not saturated"
     history = state.cold.history
     if history is None:
@@ -149,7 +152,7 @@ def _cold_faults(state: AgentState, market: Market) -> Iterator[str]:
     if short:
         yield f"{state.plan.arms[short[0]]} is saturated without its {agenda.totals[short[0]]:,} samples"
     is_between = state.exploitation is None and 0 < len(saturated) < agenda.n_levels
-    if is_between != (state.cold.predictor is not None):
+    if state.gone is None and is_between != (state.cold.predictor is not None):
         yield "what is expected in organic rounds is there if and only if some arms are saturated"
 
 
@@ -184,7 +187,7 @@ def _count_faults(state: AgentState) -> Iterator[str]:
         yield "the samples counted are not those of its history"
     if int(counts.sum()) + int(state.pending.counted.sum()) > state.rounds + sum(state.plan.agenda.past):
         yield f"{int(counts.sum())} samples and the tickets that are out are more than {state.rounds} rounds"
-    if found is not None and (counts < state.plan.agenda.missing).any():
+    if found is not None and state.gone is None and (counts < state.plan.agenda.missing).any():
         yield "it exploits before every arm has its samples"
 
 

@@ -4,14 +4,14 @@ A field that is added to ``AgentState`` (with what ``agent_files`` enters and ta
 and read. ``RANGES`` has what a number must be beyond its type.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
 from rcb_bayes.files import Records
-from rcb_bayes.files.records import Count, Positive
+from rcb_bayes.files.records import LATE, Count, Positive
 from rcb_bayes.mechanism.decisions import EXPLOIT
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
@@ -114,7 +114,10 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AgentState:
-    """Everything a recommender goes on from. Seeds are hexadecimal: they may have more digits than JSON keeps."""
+    """Everything a recommender goes on from. Seeds are hexadecimal: they may have more digits than JSON keeps.
+
+    ``gone`` are positions of arms that are not there, where arms have come or left.
+    """
 
     plan: Plan
     options: Exploiting
@@ -128,6 +131,7 @@ class AgentState:
     pending: Out
     late: Late
     log: Kept | None
+    gone: tuple[int, ...] | None = field(default=None, metadata=LATE)
 
 
 _Hex = Annotated[str, Meta(pattern="^[0-9a-f]{1,1000}$")]

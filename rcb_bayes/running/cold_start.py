@@ -35,6 +35,7 @@ class ColdStart:
     ----------
     history : counted samples of every arm
     saturated : positions of the arms with N samples
+    gone : positions of arms that have left, or have not come yet
     waiting : counted recommendations of each arm whose reward is out, (K,); none in a block simulation
     """
 
@@ -50,6 +51,7 @@ class ColdStart:
         if any(self._agenda.past):
             self.history = History.of_market(market, keep_rows=keep_rows)
         self.saturated: tuple[int, ...] = ()
+        self.gone: frozenset[int] = frozenset()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
         self.predictor: Predictor | None = None
         self._prior_mean = market.platform_prior.mean.values  # asked for in every round
@@ -60,12 +62,28 @@ class ColdStart:
     @property
     def is_over(self) -> bool:
         """Whether every arm has its samples."""
-        return self._agenda.is_over(self.saturated)
+        return self._agenda.is_over(self.closed)
+
+    @property
+    def closed(self) -> tuple[int, ...]:
+        """Arms that are not promoted any more: with their samples, or not there."""
+        if not self.gone:
+            return self.saturated
+        left = {arm for arm in self.gone if self._agenda.is_sampled[arm]}
+        return tuple(sorted({*self.saturated, *left}))
+
+    def without(self, gone: frozenset[int], *, lasts: bool) -> None:
+        """These arms are not there from now on; ``lasts`` while the cold start does."""
+        self.gone, self._served = gone, 0
+        if lasts:
+            self.predictor = self._fitted() if self.saturated and not self.is_over else None
 
     @property
     def is_waiting(self) -> bool:
         """Whether some arm has its N recommendations, but not their rewards."""
-        return bool(((self.waiting > 0) & (self._needed() <= 0)).any())
+        full = (self.waiting > 0) & (self._needed() <= 0)
+        full[list(self.gone)] = False
+        return bool(full.any())
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations at the present stage, up to the round in which an arm becomes full.
@@ -136,7 +154,7 @@ class ColdStart:
         """Recommendations for all of these users at the present stage."""
         n = len(x)
         prior = self._prior_scores(x, features)
-        promoted = promotion_shares(prior.T, self._agenda.open_arms(self.saturated)).T
+        promoted = promotion_shares(prior.T, self._agenda.open_arms(self.closed)).T
         if self.predictor is None and not self._agenda.is_plain:
             return self._first(x, prior, promoted, uniforms)
         if self.predictor is None:
@@ -147,7 +165,7 @@ class ColdStart:
                 probabilities=promoted,
                 scores=prior,
             )
-        rates = self.mechanism.rate(x, saturated=[self.market.arms[arm] for arm in self.saturated])
+        rates = self.mechanism.rate(x, saturated=[self.market.arms[arm] for arm in self.closed])
         scores = self.predictor.scores(features)
         organic = best_shares(scores, axis=0)
         explored = uniforms[:, 0] < rates

@@ -6,12 +6,13 @@ users and replays are this loop in worlds of their own; each looks at the policy
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.running.conduct import Conduct, Offers, as_taken
 from rcb_bayes.running.protocol import BarePolicy
 from rcb_bayes.schema import FloatArray
 
@@ -37,17 +38,30 @@ class World(Protocol):
         ...
 
     def rewards(self, start: int, arm: np.ndarray) -> FloatArray:
-        """Rewards of the arms (n,) recommended in rounds that came together, from ``start`` on, (n,)."""
+        """Rewards of the arms (n,) taken in rounds that came together, from ``start`` on, (n,)."""
+        ...
+
+
+class PeopledWorld(World, Protocol):
+    """A world whose users do as they like."""
+
+    def whims(self, start: int, stop: int) -> FloatArray:
+        """Uniform numbers of the users' own, (n, 3)."""
+        ...
+
+    def noise(self, start: int, stop: int) -> FloatArray:
+        """The standard normal part of their rewards, (n,): the larger, the better."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Rounds start, ..., stop - 1: users (n, d), what was decided for them, and their rewards (n,)."""
+    """Rounds start, ..., stop - 1: users (n, d), what was decided for them, the arms they took and their rewards."""
 
     start: int
     x: FloatArray
     decisions: Decisions
+    taken: np.ndarray
     reward: FloatArray
 
     @property
@@ -56,8 +70,12 @@ class Block:
         return self.start + len(self.decisions)
 
 
-def drive(policy: BarePolicy, world: World, *, horizon: int, start: int = 0) -> Iterator[Block]:
+def drive(
+    policy: BarePolicy, world: World, *, horizon: int, start: int = 0, conduct: Conduct | None = None
+) -> Iterator[Block]:
     """Serve the rounds from ``start`` to ``horizon``; each block comes once the policy has learnt from it.
+
+    Users take what is recommended unless ``conduct`` says what they do, in a ``PeopledWorld``.
 
     Raises
     ------
@@ -70,7 +88,22 @@ def drive(policy: BarePolicy, world: World, *, horizon: int, start: int = 0) -> 
         n = len(decisions)
         if not 1 <= n <= len(came.x):
             raise DataError(f"A policy must decide for 1 to {len(came.x)} users, the first ones, it did for {n}.")
-        x, reward = came.x[:n], world.rewards(start, decisions.arm)
-        policy.update(x, decisions, reward)
-        yield Block(start=start, x=x, decisions=decisions, reward=reward)
+        x, taken = came.x[:n], decisions.arm
+        if conduct is not None:
+            taken = conduct.take(_offers(policy, world, x, decisions, start))
+        reward = world.rewards(start, taken)
+        policy.update(x, decisions if conduct is None else as_taken(decisions, taken), reward)
+        yield Block(start=start, x=x, decisions=decisions, taken=taken, reward=reward)
         start += n
+
+
+def _offers(policy: BarePolicy, world: Any, x: FloatArray, decisions: Decisions, start: int) -> Offers:
+    stop = start + len(decisions)
+    return Offers(
+        features=x,
+        arm=decisions.arm,
+        moment=getattr(policy, "moment", None),
+        whims=world.whims(start, stop),
+        noise=world.noise(start, stop),
+        rewards=lambda arm: world.rewards(start, arm),
+    )

@@ -5,24 +5,34 @@ try every arm; where users are alike an arm that looks worse at first is never t
 two it is here is simulated, under the users' own belief.
 """
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.checks import Check, judge
 from rcb_bayes.gaps.estimation import mean_error, probability_error
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_run_size
 from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact
-from rcb_bayes.mechanism.panel import make_panel
+from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
+from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.posterior import make_engine
+from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.wording import brief, figure, percent
 from rcb_bayes.users.diversity import covariate_diversity
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 _OPPOSITE = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
 _WORLDS, _FITTED_WORLDS = 1000, 320  # where posteriors have a closed form, and where they are fitted anew
+_SAMPLED_WORLDS = 40  # where each takes a NUTS run
+_REACH_WORLDS, _AT_ONCE = 2000, 100
 _PANEL, _ROW_PANEL = 2048, 256
 _PLAN_WORLDS = 40
 _NEGLECT = 0.1
@@ -32,10 +42,13 @@ def check_need(
     market: Market,
     *,
     plan: Plan | None = None,
+    runs: "xr.Dataset | None" = None,
     horizon: int = DEFAULT_HORIZON,
+    epsilon: float = 0.05,
     share: float = 0.01,
     tolerated: float = 0.02,
     n_worlds: int | None = None,
+    most_worlds: int | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Check:
     """Judge whether greedy recommendations, which need no incentives, starve an arm that matters.
@@ -45,15 +58,22 @@ def check_need(
     market : Market
         Who believes what, who the users are, how rewards come about.
     plan : Plan, optional
-        A plan whose regret stands beside that of greedy.
+        A plan whose regret stands beside that of greedy: what starvation costs.
+    runs : Dataset, optional
+        Runs of that plan over as many rounds, by ``simulate``; run here unless given.
     horizon : int
         Rounds of greedy, and of the plan.
+    epsilon : float
+        What users put up with; told of where no mechanism could have an arm tried, with the bill that is left.
     share : float
         An arm matters where it is truly the best for at least this share of users.
     tolerated : float
         How often such an arm may never be tried.
     n_worlds : int, optional
-        Worlds drawn from the users' belief: unless given, 1,000 where posteriors have a closed form, 320 elsewhere.
+        Worlds drawn from the users' belief: unless given, 1,000 where posteriors have a closed form, 320 elsewhere, 40
+        where each takes a NUTS run.
+    most_worlds : int, optional
+        Where ``n_worlds`` is not given, no more than these.
     seed : int
         The same seed gives the same answer.
 
@@ -66,7 +86,7 @@ def check_need(
     Raises
     ------
     RcbError
-        Shares out of range, counts below what is needed.
+        Shares or an epsilon out of range, counts below what is needed, runs over another horizon.
 
     Applicability
     -------------
@@ -88,19 +108,19 @@ def check_need(
     for name, value in (("share", share), ("tolerated", tolerated)):
         if not (is_number(value) and 0 < value < 1):
             raise RcbError(f"{name} is a share above 0 and below 1, got {value!r}.")
-    n_worlds = (
-        (_WORLDS if is_exact(market) else _FITTED_WORLDS)
-        if n_worlds is None
-        else as_count(n_worlds, name="n_worlds", least=2)
-    )
+    if not (is_number(epsilon) and epsilon >= 0):
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    if runs is not None and int(runs["t"].values[-1]) != horizon:
+        raise RcbError(f"The runs have {int(runs['t'].values[-1]):,} rounds, greedy {horizon:,}. Ask for as many.")
+    engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
+    n_worlds = _worlds(engine, most_worlds) if n_worlds is None else as_count(n_worlds, name="n_worlds", least=2)
     check_run_size(horizon=horizon, n_worlds=n_worlds, every=horizon)
     rows = not market.noise.is_gaussian
     panel = make_panel(market, n_users=_ROW_PANEL if rows else _PANEL, rng=generator(seed, Stream.GREEDY_USERS))
-    engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
-    runs = greedy_runs(
+    found = greedy_runs(
         market, panel, engine, horizon=horizon, n_worlds=n_worlds, rng=generator(seed, Stream.GREEDY_WORLDS)
     )
-    starved = runs.starved(share=share).astype(float)
+    starved = found.starved(share=share).astype(float)
     value, error = float(starved.mean()), float(probability_error(starved))
     verdict = _OPPOSITE[judge(value, error, tolerated)]
     return Check(
@@ -109,7 +129,10 @@ def check_need(
         estimate=value,
         mcse=error,
         threshold=tolerated,
-        meaning=_meaning(market, runs, verdict, horizon=horizon, share=share) + _beside(market, plan, horizon, seed),
+        is_limit=True,
+        meaning=_meaning(market, found, verdict, horizon=horizon, share=share)
+        + _beside(market, plan, runs, found, horizon=horizon, seed=seed)
+        + _out_of_reach(market, panel, epsilon=float(epsilon), seed=seed),
         remedy=_remedy(verdict),
     )
 
@@ -136,16 +159,60 @@ def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, sh
     return text
 
 
-def _beside(market: Market, plan: Plan | None, horizon: int, seed: int) -> str:
-    """The regret of a plan, over as many rounds."""
-    if plan is None:
+def _worlds(engine: Engine | None, most: int | None) -> int:
+    """Worlds that take sensible time, by what computes posteriors; None has a closed form."""
+    usual = _WORLDS if engine is None else _SAMPLED_WORLDS if engine.name == "nuts" else _FITTED_WORLDS
+    return usual if most is None else min(usual, as_count(most, name="most_worlds", least=2))
+
+
+def _beside(
+    market: Market, plan: Plan | None, runs: "xr.Dataset | None", greedy: GreedyRuns, *, horizon: int, seed: int
+) -> str:
+    """The regret of a plan, over as many rounds, and how much more or less greedy's is."""
+    if plan is None and runs is None:
         return ""
-    if plan.kind == "sampled" and not plan.feasible:
+    if plan is not None and plan.kind == "sampled" and not plan.feasible:
         return " The plan beside it is not feasible."
-    oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
-    runs = simulate(market, plan, horizon=horizon, n_worlds=_PLAN_WORLDS, oracle=oracle, every=horizon, seed=seed)
-    total = runs["regret"].sum("t")
-    return f" The plan's is {figure(float(total.mean()), float(total.std(ddof=1)) / _PLAN_WORLDS**0.5)}."
+    if runs is None:
+        assert plan is not None  # one of the two is given
+        oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
+        runs = simulate(market, plan, horizon=horizon, n_worlds=_PLAN_WORLDS, oracle=oracle, every=horizon, seed=seed)
+    total = runs["regret"].sum("t").values
+    value, error = float(total.mean()), float(mean_error(total, scale=0.0)) if len(total) > 1 else float("nan")
+    apart = float(greedy.regret.mean()) - value
+    both = float(np.hypot(error, mean_error(greedy.regret, scale=0.0)))
+    costs = f"greedy costs {figure(abs(apart), both)} {'more' if apart >= 0 else 'less'} over the horizon"
+    return f" The plan's is {figure(value, error)}: {costs}."
+
+
+def _out_of_reach(market: Market, panel: Panel, *, epsilon: float, seed: int) -> str:
+    """Arms that no mechanism could have tried, whatever it knows of the others; with independent arms.
+
+    Users are hidden among those for whom the arm is the best known, whose gain is largest once all others are known for
+    good: E[(mu0_i - max_j mu_j)+] bounds it for every number of samples, by Jensen's inequality.
+    """
+    if not market.prior.arms_independent:
+        return ""
+    rng = generator(seed, Stream.GREEDY_REACH)
+    beta = draw_worlds(market.prior, _REACH_WORLDS, rng=rng).beta
+    prior = panel.prior_rewards  # (P, K)
+    loses = prior.max(axis=1, keepdims=True) - prior - epsilon  # beyond what she puts up with
+    open_to = (loses <= 0.0).any(axis=0)
+    for start in range(0, len(beta), _AT_ONCE):
+        rewards = market.noise.mean_reward(beta[start : start + _AT_ONCE] @ panel.users.T)  # (w, K, P)
+        for arm in np.flatnonzero(~open_to).tolist():
+            rivals = np.delete(rewards, arm, axis=1).max(axis=1)
+            open_to[arm] = bool((prior[:, arm] > rivals).any())
+    lost = np.flatnonzero(~open_to)
+    if not len(lost):
+        return ""
+    names = ", ".join(market.arms[arm] for arm in lost.tolist())
+    least = ", ".join(figure(*panel.mean(loses[:, arm])) for arm in lost.tolist())
+    return (
+        f" No mechanism can have {names} tried: in none of {len(beta):,} worlds, for none of {panel.n_users:,} users, "
+        f"does what is expected of it exceed what the others turn out to give. What is left is to pay users what they "
+        f"lose beyond epsilon = {epsilon:g}: {least} a try at first."
+    )
 
 
 def _remedy(verdict: str) -> str:

@@ -20,8 +20,9 @@ from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
+from rcb_bayes.running.presence import confined
 from rcb_bayes.running.protocol import Policy, as_probabilities
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 
 Recommending = Callable[[FloatArray], FloatArray]
 Learning = Callable[[FloatArray, np.ndarray, FloatArray], object]
@@ -229,14 +230,27 @@ class Rcb(Policy):
         n = self.exploitation.ends - self.rounds
         return self.exploitation.decide(x[:n], features[:, :n], uniforms[:n])
 
-    def recommend_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+    def recommend_now(
+        self, x: FloatArray, features: FloatArray, uniforms: FloatArray, *, present: BoolArray | None = None
+    ) -> Decisions:
         """Recommendations for users none of whose rewards is known: all at the present stage, up to the epoch's end.
 
-        Of a cold start an arm's first N count, whenever their rewards come.
+        Of a cold start an arm's first N count, whenever their rewards come. ``present`` (K,) are the arms that are
+        there, where some are not.
         """
         if self.exploitation is None:
-            return self.cold.claim(self.cold.decide_now(x, features, uniforms))
-        return self.decide(x, features, uniforms)
+            decisions = self.cold.decide_now(x, features, uniforms)
+            return self.cold.claim(decisions if present is None else confined(decisions, present, present))
+        decisions = self.decide(x, features, uniforms)
+        return decisions if present is None else confined(decisions, present, self.counts >= self.plan.agenda.totals)
+
+    def decided_now(self, x: FloatArray, present: BoolArray) -> Decisions:
+        """What users would be told now with these arms there, (K,); nothing is counted."""
+        features, still = np.ascontiguousarray(x.T), np.zeros((len(x), 2))
+        if self.exploitation is None:
+            return confined(self.cold.decide_now(x, features, still), present, present)
+        found = self.exploitation.decide(x, features, still)
+        return confined(found, present, self.counts >= self.plan.agenda.totals)
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Count what is to be counted; end the cold start or the epoch where it is over."""

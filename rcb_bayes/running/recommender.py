@@ -6,6 +6,7 @@ the same trajectory. A new epoch begins when the next user asks. Rewards may com
 """
 
 import warnings
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -18,6 +19,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ROUND_KINDS, Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
+from rcb_bayes.mechanism.knowledge import Moment
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.rule import Rule
@@ -28,11 +30,12 @@ from rcb_bayes.running.late_rewards import AwaitedRewards
 from rcb_bayes.running.logbook import Logbook
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
+from rcb_bayes.running.presence import as_present, position_of
 from rcb_bayes.running.recommendations import Recommendation, Recommendations, recommendation, recommendations
 from rcb_bayes.running.shown_posterior import posterior_of
 from rcb_bayes.running.tickets import Pending
 from rcb_bayes.running.worlds import Choices
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ class Recommender:
         user; None waits for each as long as it takes, and looks at it when it comes.
     keep_log : int, str or path-like, optional
         A number of rounds to keep in ``log``, or a CSV file to write all of them to; None keeps none.
+    absent : sequence of str
+        Arms of the market that are not there yet: ``add_arm`` brings them in.
     seed : int or numpy.random.SeedSequence
         Of the recommender's own choices.
 
@@ -98,6 +103,7 @@ class Recommender:
         rule: Rule | None = None,
         patience: int | None = None,
         keep_log: int | str | Path | None = None,
+        absent: Sequence[str] = (),
         seed: int | np.random.SeedSequence = DEFAULT_SEED,
     ) -> None:
         check_plan(market, plan)
@@ -122,6 +128,9 @@ class Recommender:
         )
         self._checked: Predictor | None = None
         self._has_warned = False
+        self.arms_moved = False  # whether any has come or left
+        for label in [absent] if isinstance(absent, str) else absent:
+            self.retire(label)
 
     @property
     def options(self) -> Exploiting:
@@ -139,6 +148,16 @@ class Recommender:
         if self._rcb.exploitation is not None:
             return ROUND_KINDS[EXPLOIT]
         return "rest of the arms" if self._rcb.cold.saturated else ROUND_KINDS[MOST_POPULAR]
+
+    @property
+    def moment(self) -> Moment:
+        """Where the algorithm is, as whoever knows the clock could tell: saturated arms, or the epoch."""
+        return self._rcb.moment
+
+    @property
+    def seed(self) -> np.random.SeedSequence:
+        """Of the recommender's own choices."""
+        return self._seed
 
     @property
     def saturated(self) -> tuple[str, ...]:
@@ -215,13 +234,101 @@ class Recommender:
             raise RcbError("This recommender keeps no log. Make it with keep_log=10_000, or keep_log='log.csv'.")
         return self._awaited.log.table()
 
-    def recommend(self, x: Users) -> Recommendation:
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Arms that have left, or have not come yet."""
+        return tuple(self.market.arms[arm] for arm in sorted(self._rcb.cold.gone))
+
+    def retire(self, label: str) -> None:
+        """An arm leaves: nobody is recommended it from now on, and no stage waits for its samples.
+
+        What it would have had goes to the best of the arms that are there. What has been learnt from it stays.
+
+        Parameters
+        ----------
+        label : str
+            The arm.
+
+        Raises
+        ------
+        RcbError
+            No such arm, one that has left already, or the last one; nothing has changed then.
+
+        Applicability
+        -------------
+        The plan's promise holds on, among the arms that are there, if the arm does not leave because of its rewards:
+        users would learn from its leaving. See ``running.presence``.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, seed=1)
+        >>> agent.retire("new")
+        >>> agent.absent, agent.recommend([0.9, 0.1]).probabilities
+        (('new',), {'old': 1.0, 'new': 0.0})
+        """
+        arm = position_of(label, self.market.arms)
+        gone = self._rcb.cold.gone
+        if arm in gone:
+            raise RcbError(f"The arm '{label}' is not there already. Each arm leaves once; add_arm brings it back.")
+        if len(gone) + 1 == self.market.n_arms:
+            raise RcbError(f"'{label}' is the last arm that is there: nothing would be left to recommend.")
+        self._without(gone | {arm})
+
+    def add_arm(self, label: str) -> None:
+        """An arm of the market that was not there comes, or comes back.
+
+        While the cold start lasts it is promoted as the plan has it. Later, until it has the plan's samples, it is
+        recommended where it is expected to be best, and nowhere else.
+
+        Parameters
+        ----------
+        label : str
+            The arm; users' belief about it is part of the market, and the plan was made with it.
+
+        Raises
+        ------
+        RcbError
+            No such arm, or one that is there.
+
+        Examples
+        --------
+        With ``market`` and ``plan`` as in ``calibrate``:
+
+        >>> agent = rcb.Recommender(market, plan, absent=["new"], seed=1)
+        >>> agent.add_arm("new")
+        >>> agent.absent
+        ()
+        """
+        arm = position_of(label, self.market.arms)
+        gone = self._rcb.cold.gone
+        if arm not in gone:
+            raise RcbError(f"The arm '{label}' is there. Only one that has left, or was absent, can be added.")
+        self._without(gone - {arm})
+
+    def _without(self, gone: frozenset[int]) -> None:
+        self.arms_moved = True
+        self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
+
+    def _present(self, available: Sequence[str] | None) -> BoolArray | None:
+        """Arms that are there for a user, (K,); None where all are, with their samples."""
+        rcb = self._rcb
+        late = rcb.exploitation is not None and bool((rcb.counts < self.plan.agenda.totals).any())
+        if available is None and not rcb.cold.gone and not late:
+            return None
+        return as_present(available, self.market.arms, rcb.cold.gone)
+
+    def recommend(self, x: Users, *, available: Sequence[str] | None = None) -> Recommendation:
         """A recommendation for one user, x (d,): numbers in the order of the features, or by name.
 
         Parameters
         ----------
         x : array_like
             The user's features, (d,), or by name.
+        available : sequence of str, optional
+            The arms that she can have, all that are there unless given: what others would have had goes to the best of
+            these, so that the plan's promise holds among them (``running.presence``).
 
         Returns
         -------
@@ -233,6 +340,8 @@ class Recommender:
         DataError
             A user of the wrong width, with features that are missing or not known, or values that are not finite;
             nothing has changed then.
+        RcbError
+            Available arms that do not exist, or none that is there.
 
         Examples
         --------
@@ -253,8 +362,9 @@ class Recommender:
         if self._rcb.predictor is not self._checked:
             self._check_vouched()
         rows = None if exploitation is None else exploitation.rows
-        if exploitation is None or rows is None:
-            decisions = self._decide(user[None])
+        present = self._present(available)
+        if exploitation is None or rows is None or present is not None:
+            decisions = self._decide(user[None], present)
             ticket = self._awaited.issue(user[None], decisions, people=known[None])
             chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
             arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
@@ -289,7 +399,7 @@ class Recommender:
         while start < len(users):
             self._rcb.move_on()
             self._check_vouched()
-            decisions = self._decide(users[start:])
+            decisions = self._decide(users[start:], self._present(None))
             some = slice(start, start + len(decisions))
             self._awaited.issue(users[some], decisions, people=people[some])
             parts.append(decisions)
@@ -382,7 +492,10 @@ class Recommender:
         ndarray
             (n, K).
         """
-        return self._rcb.recommend_proba(self.market.features_of(self._as_users(x, ndim=2)))
+        users, present = self.market.features_of(self._as_users(x, ndim=2)), self._present(None)
+        if present is None:
+            return self._rcb.recommend_proba(users)
+        return self._rcb.decided_now(users, present).probabilities.T
 
     def posterior(self) -> "xr.DataTree":
         """The posterior that is acted on now, as ArviZ knows it; the prior where no arm has its samples yet.
@@ -485,11 +598,11 @@ class Recommender:
 
     # --- one round ---
 
-    def _decide(self, users: FloatArray) -> Decisions:
+    def _decide(self, users: FloatArray, present: BoolArray | None) -> Decisions:
         """Recommendations for the first of these users, as far as the page and the stage go."""
         uniforms = self._choices.of_rounds(self._rcb.rounds, len(users))
         x = users[: len(uniforms)]
-        return self._rcb.recommend_now(x, np.ascontiguousarray(x.T), uniforms)
+        return self._rcb.recommend_now(x, np.ascontiguousarray(x.T), uniforms, present=present)
 
     def _as_users(self, x: Users, *, ndim: int) -> FloatArray:
         if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.shape == self._shape and isfinite(x.sum()):

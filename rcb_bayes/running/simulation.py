@@ -5,6 +5,7 @@ estimates are frozen: a run is a few dozen blocks of array work, not T steps.
 """
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,16 @@ from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_run_size
-from rcb_bayes.mechanism.decisions import ROUND_KINDS, Decisions
+from rcb_bayes.mechanism.decisions import ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import best_arm
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.running.driving import drive
+from rcb_bayes.running.conduct import Behaviour, Conduct, Scene
+from rcb_bayes.running.driving import Block, drive
 from rcb_bayes.running.exploit import warn_of_other_guard
+from rcb_bayes.running.offer_sums import DIMS as OFFER_DIMS
+from rcb_bayes.running.offer_sums import OfferSums
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import Policy, PolicyMaker, completed
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _FITS = ("n_fits", "n_not_vouched")
+_SUMS = ("regret", "posterior_regret")  # over the rounds that are not kept
 
 
 def simulate(
@@ -44,6 +49,7 @@ def simulate(
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     every: int = 1,
+    behaviour: Behaviour | None = None,
     workers: Workers = None,
     store: str | os.PathLike[str] | None = None,
     seed: int = DEFAULT_SEED,
@@ -66,7 +72,11 @@ def simulate(
     options : Exploiting, optional
         Of the exploitation stage (clock, feed, spread, inflation).
     every : int
-        Keep every so many rounds: sums of regret over them, and the last of everything else.
+        Keep every so many rounds: sums of regret (and of ``followed``) over them, and the last of everything else.
+    behaviour : Behaviour, optional
+        What users make of a recommendation (``rcb.behaviour``); all of them follow unless given. The platform sees the
+        arm that is taken: in a cold start other arms than the one recommended do not count, later their reward is that
+        of the arm taken.
     workers : None, int, str, Client or Executor
         Who runs the worlds: this process, so many processes, a Dask cluster by its scheduler's address or its client,
         an executor. The answer is the same.
@@ -83,7 +93,10 @@ def simulate(
         (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
         ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world,
         arm), ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and
-        ``gamma`` (world) of the last epoch. The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that
+        ``gamma`` (world) of the last epoch. With a behaviour ``chosen`` is the arm taken, regret is that of it, and
+        there are ``followed`` (world, t), 1 where it is the one recommended, and sums of users and rewards by the arm
+        offered and the arm taken, which ``rcb.behaviour.instrument`` reads (``offer_n``, ``offer_xx``, ``offer_xy``,
+        ``offer_yy``). The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that
         a plan's runs acted on though no engine vouches for them.
 
     Raises
@@ -116,20 +129,33 @@ def simulate(
         if plan.kind == "sampled" and not plan.feasible:
             raise RcbError(f"This plan cannot be run: {plan.reason}")
         warn_of_other_guard(market, plan, oracle, options or Exploiting())
-    cast = _Cast(market, plan, horizon=horizon, every=every, oracle=oracle, options=options, seed=seed)
+    if behaviour is not None:
+        behaviour.check(market, plan)
+    cast = _Cast(
+        market,
+        plan,
+        horizon=horizon,
+        every=every,
+        oracle=oracle,
+        options=options,
+        behaviour=behaviour,
+        seed=seed,
+    )
     attrs = _attrs(market, plan, horizon=horizon, every=every, seed=seed)
+    attrs |= {} if behaviour is None else {"behaviour": repr(behaviour)}
     if store is not None:
         sizes = {"horizon": horizon, "n_worlds": n_worlds, "every": every, "seed": seed}
+        sizes |= {} if behaviour is None else {"behaviour": repr(behaviour)}
         layout = Layout(
             n_worlds=n_worlds,
-            variables=_variables(),
-            coords={"arm": np.array(market.arms), "t": _kept(horizon, every)},
+            variables=_variables(behaves=behaviour is not None),
+            coords={"arm": np.array(market.arms), "t": _kept(horizon, every)} | _offer_coords(market, behaviour),
             attrs=attrs | {"counts": list(_FITS)},
             run=run_name(market, plan, oracle, options, **sizes),
         )
-        return _explained(run_into(store, layout, _run, make=partial(_same, cast), workers=workers))
-    worlds = run_blocks(_run, n_worlds, make=partial(_same, cast), workers=workers)
-    return _explained(_as_dataset(market, worlds, attrs))
+        return _explained(run_into(store, layout, _run, make=partial(_prepared, cast), workers=workers))
+    worlds = run_blocks(_run, n_worlds, make=partial(_prepared, cast), workers=workers)
+    return _explained(_as_dataset(market, worlds, attrs, _offer_coords(market, behaviour)))
 
 
 class _Cast:
@@ -144,13 +170,22 @@ class _Cast:
         every: int,
         oracle: Oracle | None,
         options: Exploiting | None,
+        behaviour: Behaviour | None,
         seed: int,
     ) -> None:
         self.market, self.plan, self.oracle, self.options = market, plan, oracle, options
         self.horizon, self.every, self.seed = horizon, every, seed
+        self.behaviour = behaviour
+        self.users: Callable[[], Conduct] | None = None
 
 
-def _same(cast: _Cast) -> _Cast:
+def _prepared(cast: _Cast) -> _Cast:
+    """What users reckon with is worked out once for all worlds of a worker."""
+    if cast.behaviour is not None and cast.users is None:
+        plan = cast.plan if isinstance(cast.plan, Plan) else None
+        options = cast.options or Exploiting()
+        scene = Scene(market=cast.market, plan=plan, horizon=cast.horizon, options=options, seed=cast.seed)
+        cast.users = cast.behaviour.prepared(scene)
     return cast
 
 
@@ -163,46 +198,57 @@ def _run(cast: _Cast, number: int) -> dict[str, np.ndarray]:
         policy: Policy = Rcb(world.market, plan, oracle=cast.oracle, options=cast.options)
     else:
         policy = completed(plan(world.market, policy_seed(seed)))
-    record = _Record(cast.horizon, cast.every)
-    for block in drive(policy, world, horizon=cast.horizon):
-        record.note(block.start, block.decisions, world.mean_rewards(block.start, block.stop))
+    record = _Record(cast.horizon, cast.every, behaves=cast.users is not None)
+    sums = None if cast.users is None else OfferSums(market.n_arms, market.n_features)
+    for block in drive(policy, world, horizon=cast.horizon, conduct=cast.users and cast.users()):
+        record.note(block, world.mean_rewards(block.start, block.stop))
+        if sums is not None:
+            sums.add(block.x, block.decisions.arm, block.taken, block.reward)
     n_by_arm = np.full(market.n_arms, np.nan) if policy.n_by_arm is None else policy.n_by_arm
     ends = {name: np.array(getattr(policy, name)) for name in ("cold_start_length", "gamma", *_FITS)}
-    return record.finished() | {"n_samples": n_by_arm.copy()} | ends
+    offers = {} if sums is None else sums.as_arrays()
+    return record.finished() | {"n_samples": n_by_arm.copy()} | ends | offers
 
 
 class _Record:
     """Rounds as they are kept: all of them, or every so many."""
 
-    def __init__(self, horizon: int, every: int) -> None:
-        self.every = every
+    def __init__(self, horizon: int, every: int, *, behaves: bool = False) -> None:
+        self.every, self.behaves = every, behaves
         n = len(_kept(horizon, every))
         self.small = {
             name: np.empty(n, dtype=np.int8) for name in ("context_arm_best", "recommended", "chosen", "stage")
         }
-        self.real = {name: np.zeros(n) for name in ("regret", "posterior_regret", "propensity", "gain")}
+        sums = (*_SUMS, *(("followed",) if behaves else ()))
+        self.real = {name: np.zeros(n) for name in (*sums, "propensity", "gain")}
 
-    def note(self, start: int, decisions: Decisions, mean: FloatArray) -> None:
-        """Rounds start + 1, ..., with the true mean rewards (K, n)."""
+    def note(self, block: Block, mean: FloatArray) -> None:
+        """Rounds of a block, with the true mean rewards (K, n)."""
+        decisions, taken = block.decisions, block.taken
         n = len(decisions)
         columns = np.arange(n)
-        arm, gain = decisions.arm, decisions.gain
+        gain = decisions.gain
         best = best_arm(mean)
-        regret = mean.max(axis=0) - mean[arm, columns]
-        posterior = np.maximum(-gain, 0.0)
+        sums = {
+            "regret": mean.max(axis=0) - mean[taken, columns],
+            "posterior_regret": np.maximum(-gain if taken is decisions.arm else -decisions.gain_of(taken), 0.0),
+        }
+        if self.behaves:
+            sums["followed"] = (taken == decisions.arm).astype(float)
         if self.every == 1:
-            rows: Any = slice(start, start + n)
+            rows: Any = slice(block.start, block.stop)
             at: Any = slice(None)
-            self.real["regret"][rows], self.real["posterior_regret"][rows] = regret, posterior
+            for name, values in sums.items():
+                self.real[name][rows] = values
         else:
-            place = (start + columns) // self.every
-            np.add.at(self.real["regret"], place, regret)
-            np.add.at(self.real["posterior_regret"], place, posterior)
+            place = (block.start + columns) // self.every
+            for name, values in sums.items():
+                np.add.at(self.real[name], place, values)
             at = np.flatnonzero(np.append(np.diff(place) > 0, True))
             rows = place[at]
         self.small["context_arm_best"][rows] = best[at]
-        self.small["recommended"][rows] = arm[at]
-        self.small["chosen"][rows] = arm[at]
+        self.small["recommended"][rows] = decisions.arm[at]
+        self.small["chosen"][rows] = taken[at]
         self.small["stage"][rows] = decisions.stage[at]
         self.real["propensity"][rows] = decisions.propensity[at]
         self.real["gain"][rows] = gain[at]
@@ -219,10 +265,21 @@ def _kept(horizon: int, every: int) -> np.ndarray:
 _DIMS: dict[str, tuple[str, ...]] = {
     "n_samples": ("world", "arm"),
     **dict.fromkeys(("cold_start_length", "gamma", *_FITS), ("world",)),
+    **{name: ("world", *dims) for name, dims in OFFER_DIMS.items()},
 }
 
 
-def _as_dataset(market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict[str, Any]) -> "xr.Dataset":
+def _offer_coords(market: Market, behaviour: Behaviour | None) -> dict[str, np.ndarray]:
+    """Labels of the sums by the arm offered and the arm taken."""
+    if behaviour is None:
+        return {}
+    arms, features = np.array(market.arms), np.array(market.prior.features)
+    return {"offered": arms, "taken": arms, "feature": features, "other_feature": features}
+
+
+def _as_dataset(
+    market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict[str, Any], offers: dict[str, np.ndarray]
+) -> "xr.Dataset":
     import xarray as xr
 
     variables = {
@@ -231,17 +288,19 @@ def _as_dataset(market: Market, worlds: list[dict[str, np.ndarray]], attrs: dict
         if name not in _FITS
     }
     t = _kept(attrs["horizon"], attrs["every"])
-    data = xr.Dataset(variables, coords={"arm": list(market.arms), "t": t, "world": np.arange(len(worlds))})
+    coords = {"arm": list(market.arms), "t": t, "world": np.arange(len(worlds))}
+    data = xr.Dataset(variables, coords=coords | offers)
     counts = {name: int(sum(world[name] for world in worlds)) for name in _FITS}
     data.attrs = attrs | counts
     return data
 
 
-def _variables() -> dict[str, tuple[tuple[str, ...], str]]:
+def _variables(*, behaves: bool) -> dict[str, tuple[tuple[str, ...], str]]:
     """Dims and dtypes of what is kept of a world, by name."""
     by_round: tuple[str, ...] = ("world", "t")
-    kept = {name: (by_round, part.dtype.str) for name, part in _Record(1, 1).finished().items()}
+    kept = {name: (by_round, part.dtype.str) for name, part in _Record(1, 1, behaves=behaves).finished().items()}
     ends = {"n_samples": "<f8", "cold_start_length": "<i8", "gamma": "<f8"} | dict.fromkeys(_FITS, "<i8")
+    ends |= dict.fromkeys(OFFER_DIMS, "<f8") if behaves else {}
     return kept | {name: (_DIMS[name], dtype) for name, dtype in ends.items()}
 
 

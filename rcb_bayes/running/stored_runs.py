@@ -212,6 +212,7 @@ def _opened(place: str, layout: Layout) -> "xr.Dataset":
     counts = [name for name in data.data_vars if name in layout.attrs.get("counts", ())]
     attrs = {name: value for name, value in layout.attrs.items() if name != "counts"}
     attrs |= {str(name): int(data[name].sum()) for name in counts}
-    data = data[[name for name in layout.variables if name not in counts]].assign_coords(arm=layout.coords["arm"])
+    labels = {name: values for name, values in layout.coords.items() if name != "t"}
+    data = data[[name for name in layout.variables if name not in counts]].assign_coords(labels)
     data.attrs = attrs
     return data

@@ -14,7 +14,7 @@ from rcb_bayes.running.driving import Arrivals
 from rcb_bayes.schema import FloatArray
 
 PAGE = 8192
-_COEFFICIENTS, _PAGES, _POLICY, _PAST = range(4)
+_COEFFICIENTS, _PAGES, _POLICY, _PAST, _WHIMS = range(5)
 
 
 class Nature:
@@ -80,6 +80,7 @@ class SimulatedWorld:
         self.market = self.nature.remembered(market, seed)
         self._seed = seed
         self._number = -1
+        self._whims = Whims(seed)
 
     @property
     def beta(self) -> FloatArray:
@@ -110,6 +111,31 @@ class SimulatedWorld:
         """Rewards of arms on one page, (n,)."""
         number, place = divmod(start, PAGE)
         return self.page(number).rewards(place, arm)
+
+    def whims(self, start: int, stop: int) -> FloatArray:
+        """Uniform numbers of the users' own in rounds on one page, (n, 3)."""
+        return self._whims.of_rounds(start, stop - start)
+
+    def noise(self, start: int, stop: int) -> FloatArray:
+        """The standard normal part of rewards in rounds on one page, (n,): the larger, the better."""
+        number, place = divmod(start, PAGE)
+        found = self.page(number).noise[place : place + stop - start]
+        return found if self.nature.noise.is_gaussian else -found
+
+
+class Whims:
+    """Uniform numbers by which users of a simulated world do as they like, the same for any cut into blocks."""
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._seed = seed
+        self._number = -1
+
+    def of_rounds(self, start: int, n: int) -> FloatArray:
+        """Of n rounds on one page, (n, 3)."""
+        number, place = divmod(start, PAGE)
+        if number != self._number:
+            self._number, self._page = number, _stream(self._seed, number, _WHIMS).random((PAGE, 3))
+        return self._page[place : place + n]
 
 
 class Choices:

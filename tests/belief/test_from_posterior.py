@@ -48,6 +48,18 @@ def test_latents_through_their_model() -> None:
         rcb.Prior.from_posterior(xr.Dataset({"v": tree["posterior"]["w"]}), model=model, mean="mu", inputs="x")
 
 
+def test_users_stay_who_they_were() -> None:
+    """Coefficients of an intercept: the map from x is that of the belief it came from."""
+    rows = {"arm": ["a", "a", "b", "b"], "u": [0.0, 1.0, 0.0, 1.0], "q10": [0.0] * 4, "q90": [1.0] * 4}
+    prior = rcb.Prior.from_quantiles(rows)
+    draws = prior.draw(500, seed=1).expand_dims("chain")
+    later = rcb.Prior.from_posterior(draws, like=prior)
+    assert later.inputs == ("u",)
+    assert rcb.Prior.from_posterior(draws).inputs == ("intercept", "u")
+    with pytest.raises(BeliefError, match="about other arms or features"):
+        rcb.Prior.from_posterior(draws, like=rcb.Prior.gaussian([[0.0], [0.0]], 1.0))
+
+
 def test_the_recommenders_posterior() -> None:
     prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
     market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=NOISE)

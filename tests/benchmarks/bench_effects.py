@@ -15,8 +15,11 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # run as a script, the folder of ``tests`` is not there
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.market.noise import GaussianNoise

@@ -101,6 +101,7 @@ def test_what_is_printed(rcb: Run) -> None:
     for words in (
         "users believe   setting_4: 3 arms, 2 features, Gaussian, independent arms",
         "rewards         Gaussian rewards, sigma = 0.3",
+        "0 greedy suffices: ",
         "1 fighting chance: ",
         "2 posterior separation: ",
         "3 covariates (phi0): pass  0.5\n",
@@ -122,6 +123,7 @@ def test_the_gaps_are_those_of_the_python_interface(rcb: Run) -> None:
     result = json.loads(outcome.out)
     assert outcome.code == {"pass": 0, "fail": 1, "inconclusive": 3}[result["verdict"]]
     assert [check["name"][0] for check in result["checks"]] == ["1", "2", "3", "4"]
+    assert result["need"]["name"] == "0 greedy suffices"
     assert result["seed"] == 1
     prior = load_prior("setting_4", n_arms=3, n_features=2)
     market = Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.05))

@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.behaviour import as_behaviour
 from rcb_bayes.belief import load_prior
 from rcb_bayes.cli import simulate as command
 from rcb_bayes.cli.calibrate import figure
@@ -247,3 +248,33 @@ def test_bad_input_is_a_line_or_two_and_exit_code_2(
     assert outcome.err.startswith("rcb: ")
     assert message in outcome.err
     assert 1 <= len(outcome.err.splitlines()) <= 2
+
+
+# --- users -----------------------------------------------------------------------------------------------------------
+
+
+def test_users_who_do_not_follow(rcb: Run, planned: tuple[str, ...]):
+    outcome = rcb(*BELIEF, *planned, "--behaviour", "obedient .8, stubborn .2", "--json", "runs.json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.line("users  ").startswith("users           ")
+    found = json.loads(Path("runs.json").read_text())
+    assert found["behaviour"] == "Mix(Obedient() 0.8, Stubborn(arm=None) 0.2)"
+    users = as_behaviour("obedient .8, stubborn .2")
+    again = simulate(market(), plan(), horizon=1500, n_worlds=2, behaviour=users, seed=1)
+    share = mean_and_error(again["followed"].mean("t"))
+    assert (found["runs"]["followed"], found["runs"]["followed_mcse"]) == pytest.approx(share)
+    assert any(f"{percent(*share)} of recommendations followed" in line for line in outcome.lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("stuborn", "Did you mean 'stubborn'"),
+        ("obedient .8, random .1", "sum to 0.9"),
+        ("obedient .8, random", "share"),
+    ],
+)
+def test_users_that_cannot_be(rcb: Run, planned: tuple[str, ...], words: str, message: str):
+    outcome = rcb(*BELIEF, *planned, "--behaviour", words)
+    assert outcome.code == 2
+    assert message in outcome.err

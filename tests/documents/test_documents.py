@@ -56,7 +56,13 @@ def test_a_planted_mistake_in_a_command_is_found(line: str) -> None:
 
 
 SMALL = rcb.ReportSizes(
-    check_worlds=100, plan_worlds=100, audit_worlds=50, run_worlds=2, knowledge_worlds=0, epsilons=(0.05,)
+    check_worlds=100,
+    plan_worlds=100,
+    audit_worlds=50,
+    run_worlds=2,
+    knowledge_worlds=0,
+    radius_worlds=50,
+    epsilons=(0.05,),
 )
 
 

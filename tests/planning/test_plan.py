@@ -168,7 +168,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path):
 
 def test_a_plan_is_of_eight_parts_and_shows_what_they_have():
     found = plan()
-    parts = [getattr(found, item.name) for item in fields(found)]
+    parts = [getattr(found, item.name) for item in fields(found) if item.name != "types"]
     assert len(parts) == 8
     names = [item.name for part in parts for item in fields(part)]
     assert len(set(names)) == len(names)

@@ -20,6 +20,7 @@ SIZES = ReportSizes(
     run_worlds=3,
     sweep_worlds=60,
     knowledge_worlds=50,
+    radius_worlds=50,
     map_users=40,
     epsilons=(0.0, 0.05, 0.2),
 )

@@ -138,6 +138,7 @@ def test_bad_input_is_refused(more: dict[str, Any], message: str) -> None:
         {"epsilons": (-0.1,)},
         {"check_worlds": 1},
         {"knowledge_worlds": 10},
+        {"radius_worlds": 10},
     ],
 )
 def test_sizes_are_checked(sizes: dict[str, Any]) -> None:

@@ -44,6 +44,27 @@ def test_regret_of_a_plan_beside_it() -> None:
     plan = rcb.calibrate(market, epsilon=0.05, n_per_arm=10, n_worlds=500, seed=1)
     need = rcb.check_need(market, plan=plan, horizon=300, n_worlds=400, seed=1)
     assert "The plan's is" in need.meaning
+    assert "greedy costs" in need.meaning
+    runs = rcb.simulate(market, plan, horizon=300, n_worlds=5, every=300, seed=1)
+    again = rcb.check_need(market, plan=plan, runs=runs, horizon=300, n_worlds=400, seed=1)
+    assert (again.estimate, again.mcse) == (need.estimate, need.mcse)
+    with pytest.raises(RcbError, match="The runs have 300 rounds, greedy 200"):
+        rcb.check_need(market, runs=runs, horizon=200)
+
+
+def test_arms_that_no_mechanism_could_have_tried() -> None:
+    """Nobody expects more of the new arm than the old one ever gives: what is left is to pay."""
+    need = rcb.check_need(alike(gap=3.0), horizon=50, n_worlds=50, epsilon=0.1, seed=1)
+    assert "No mechanism can have new tried" in need.meaning
+    assert "epsilon = 0.1: 2.9 a try" in need.meaning
+    assert "No mechanism" not in rcb.check_need(alike(gap=0.3), horizon=50, n_worlds=50, seed=1).meaning
+    free = rcb.check_need(alike(gap=3.0), horizon=50, n_worlds=50, epsilon=3.5, seed=1)
+    assert "No mechanism" not in free.meaning  # they put up with it
+
+
+def test_worlds_are_no_more_than_asked_for() -> None:
+    need = rcb.check_need(alike(), horizon=50, most_worlds=60, seed=1)
+    assert need == rcb.check_need(alike(), horizon=50, n_worlds=60, seed=1)
 
 
 def test_rows_turned_round_and_seeds() -> None:
@@ -65,6 +86,8 @@ def test_rows_turned_round_and_seeds() -> None:
         ({"tolerated": 2}, "tolerated is a share above 0 and below 1, got 2"),
         ({"horizon": 0}, "horizon"),
         ({"n_worlds": 1}, "n_worlds"),
+        ({"most_worlds": 1}, "most_worlds"),
+        ({"epsilon": -1.0}, "epsilon must be a finite number"),
         ({"horizon": 10**9, "n_worlds": 10**6}, "fewer worlds, or a shorter horizon"),
     ],
 )

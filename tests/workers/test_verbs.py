@@ -128,7 +128,9 @@ def test_audit_types(plan: rcb.Plan, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 8])
 def test_report(workers: int) -> None:
-    sizes = rcb.ReportSizes(plan_worlds=200, audit_worlds=200, run_worlds=2, knowledge_worlds=100, epsilons=(0.2, 0.3))
+    sizes = rcb.ReportSizes(
+        plan_worlds=200, audit_worlds=200, run_worlds=2, knowledge_worlds=100, radius_worlds=0, epsilons=(0.2, 0.3)
+    )
     made: dict[str, Any] = {"epsilon": 0.1, "n_per_arm": 10, "horizon": 100, "sizes": sizes}
     here, there = (rcb.report(gaussian(), **made, workers=one) for one in (None, workers))
     assert here.to_dict() == there.to_dict()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.auditing import Audit, audit
+from rcb_bayes.baselines.payments import payment
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import FIGURES, deciding_cell
@@ -76,7 +77,7 @@ def measure(market: Market, run: Run, *, horizon: int, epsilon: float, effort: E
         except RcbError as error:  # a policy that does not apply says why
             notes.append(str(error))
         else:
-            found |= binned(runs, horizon=horizon)
+            found |= binned(runs, horizon=horizon) | paid_for(runs, epsilon=epsilon)
             only_first = isinstance(run.plan, Plan) and bool((runs["stage"] == MOST_POPULAR).all())
             found["seconds"] = run.seconds + time.process_time() - begun
             found |= _audited(market, run, horizon, epsilon, effort, seed, only_first=only_first, notes=notes)
@@ -102,6 +103,15 @@ def binned(runs: "xr.Dataset", *, horizon: int) -> dict[str, Any]:
         "cold_start": runs["cold_start_length"].values.astype(float),
         "cold_share": (runs["stage"].values != EXPLOIT).mean(axis=1),
     }
+
+
+def paid_for(runs: "xr.Dataset", *, epsilon: float) -> dict[str, Any]:
+    """What paying users for what they lose beyond epsilon would come to, were all data public, in each world.
+
+    ``explored`` are recommendations of another arm than the best known; NaN of policies that expect nothing.
+    """
+    gain = runs["gain"].values
+    return {"bill": payment(gain, epsilon).sum(axis=1), "explored": np.where(gain < 0.0, 1.0, gain * 0.0).sum(axis=1)}
 
 
 def _trends(runs: "xr.Dataset") -> FloatArray:
@@ -181,7 +191,7 @@ def _nothing(n_worlds: int, horizon: int) -> dict[str, Any]:
     """Figures of what was not run."""
     n = len(edges(horizon))
     found: dict[str, Any] = {name: np.full((n_worlds, n), np.nan) for name in ("regret", "gain")}
-    found |= {name: np.full(n_worlds, np.nan) for name in ("trend", "cold_start", "cold_share")}
+    found |= {name: np.full(n_worlds, np.nan) for name in ("trend", "cold_start", "cold_share", "bill", "explored")}
     found |= {f"{name}_{notion}": np.nan for notion in NOTIONS for name in _FIGURES}
     found |= {f"verdict_{notion}": "" for notion in NOTIONS}
     found |= {"compliance": np.nan, "compliance_mcse": np.nan, "audit_rounds": np.nan, "seconds": np.nan}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes import baselines
+from rcb_bayes.belief.families import matched_belief
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.studies.paper.beliefs import matched_belief
 from rcb_bayes.studies.paper.cells import side_by_side
 from rcb_bayes.studies.paper.claims import Claim
 from rcb_bayes.studies.paper.intervals import Interval, decide, log_contrast
@@ -81,7 +81,8 @@ def run_arenas(arenas: tuple[Arena, ...], request: Request, *, effort: Effort) -
         claims=tuple(judge_comparison(parts)),
         notes=(
             f"Plans are audited over the cold start and {effort.audit_rounds:,} rounds of exploitation, other policies "
-            f"over their first {_POLICY_ROUNDS} rounds. Notes of policies that do not apply are in the table.",
+            f"over their first {_POLICY_ROUNDS} rounds. Notes of policies that do not apply are in the table. The bill "
+            "is what users who see all data lose beyond epsilon, in all and a try of another arm than the best known.",
             *((FAST_NOTE,) if request.fast else ()),
             *_price_lines(parts),
             *(line for part in parts for line in (*reasons(part), *_split_lines(part))),
@@ -141,6 +142,7 @@ def bandit_runs(market: Market) -> list[Run]:
         ),
         "explore then commit": lambda own, seed: baselines.ExploreThenCommit(own, n_per_arm=4 * n, seed=seed),
         "lasso": lambda own, seed: baselines.LassoBandit(own, batch=100, seed=seed),
+        "payments": lambda own, seed: baselines.Payments(own, batch=batch, seed=seed),
         "always the first arm": lambda own, seed: baselines.AlwaysArm(own, own.arms[0], seed=seed),
     }
     return [_baseline(name, make) for name, make in makers.items()]
@@ -161,13 +163,16 @@ def predecessor_runs(market: Market, *, horizon: int) -> list[Run]:
             own, inner, n_per_arm=n, warm_up="all", seed=seed
         ),
         "warm Thompson": lambda own, seed: baselines.WarmThompson(own, batch=batch, seed=seed),
+        "filtered posterior": lambda own, seed: baselines.FilteredPosterior(own, batch=batch, seed=seed),
     }
-    runs = [_baseline(name, make) for name, make in makers.items()]
+    runs = {name: _baseline(name, make) for name, make in makers.items()}
     n_warm = _warm_start(market)
-    if n_warm * market.n_arms > horizon:
-        note = f"It asks for {n_warm:,} samples of each arm, more than there are in {horizon:,} rounds."
-        runs[-1] = replace(runs[-1], plan=None, note=note)
-    return runs
+    asked = {"warm Thompson": n_warm, "filtered posterior": n_warm / market.population.phi0}
+    for name, n in asked.items():
+        if n * market.n_arms > horizon:
+            note = f"It asks for {n:,.0f} samples of each arm, more than there are in {horizon:,} rounds."
+            runs[name] = replace(runs[name], plan=None, note=note)
+    return list(runs.values())
 
 
 def _warm_start(market: Market) -> int:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.baselines.payments import ratio
 from rcb_bayes.mechanism.notions import NOTIONS
 from rcb_bayes.telling.wording import figure
 
@@ -34,6 +35,9 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
         row |= estimate("cold_start", lengths[lengths >= 0])
         row["n_ended"] = int((lengths >= 0).sum())
         row |= estimate("gain", one["gain"].isel(t=-1).values)
+        if "bill" in one:  # not of parts from before
+            row |= estimate("bill", one["bill"].values)
+            row["bill_per_exploration"], row["bill_per_exploration_mcse"] = _per_exploration(one)
         for item in _PLANNED:
             row[item] = one[item].item()
         for notion in NOTIONS:
@@ -44,6 +48,11 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
             row[item] = one[item].item()
         rows.append(row)
     return rows
+
+
+def _per_exploration(one: "xr.Dataset") -> tuple[float, float]:
+    value, count = one["bill"].values, one["explored"].values
+    return ratio(value, count) if np.isfinite(value).all() else (np.nan, np.nan)
 
 
 def reasons(part: "xr.Dataset") -> list[str]:
@@ -68,7 +77,8 @@ def estimate(name: str, values: np.ndarray) -> dict[str, float]:
 
 def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str], list[list[str]]]:
     """Headings and cells of the table as it is printed."""
-    headings = [*keys, *_HEADINGS]
+    has_bill = "bill" in table.columns
+    headings = [*keys, *_HEADINGS, *(("bill", "a try") if has_bill else ())]
     rows = []
     for row in table.to_dict(orient="records"):
         ended = "" if not row["n_ended"] else with_error(row["cold_start"], row["cold_start_mcse"])
@@ -86,9 +96,16 @@ def as_lines(table: "pd.DataFrame", *, keys: tuple[str, ...]) -> tuple[list[str]
                 row["verdict_definition"],
                 "" if np.isnan(row["compliance"]) else f"{100 * row['compliance']:.0f} %",
                 "" if np.isnan(row["seconds"]) else f"{row['seconds']:.1f}",
+                *(_bill_cells(row) if has_bill else ()),
             ]
         )
     return headings, rows
+
+
+def _bill_cells(row: dict[str, Any]) -> tuple[str, str]:
+    names = ("bill", "bill_per_exploration")
+    first, second = (with_error(row[name], row[f"{name}_mcse"]) for name in names)
+    return first, second
 
 
 def with_error(value: float, error: float) -> str:

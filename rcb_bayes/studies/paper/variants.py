@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.belief import Prior
+from rcb_bayes.belief.families import FAMILIES, matched_belief
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.schema import DEFAULT_HORIZON, FloatArray
-from rcb_bayes.studies.paper.beliefs import FAMILIES, matched_belief
 from rcb_bayes.studies.paper.cells import side_by_side
 from rcb_bayes.studies.paper.measures import Run
 from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from rcb_bayes.belief.families import FAMILIES, matched_belief
 from rcb_bayes.errors import RcbError
-from rcb_bayes.studies.paper.beliefs import FAMILIES, matched_belief
 
 MEAN = np.array([[1.0, -0.5], [0.0, 0.25]])
 

@@ -1,0 +1,290 @@
+"""``evaluate``: what a policy would have come to, from a log of another, with intervals.
+
+The formulas, and when their intervals hold, stand at the head of ``evaluation.estimators``.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rcb_bayes._version import __version__
+from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.evaluation.estimators import (
+    Value,
+    ips,
+    predicted_error,
+    scores_of,
+    snips,
+    squared_ratios,
+    squared_residuals,
+    steadying_weights,
+    weighted_mean,
+)
+from rcb_bayes.evaluation.logged import Logged, as_logged, as_probabilities_of
+from rcb_bayes.market import Market
+from rcb_bayes.running.heeding import refuse_heeding
+from rcb_bayes.running.history import History
+from rcb_bayes.running.intervals import Bootstrapped
+from rcb_bayes.running.oracle import Oracle, RidgeOracle, checked_scores
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, suggestion
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+ESTIMATORS = ("ips", "snips", "dr", "adaptive", "direct")
+"""Names of the estimators, see ``evaluation.estimators``."""
+
+_FIRST_FIT, _GROWTH = 20, 1.5  # rounds after which the regression is fitted first, and how much later it is again
+
+
+def evaluate(
+    log: Any,
+    policy: Any,
+    market: Market | None = None,
+    *,
+    estimators: Sequence[str] | None = None,
+    oracle: Oracle | None = None,
+    stages: str | Sequence[str] | None = None,
+    level: float = 0.05,
+    seed: int = DEFAULT_SEED,
+) -> "xr.Dataset":
+    """The value of a policy, its mean reward over the users of a log of another policy, however adaptive that was.
+
+    Parameters
+    ----------
+    log : pandas.DataFrame, str, path-like, Recommender or dict
+        As for ``audit_log``: a table or a file with a column for each feature, ``arm``, ``reward`` and propensities,
+        ``p_<arm>`` for every arm (sharper) or ``propensity`` of the arm recommended, rounds in their order or with
+        ``ticket``; a recommender that keeps a log; or Open Bandit Pipeline's ``bandit_feedback`` (``action``,
+        ``reward``, and ``pscore``, ``context``, ``pi_b``, ``n_actions`` if known).
+    policy : str, array_like, callable, Policy or Recommender
+        What is evaluated, as it stands: the label of an arm that everybody is told; probabilities (n, K); a function of
+        users (n, d) -> (n, K); a policy or a recommender, by its present ``recommend_proba``.
+    market : Market, optional
+        Names of arms and features, for tables; Open Bandit's logs do without.
+    estimators : sequence of str, optional
+        Some of "ips", "snips", "dr", "adaptive" and "direct"; all unless given.
+    oracle : Oracle, optional
+        The regression of "dr", "adaptive" and "direct"; ridge regression with an intercept unless given. What users
+        believe does not enter unless you give it, ``PosteriorOracle(market.prior, market.noise)``.
+    stages : str or sequence of str, optional
+        Stages of a recommender's log whose rounds count, such as "exploit"; all unless given. Others are learnt from.
+    level : float
+        One minus the nominal coverage of the intervals, each by itself.
+    seed : int
+        Of the bootstrap of "direct".
+
+    Returns
+    -------
+    xarray.Dataset
+        Dim ``estimator``: ``value``, ``mcse`` (its standard error), ``lower``, ``upper`` and ``n_effective``.
+        Attributes: ``logged_value`` with ``logged_value_mcse``, what the log itself came to; ``n_rounds``, ``n_used``,
+        ``n_missing`` (rounds whose reward did not come); ``note``, what to know of the intervals.
+
+    Raises
+    ------
+    DataError
+        A log without propensities (what remains is named), propensities of zero where the policy has mass, columns
+        that are missing.
+    RcbError
+        An unknown estimator, a table without its market, what is no policy.
+
+    Applicability
+    -------------
+    Users who come independently, and propensities that are those acted on. Use "adaptive": its interval holds for logs
+    of adaptive policies with the propensities of all arms. Those of "ips", "snips" and "dr" are the usual ones, for
+    logs whose propensities do not depend on rewards and are not small, and are too short elsewhere. "direct" trusts the
+    regression. Rewards that did not come are left out: they must be missing whoever was told what. In a cold start most
+    arms have no chance: take ``stages="exploit"``.
+
+    Examples
+    --------
+    With ``market`` and ``plan`` as in ``calibrate``:
+
+    >>> agent = rcb.Recommender(market, plan, keep_log=1000, seed=1)
+    >>> rng = np.random.default_rng(3)
+    >>> for x in market.covariates.sample(800, seed=2):
+    ...     told = agent.recommend(x)
+    ...     mean = x @ ([0.6, 0.2] if told.arm == "old" else [0.2, 0.5])
+    ...     agent.observe(mean + 0.3 * rng.normal(), ticket=told.ticket)
+    >>> found = rcb.evaluate(agent, "new", stages="exploit")  # what if everybody were told "new"? .35
+    >>> sure = found.sel(estimator="adaptive")
+    >>> bool(sure["lower"] < 0.35 < sure["upper"]), found.sizes["estimator"]
+    (True, 5)
+    """
+    names = _as_estimators(estimators)
+    if not (is_number(level) and 0 < level < 1):
+        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    seed = as_count(seed, name="seed")
+    refuse_heeding(oracle, name="evaluate")
+    logged = as_logged(log, market, stages=stages)
+    told = as_probabilities_of(policy, logged)
+    came = np.isfinite(logged.reward)
+    used = logged.used & came
+    if not used.any():
+        raise DataError("No round of the log has a reward and is asked for: there is nothing to learn a value from.")
+    _check_reach(logged, told, used, names)
+    found = _values(logged, told, used, names, oracle=oracle, seed=seed)
+    reward = logged.reward[used]
+    attrs = {
+        "policy": policy if isinstance(policy, str) else type(policy).__name__,
+        "logged_value": float(reward.mean()),
+        "logged_value_mcse": float(reward.std() / np.sqrt(len(reward))),
+        "n_rounds": len(logged.arm),
+        "n_used": int(used.sum()),
+        "n_missing": int((logged.used & ~came).sum()),
+        "level": float(level),
+        "note": _note(logged),
+        "seed": seed,
+        "version": __version__,
+    }
+    return _as_dataset(found, level=level, attrs=attrs)
+
+
+def _as_dataset(found: dict[str, Value], *, level: float, attrs: dict[str, Any]) -> "xr.Dataset":
+    import xarray as xr
+
+    bounds = np.array([one.bounds(level) for one in found.values()])
+    columns = {name: [getattr(one, name) for one in found.values()] for name in ("value", "mcse", "n_effective")}
+    columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+    return xr.Dataset(
+        {name: ("estimator", np.asarray(values, dtype=float)) for name, values in columns.items()},
+        coords={"estimator": list(found)},
+        attrs=attrs,
+    )
+
+
+def _as_estimators(names: Sequence[str] | None) -> tuple[str, ...]:
+    if names is None:
+        return ESTIMATORS
+    wanted = (names,) if isinstance(names, str) else tuple(names)
+    for name in wanted:
+        if name not in ESTIMATORS:
+            close = suggestion(str(name), ESTIMATORS)
+            raise RcbError(f"There is no estimator '{name}'.{close} Use some of {', '.join(ESTIMATORS)}.")
+    if not wanted:
+        raise RcbError(f"estimators is empty. Use some of {', '.join(ESTIMATORS)}.")
+    return wanted
+
+
+def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...]) -> None:
+    """Refuse what a log cannot tell, and say what it can."""
+    if all(name == "direct" for name in names):
+        return
+    if logged.propensity is None:
+        raise DataError(
+            "The log has no propensities (p_<arm> of every arm, or propensity), and IPS, SNIPS, DR and adaptive "
+            "weights need them. What remains is the regression alone, which nothing vouches for: estimators=['direct']."
+        )
+    if logged.propensities is None:
+        return
+    out_of_reach = (told > 0.0) & (logged.propensities <= 0.0) & used[:, None]
+    rows = np.flatnonzero(out_of_reach.any(axis=1))
+    if len(rows):
+        arm = logged.arms[int(np.flatnonzero(out_of_reach[rows[0]])[0])]
+        raise DataError(
+            f"In {len(rows):,} of {int(used.sum()):,} rounds the policy may tell an arm that the log could not (first "
+            f"in row {rows[0] + 1}, '{arm}'): no weight makes up for that. Evaluate stages='exploit', or a policy "
+            "within the log's reach; estimators=['direct'] trusts a regression instead."
+        )
+
+
+def _note(logged: Logged) -> str:
+    if logged.propensity is None:
+        return "no propensities: the regression alone, which nothing vouches for"
+    if logged.propensities is None:
+        return "propensities of the arms told alone: errors are those seen, too small where an arm was told rarely"
+    return "adaptive: errors that the propensities predict, for adaptive logs; ips, snips, dr: for fixed ones"
+
+
+def _values(
+    logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...], *, oracle: Oracle | None, seed: int
+) -> dict[str, Value]:
+    """Estimates by name, in the order asked for."""
+    regression, x = _regression(logged, oracle)
+    found: dict[str, Value] = {}
+    arm, reward, policy = logged.arm[used], logged.reward[used], told[used]
+    if any(name != "direct" for name in names):
+        assert logged.propensity is not None  # checked
+        own = logged.propensity[used]
+        ratio = policy[np.arange(len(arm)), arm] / own
+        found |= {"ips": ips(ratio, reward), "snips": snips(ratio, reward)}
+        if "dr" in names or "adaptive" in names:
+            expected = _expected_before(regression, logged, x)[used]
+            terms = scores_of(policy, expected, ratio, arm, reward)
+            everywhere = None if logged.propensities is None else logged.propensities[used]
+            found["dr"] = weighted_mean(terms)
+            found["adaptive"] = _adaptive(terms, policy, expected, ratio, arm, reward, own, everywhere)
+    if "direct" in names:
+        found["direct"] = _direct(regression, logged, x, told, used, seed=seed)
+    return {name: found[name] for name in names}
+
+
+def _adaptive(
+    terms: FloatArray,
+    policy: FloatArray,
+    expected: FloatArray,
+    ratio: FloatArray,
+    arm: np.ndarray,
+    reward: FloatArray,
+    own: FloatArray,
+    propensities: FloatArray | None,
+) -> Value:
+    """Steadied weights, and the larger of the errors predicted and seen."""
+    k = policy.shape[1]
+    squares = None if propensities is None else squared_ratios(policy, propensities)
+    weights = steadying_weights(ratio**2 if squares is None else squares.sum(axis=1), first=float(k))
+    seen = weighted_mean(terms, weights)
+    if squares is None:
+        return seen
+    residual = reward - expected[np.arange(len(arm)), arm]
+    by_arm = squared_residuals(residual, arm, own, n_arms=k)
+    predicted = predicted_error(weights, squares, by_arm, (policy * expected).sum(axis=1))
+    return Value(value=seen.value, mcse=max(predicted, seen.mcse), n_effective=seen.n_effective)
+
+
+# --- regressions -----------------------------------------------------------------------------------------------------
+
+
+def _regression(logged: Logged, oracle: Oracle | None) -> tuple[Oracle, FloatArray]:
+    """The regression, and the users as it takes them, (n, d)."""
+    if oracle is not None:
+        return oracle, logged.x
+    return RidgeOracle(penalty=1.0), np.hstack([np.ones((len(logged.x), 1)), logged.x])
+
+
+def _history(logged: Logged, x: FloatArray, rounds: slice, *, keep_rows: bool) -> History:
+    made = History(len(logged.arms), x.shape[1], keep_rows=keep_rows)
+    kept = np.arange(len(x))[rounds]
+    kept = kept[np.isfinite(logged.reward[kept])]
+    made.add(x[kept], logged.arm[kept], logged.reward[kept])
+    return made
+
+
+def _expected_before(regression: Oracle, logged: Logged, x: FloatArray) -> FloatArray:
+    """What is expected of every arm in each round by a regression on rounds before it, (n, K)."""
+    n = len(x)
+    edges = [0]
+    while edges[-1] < n:
+        edges.append(min(n, max(_FIRST_FIT, int(_GROWTH * edges[-1]))))
+    out = np.empty((n, len(logged.arms)))
+    for start, stop in pairwise(edges):
+        fitted = regression.fit(_history(logged, x, slice(0, start), keep_rows=regression.needs_rows))
+        out[start:stop] = checked_scores(fitted, np.ascontiguousarray(x[start:stop].T), arms=logged.arms, at_all=True).T
+    return out
+
+
+def _direct(
+    regression: Oracle, logged: Logged, x: FloatArray, told: FloatArray, used: np.ndarray, *, seed: int
+) -> Value:
+    """The regression's own value, with its bootstrap's error and that of the users."""
+    sure = Bootstrapped(regression, seed=seed)
+    fitted = sure.fit(_history(logged, x, slice(None), keep_rows=True))
+    users, policy = np.ascontiguousarray(x[used].T), told[used].T
+    values = (policy * checked_scores(fitted, users, arms=logged.arms, at_all=True)).sum(axis=0)
+    replicated = [float((policy * one.scores(users)).sum(axis=0).mean()) for one in fitted.replicates]
+    n = len(values)
+    error = np.sqrt(np.var(replicated, ddof=1) + values.var() / n)
+    return Value(value=float(values.mean()), mcse=float(error), n_effective=float(min(n, sure.n_replicates)))
