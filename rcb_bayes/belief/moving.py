@@ -112,7 +112,7 @@ class MovedPrior(Prior):
         """Those of the belief itself, moved; see ``Prior.moments``."""
         own = self.base.moments
         spread = {name: self.scale**2 * own[name] for name in ("covariance", "covariance_mcse")}
-        return own.assign(mean=own["mean"] + self.shift, **spread)
+        return own.assign({"mean": own["mean"] + self.shift, **spread})
 
     # What reads the model's graph would see the belief where it was.
 
