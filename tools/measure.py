@@ -24,12 +24,14 @@ COMMANDS = {
     "effects": ["tests/benchmarks/bench_effects.py"],
     "curves": ["tests/benchmarks/bench_curves.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
+    "scale": ["tools/scale_figures.py"],
+    "workers": ["tests/benchmarks/bench_workers.py"],
     "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
 }
-# These print Markdown; the others plain text.
-TABLES = ("plans", "knowledge", "runs", "audits", "engines", "effects", "curves", "sizes", "trial")
+PLAIN = ("comparison", "warfarin")  # print text; the others Markdown
+PAGES = {"scale": ROOT / "docs" / "scale.md"}  # pages of their own
 
 
 def main() -> int:
@@ -47,7 +49,7 @@ def main() -> int:
             print("warfarin: left as it is; --data gives the table", flush=True)
             continue
         code = measure(name, asked.data)
-        if code not in (0, 1, 3):  # verdicts are results
+        if code not in allowed(name):
             return code
     return 0
 
@@ -56,16 +58,22 @@ def measure(name: str, data: Path | None) -> int:
     """Run one command and keep what it prints."""
     command = [*COMMANDS[name], str(data)] if name == "warfarin" else COMMANDS[name]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
-    if done.returncode in (0, 1, 3):
+    if done.returncode in allowed(name):
         shown = " ".join([*COMMANDS[name], "warfarin.csv"] if name == "warfarin" else command)
         text = done.stdout.strip()
-        body = text if name in TABLES else f"```text\n{text}\n```"
+        body = f"```text\n{text}\n```" if name in PLAIN else text
         head = (
             f"`python {shown}`, {datetime.date.today()}, version {__version__}, {os.cpu_count()} cores, one BLAS thread"
         )
-        (FOLDER / f"{name}.md").write_text(f"# {name.capitalize()}\n\n{head}\n\n{body}\n", encoding="utf-8")
-        print(FOLDER.relative_to(ROOT) / f"{name}.md", flush=True)
+        target = PAGES.get(name, FOLDER / f"{name}.md")
+        target.write_text(f"# {name.capitalize()}\n\n{head}\n\n{body}\n", encoding="utf-8")
+        print(target.relative_to(ROOT), flush=True)
     return done.returncode
+
+
+def allowed(name: str) -> tuple[int, ...]:
+    """Exit codes with which a command has done its work: verdicts are results."""
+    return (0, 1, 3) if COMMANDS[name][0] == "-m" else (0,)
 
 
 def environment() -> dict[str, str]:

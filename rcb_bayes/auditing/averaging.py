@@ -16,7 +16,7 @@ from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.schema import FloatArray
 
 _CHUNK_VALUES = 400_000
-_LEAST_USERS = 25  # at a time: every time all worlds and pairs of arms are gone through
+_LEAST_USERS, _MOST_VALUES = 25, 2_000_000  # at a time: every time all worlds and pairs of arms are gone through
 
 Fixed = Callable[[FloatArray], FloatArray]
 """The probability of each arm that is the same in all worlds, for users (U, d): (U, K)."""
@@ -47,7 +47,9 @@ def averages_of(
         so_far = so_far or _Sums(view, epsilon)
         so_far.add(view, population.weights[some], fixed=own)
         start += step
-        step = max(_LEAST_USERS, _CHUNK_VALUES // (n_worlds * len(view.chances)))
+        each = n_worlds * len(view.chances)
+        del view  # before the next is made
+        step = max(1, _CHUNK_VALUES // each, min(_LEAST_USERS, _MOST_VALUES // each))
     assert so_far is not None  # a population has somebody in it
     none = np.zeros(so_far.constant.shape)
     constant, error = fixed_mean or (none, none)

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rcb_bayes.auditing.mixed import UserType, check_types, planned_epsilon
 from rcb_bayes.auditing.run import plan_verdict
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
+from rcb_bayes.market.fingerprint import of_belief
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
+from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MECHANISM, STAGE
 from rcb_bayes.planning.calibration import planned, with_best_n
 from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
@@ -16,7 +21,9 @@ from rcb_bayes.planning.goal import PlanRequest, as_request, as_samples, check_r
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.typed import TypeRequest, planned_for_types
 from rcb_bayes.running.conduct import Behaviour, responding
+from rcb_bayes.running.naming import name_of
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, suggestion
+from rcb_bayes.workers import Workers, at_work, check_workers, one_thread
 
 
 def calibrate(
@@ -39,6 +46,8 @@ def calibrate(
     history: Any = None,
     public: bool | None = None,
     exploring: Exploring | None = None,
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Plan:
     """A plan by sampling: the largest exploration rates that an independent audit will pass.
@@ -96,6 +105,12 @@ def calibrate(
     exploring : Exploring, optional
         Which of many arms are explored, and in which order; all at once unless given. ``plan.unexplored`` tells which
         are not, and what that gives up.
+    workers : None, int, str, Client or Executor
+        Who works on it: this process, so many processes, a Dask cluster by its scheduler's address or its client, an
+        executor. The plan is the same. They look at several N at a time, fit posteriors that take long (NUTS) and
+        audit.
+    folder : path-like, optional
+        Where what is finished is kept: asked for the same in the same folder, it is not computed again.
     seed : int
         The same seed gives the same plan.
 
@@ -109,7 +124,9 @@ def calibrate(
     RcbError
         A negative or non-finite epsilon, an unknown notion, a personalised plan for ``definition``, counts too small,
         0 samples of all arms, ``mechanism`` without a horizon, users of whom it is not known before a run what they do;
-        types with other arms, or shares that do not sum to 1.
+        types with other arms, or shares that do not sum to 1; a folder of another run.
+    WorkersError
+        Workers that are none, cannot be reached or are lost.
 
     Applicability
     -------------
@@ -152,18 +169,43 @@ def calibrate(
             "Users who know nothing of the clock: out of how many rounds in all? Pass horizon=, such as 10000."
         )
     horizon = as_count(DEFAULT_HORIZON if horizon is None else horizon, name="horizon", least=1)
+    check_workers(workers)
     is_given = n_per_arm is not None or not market.noise.is_gaussian  # then no audit is made
     check_request_size(market, request, audit_worlds=0 if is_given else request.audit_worlds)
-    if types is not None:
-        each = [_as_type(market, kind, request, least_share=least_share) for kind in types]
-        how = {"epsilon": request.epsilon, "guard": guard, "least_share": least_share, "horizon": horizon}
-        plan = planned_for_types(market, each, **how)
-    elif is_given:
-        plan = planned(market, request, guard=guard, spread=spread, horizon=horizon)
-    else:
-        plan = with_best_n(market, request, guard=guard, spread=spread, horizon=horizon, judge=plan_verdict)
-    told = replace(plan.provenance, unexplored=unexplored, notes=(*plan.notes, *notes))
-    return replace(plan, provenance=told) if unexplored is not None or notes else plan
+    made = {"guard": guard, "spread": spread, "horizon": horizon}
+    agenda = as_agenda(request.n_per_arm, market.n_arms)
+    manifest = {
+        "experiment": "calibrate",
+        "epsilon": request.epsilon,
+        "notion": request.notion,
+        "personalised": request.personalised,
+        "knows": request.knows,
+        "samples": repr(agenda),
+        "n_is_given": is_given,
+        "behaviour": name_of(behaviour),
+        "types": None if types is None else [least_share, *(_name_of_type(kind) for kind in types)],
+        "n_worlds": request.n_worlds,
+        "audit_worlds": request.audit_worlds,
+        "engine": request.engine,
+        "seed": request.seed,
+        **made,
+        **market.fingerprint(),
+    }
+    store = open_store(None if folder is None else Path(folder), manifest, resume=None)
+    plan_of = planned if is_given else partial(with_best_n, judge=plan_verdict)
+
+    def make() -> Plan:
+        with at_work(workers) as crew, one_thread():
+            if types is None:
+                plan = plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
+            else:
+                each = [_as_type(market, kind, request, least_share=least_share) for kind in types]
+                how = {"epsilon": request.epsilon, "guard": guard, "least_share": least_share, "horizon": horizon}
+                plan = planned_for_types(market, each, **how)
+        told = replace(plan.provenance, unexplored=unexplored, notes=(*plan.notes, *notes))
+        return replace(plan, provenance=told) if unexplored is not None or notes else plan
+
+    return store.result("plan.json", make, save=Plan.save, load=Plan.load)
 
 
 def _explored(
@@ -183,6 +225,12 @@ def _as_type(market: Market, kind: UserType, request: PlanRequest, *, least_shar
     own = replace(market, prior=kind.prior or market.prior, platform_prior=market.platform_prior, nature=market.nature)
     epsilon = planned_epsilon(kind, usual=request.epsilon, least_share=least_share, seed=request.seed)
     return TypeRequest(name=kind.name, share=kind.share, market=own, request=replace(request, epsilon=epsilon))
+
+
+def _name_of_type(kind: UserType) -> list[str | None]:
+    """What tells a type from others."""
+    belief = None if kind.prior is None else of_belief(kind.prior)
+    return [kind.name, repr(kind.share), belief, repr(kind.epsilon), repr(kind.knows)]
 
 
 def _with_history(market: Market, history: Any, public: bool | None) -> Market:

@@ -4,19 +4,21 @@ Views are as large as users times worlds times arms, and an audit looks at many.
 every notion from one set of moments, and forgotten.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.auditing.cells import CellMoments, cell_moments
 from rcb_bayes.auditing.evidence import Evidence, Forms, evidence_of, gathered, joined_evidence
-from rcb_bayes.auditing.sharpening import SharpCells, better_known, in_doubt, sharpened
+from rcb_bayes.auditing.sharpening import SharpCells, better_known, in_doubt, joined_cells, sharpened
 from rcb_bayes.auditing.view import Asked, Averages, View
-from rcb_bayes.mechanism.bands import Reach, reach_of
+from rcb_bayes.mechanism.bands import NO_REACH, Reach, reach_of
 from rcb_bayes.mechanism.margins import FEW_EVENTS, is_thin
 from rcb_bayes.mechanism.notions import NOTIONS, Notion
 from rcb_bayes.schema import BoolArray, FloatArray
+
+_CHUNK_VALUES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,8 +85,8 @@ class Seen:
     cells: dict[str, Cells | LowestCells]
 
 
-def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None) -> Seen:
-    """What verdicts need of a view under some notions, or all."""
+def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None, is_whole: bool = True) -> Seen:
+    """What verdicts need of a view under some notions, or all; of a part of its users without the reach of errors."""
     wanted = tuple(NOTIONS.values() if notions is None else notions)
     counted = view.counted()
     by_user = [notion for notion in wanted if notion.is_per_user]
@@ -92,7 +94,7 @@ def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = No
     cells: dict[str, Cells | LowestCells] = {
         notion.name: _averaged(counted, asked, notion)
         if moments is None or not notion.is_per_user
-        else _by_user(counted, moments, asked, notion)
+        else _by_user(counted, moments, asked, notion, is_whole=is_whole)
         for notion in wanted
     }
     return Seen(name=view.name, share=view.share, n_worlds=view.n_worlds, n_users=view.n_users, cells=cells)
@@ -101,23 +103,14 @@ def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = No
 # --- user by user ----------------------------------------------------------------------------------------------------
 
 
-def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> Cells:
+def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion, *, is_whole: bool) -> Cells:
     k, u, _ = view.chances.shape
-    shape, rows, extra = (u, k, k), moments.rows, notion.epsilon_parts(asked.epsilon)[1]
+    shape, rows = (u, k, k), moments.rows
     parts = [_of_rows(view, block, asked, notion) for block in moments.blocks()]
     at, estimate, error, margin_error, thin = (np.concatenate([part[0][n] for part in parts]) for n in range(5))
     evidence = joined_evidence([part[1] for part in parts])
     chance = np.zeros((u, k))
     chance[rows.user, rows.arm] = moments.chance
-
-    def deviations(places: np.ndarray) -> FloatArray:
-        chances, lead = gathered(view, np.stack(np.unravel_index(at[places], shape)), slice(None))
-        chances -= rows.always[places // (k - 1)][:, None]
-        lead += extra
-        chances *= lead
-        chances -= chances.mean(axis=1, keepdims=True) if view.weights is None else _mean(chances, view.weights)
-        return chances if view.weights is None else chances * view.weights
-
     doubtful = np.concatenate([part[2] for part in parts])
     sharp = None
     if len(doubtful):
@@ -137,10 +130,55 @@ def _by_user(view: View, moments: CellMoments, asked: Asked, notion: Notion) -> 
         chance=chance[:, :, None],
         is_thin=thin,
         evidence=evidence,
-        reach=reach_of(estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=deviations),
+        reach=reach_of(
+            estimate,
+            error,
+            is_thin=thin,
+            holds=evidence.always_holds,
+            deviations=lambda places: deviations(view, at[places], notion, asked.epsilon),
+            n_worlds=moments.n_worlds,
+        )
+        if is_whole
+        else NO_REACH,
         n_worlds=moments.n_worlds,
         sharp=sharp,
         n_sharp=0 if view.smoothed is None else int((view.smoothed.fixed > 0.0).sum()) * (k - 1),
+    )
+
+
+def deviations(view: View, at: np.ndarray, notion: Notion, epsilon: float) -> FloatArray:
+    """What cells of a view whose worlds all count, given by their places, deviate from their means, (C, W)."""
+    k, u, _ = view.chances.shape
+    chances, lead = gathered(view, np.stack(np.unravel_index(at, (u, k, k))), slice(None))
+    chances -= chances.min(axis=1, keepdims=True)
+    lead += notion.epsilon_parts(epsilon)[1]
+    chances *= lead
+    chances -= chances.mean(axis=1, keepdims=True) if view.weights is None else _mean(chances, view.weights)
+    return chances if view.weights is None else chances * view.weights
+
+
+def together(parts: Sequence[Cells]) -> Cells:
+    """Cells of all users from those of some at a time, in their order; their reach is not known yet."""
+    k = parts[0].shape[-1]
+    n_users = np.cumsum([0, *(part.shape[0] for part in parts)])
+    sharp = [
+        replace(part.sharp, user=part.sharp.user + start)
+        for part, start in zip(parts, n_users, strict=False)
+        if part.sharp is not None
+    ]
+    of_all = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in ("estimate", "error", "margin_error", "mass", "chance", "is_thin")
+    }
+    return Cells(
+        **of_all,
+        shape=(int(n_users[-1]), k, k),
+        at=np.concatenate([part.at + start * k * k for part, start in zip(parts, n_users, strict=False)]),
+        evidence=joined_evidence([part.evidence for part in parts]),
+        reach=NO_REACH,
+        n_worlds=parts[0].n_worlds,
+        sharp=joined_cells(sharp) if sharp else None,
+        n_sharp=sum(part.n_sharp for part in parts),
     )
 
 
@@ -175,8 +213,10 @@ def _thin(view: View, moments: CellMoments, at: np.ndarray, extra: float) -> Boo
     rows, k = moments.rows, len(view.chances)
     by_row = rows.n_moving < FEW_EVENTS
     found = np.repeat(by_row, k - 1)
-    places = np.flatnonzero(np.repeat(~by_row & (rows.n_below < FEW_EVENTS), k - 1))
-    if len(places):
+    doubtful = np.flatnonzero(np.repeat(~by_row & (rows.n_below < FEW_EVENTS), k - 1))
+    step = max(1, _CHUNK_VALUES // view.n_worlds)
+    for start in range(0, len(doubtful), step):
+        places = doubtful[start : start + step]
         chances, lead = gathered(view, np.stack(np.unravel_index(at[places], (view.n_users, k, k))), slice(None))
         moving = chances - rows.always[places // (k - 1)][:, None]
         found[places] = is_thin((moving * (lead + extra)).T)
@@ -211,7 +251,7 @@ def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
     others = found.fixed_error[arms, rivals]
     error = np.sqrt(error**2 + _user_errors(found, user_values) ** 2 + others**2)  # users are a sample, too
 
-    def deviations(places: np.ndarray) -> FloatArray:
+    def of_averages(places: np.ndarray) -> FloatArray:
         values = found.varying[arms[places], rivals[places]]
         values += asked.epsilon * (notion.mass(found.chances) - found.chances)[arms[places]]
         values -= values.mean(axis=1, keepdims=True) if weights is None else _mean(values, weights)
@@ -227,7 +267,7 @@ def _averaged(view: View, asked: Asked, notion: Notion) -> Cells:
         chance=chance[:, None],
         is_thin=thin,
         evidence=evidence,
-        reach=reach_of(estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=deviations),
+        reach=reach_of(estimate, error, is_thin=thin, holds=evidence.always_holds, deviations=of_averages),
         n_worlds=found.chances.shape[1],
     )
 

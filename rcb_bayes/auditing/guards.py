@@ -22,23 +22,27 @@ class RememberedGuards:
     def __init__(self, plan: Plan, options: Exploiting) -> None:
         self._plan = plan
         self._in_force = guard_in_force(plan, options)
-        self._rule = -1
-        self._known: dict[bytes, FloatArray] = {}
+        self._known: dict[int, dict[bytes, FloatArray]] = {}
 
     def __call__(self, users: FloatArray, epoch: int) -> FloatArray | None:
         """Factors on the off-best probabilities of users (U, d) in an epoch, (U, K); None where nothing is cut."""
         if not self._in_force:
             return self._plan.agenda.cut_from(None, len(users))
-        rule = min(epoch, len(self._plan.exploitation.guards) - 1)
-        if rule != self._rule:
-            self._rule, self._known = rule, {}
+        rule = self._rule(epoch)
+        known = self._known.setdefault(rule, {})
         keys = row_bytes(users)
-        fresh = [place for place, key in enumerate(keys) if key not in self._known]
+        fresh = [place for place, key in enumerate(keys) if key not in known]
         if fresh:
-            self._known.update(
-                zip((keys[place] for place in fresh), _factors(self._plan, users[fresh], rule), strict=True)
-            )
-        return np.array([self._known[key] for key in keys])
+            known.update(zip((keys[place] for place in fresh), _factors(self._plan, users[fresh], rule), strict=True))
+        return np.array([known[key] for key in keys])
+
+    def note(self, users: FloatArray, epoch: int, factors: FloatArray | None) -> None:
+        """Factors of users in an epoch that are known already, (U, K)."""
+        if self._in_force and factors is not None:
+            self._known.setdefault(self._rule(epoch), {}).update(zip(row_bytes(users), factors, strict=True))
+
+    def _rule(self, epoch: int) -> int:
+        return min(epoch, len(self._plan.exploitation.guards) - 1)
 
 
 def _factors(plan: Plan, users: FloatArray, rule: int) -> FloatArray:

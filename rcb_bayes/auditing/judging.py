@@ -45,8 +45,12 @@ def margins_under(
 
 def seen_view(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None) -> Seen:
     """A view condensed as it comes: all of them together may not fit."""
-    found = condensed(view, asked, notions=notions)
-    k = len(view.chances)
+    return folded(condensed(view, asked, notions=notions), asked)
+
+
+def folded(found: Seen, asked: Asked) -> Seen:
+    """A view that has been looked at; of very many arms, with the lowest margins over rivals only."""
+    k = next(part.shape[-1] for part in found.cells.values() if isinstance(part, Cells))
     if k <= MOST_RIVALS:
         return found
     level = asked.level / (max(k, MOST_SETS) + _MOST_EPOCHS)

@@ -3,109 +3,137 @@ r"""A plan as an audit looks at it: its cold start under its own rates, its expl
 All worlds go side by side: rates, guards and the kernel are known functions of x, and the rewards of a stage are drawn
 as sums given its users. How long each stage of a cold start takes is drawn, too: what a run does not get to before the
 horizon is not looked at, and what it does get to is, however long others take.
+
+A scene is what users who can tell it from others see of the plan: a stage, a level, an epoch, or all that they cannot
+tell apart. It is known by its name and place, so that whoever has the plan's run (``plan_run``) and the worlds that it
+rests on (``drawing``) can look at it.
 """
 
-from collections.abc import Callable, Hashable, Iterator
-from copy import copy
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rcb_bayes.auditing.averaging import Fixed, averages_of, fixed_mean
+from rcb_bayes.auditing.drawing import (
+    Drawn,
+    OutlookParts,
+    Source,
+    draw,
+    in_epoch,
+    joined,
+    outlook_of,
+    without_counts,
+)
 from rcb_bayes.auditing.guards import RememberedGuards, RememberedRates
-from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled, rounds_before
+from rcb_bayes.auditing.plan_run import LEAST_SHARE, PlanRun, begin_run
+from rcb_bayes.auditing.pooled_views import LevelLooks, Part, exploitation_part, level_part, pooled
 from rcb_bayes.auditing.search import SEARCH_WORLDS, ViewOf, worst_in
-from rcb_bayes.auditing.seats import SeatsOf, seats_of
 from rcb_bayes.auditing.sharpening import smoothed_stage
-from rcb_bayes.auditing.view import Asked, Crowd, Look, Looked, View, as_it_is, make_crowd
+from rcb_bayes.auditing.view import Asked, Averages, Looked, View
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.agenda import first_chances
 from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
-from rcb_bayes.mechanism.epoch import epochs_from
-from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import LEVEL, PHASE, STAGE, Moment
+from rcb_bayes.mechanism.loops import kernel_table
 from rcb_bayes.mechanism.outlook import LinearOutlook
-from rcb_bayes.mechanism.panel import Panel
-from rcb_bayes.mechanism.promotion import by_weight, rare_sets_too
-from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
-from rcb_bayes.mechanism.streams import Stream, derived_seed
+from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk, arms_of
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.telling.progress import track
 from rcb_bayes.telling.wording import percent
 
-_LEAST_SHARE = 0.01  # of runs that are at a stage before the horizon, for it to be audited
+JUDGED = slice(SEARCH_WORLDS, None)  # of the worlds of a scene
 _FEWEST_WORLDS = 50
 _MOST_TIMES = 8.0  # as many worlds as a stage has, for all levels of a cold start together
-_COMERS = 256  # users of each world's own in a long epoch
-_STILL_THERE = 0.9  # of the worlds of an epoch that get to the next; fewer are drawn anew
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Run:
-    """A plan's cold start; ``begins`` are rounds after which each level begins, and the cold start ends, (K + 1, R).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What users see who can tell it from the rest.
 
-    What fewer than ``fewest`` paths get to is not looked at.
+    Attributes
+    ----------
+    sources : the worlds that it rests on
+    moment : where it is in the clock, for its name
+    place : among the epochs of its generation
+    share : of runs that get there before the horizon
     """
 
-    simulator: Simulator
-    walk: ColdStarts
-    plan: Plan
-    crowd: Crowd
-    asked: Asked
-    horizon: int
-    begins: FloatArray
-    seats: SeatsOf
-    fewest: float
-
-    @property
-    def market(self) -> Market:
-        return self.simulator.market
-
-    @property
-    def n_worlds(self) -> int:
-        """Worlds of a view: those that worst users are looked for in, and those that they are judged in."""
-        return self.asked.n_worlds + SEARCH_WORLDS
-
-    def first(self, seats: Panel) -> FloatArray:
-        """Chances of each arm while none is saturated, (U, K)."""
-        agenda = self.walk.agenda
-        rates = 1.0 if agenda.is_plain else self.plan.rate(seats.users.astype(float), saturated=())
-        return first_chances(agenda, seats.promoted_by, rates)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Look:
-    """What users can tell of a run, as any of them sees it; ``share`` of runs that get there, where views do not say.
-
-    ``explored`` are the chances that do not depend on rewards, where they are the same for all.
-    """
-
+    sources: tuple[Source, ...]
     moment: Moment
-    view_of: ViewOf
-    explored: Fixed | None = None
-    share: float | None = None
-    is_first: bool = False
+    place: int = 0
+    share: float = 1.0
+
+
+Worlds = Mapping[str, Drawn]
+"""Worlds that were drawn, by the name of their source."""
+
+
+def scenes(run: PlanRun) -> Iterator[Scene]:
+    """One for all that users can tell apart, but for the first phase; those that share worlds come together."""
+    knows = run.asked.knows
+    if knows is STAGE:
+        for code, members in run.stages.items():
+            source = Source(kind="stage", number=code, n_worlds=run.n_worlds)
+            moment = Moment(saturated=arms_of(code))
+            yield Scene(sources=(source,), moment=moment, share=len(members) / run.walk.n_paths)
+    elif knows is LEVEL:
+        for level, there in run.levels.items():
+            source = Source(kind="level", number=level, n_worlds=run.n_worlds)
+            moment = Moment(saturated=tuple(range(level)))
+            yield Scene(sources=(source,), moment=moment, share=len(there) / run.walk.n_paths)
+    if knows is STAGE or knows is LEVEL:
+        for number, generation in enumerate(run.generations):
+            source = Source(kind="epochs", number=number, n_worlds=run.n_worlds)
+            for place, (epoch, share) in enumerate(generation.looks):
+                yield Scene(sources=(source,), moment=Moment(epoch=epoch), place=place, share=share)
+        return
+    cold, after = _cold_sources(run), _exploitation_source(run)
+    groups = [cold, after] if knows is PHASE else [cold + after]
+    for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
+        if group:
+            yield Scene(sources=group, moment=moment)
+
+
+def _cold_sources(run: PlanRun) -> tuple[Source, ...]:
+    """The whole cold start, level by level; many levels have fewer worlds each."""
+    most = int(run.asked.n_worlds * min(1.0, _MOST_TIMES / max(len(run.levels), 1)))
+    n_worlds = SEARCH_WORLDS + max(_FEWEST_WORLDS, most)
+    return tuple(Source(kind="level", number=level, n_worlds=n_worlds) for level in run.levels)
+
+
+def _exploitation_source(run: PlanRun) -> tuple[Source, ...]:
+    """All of exploitation, as far as runs get to it before the horizon."""
+    if not len(run.exploiting_paths):
+        return ()
+    return (Source(kind="exploitation", number=0, n_worlds=run.n_worlds),)
 
 
 def plan_views(
-    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting, look: Look = as_it_is
+    market: Market,
+    plan: Plan,
+    asked: Asked,
+    *,
+    horizon: int,
+    options: Exploiting,
+    look: Callable[[View], Any] | None = None,
 ) -> Looked:
     """The first phase, and every stage and epoch that runs get to before the horizon often enough.
 
-    ``look`` makes of each view what is kept of it.
+    ``look`` makes of each view what is kept of it; all unless given.
     """
-    run = _run(market, plan, asked, horizon=horizon)
-    views = [look(view) for view in _views(run, options)]
+    run = begin_run(market, plan, asked, horizon=horizon, options=options)
+    kept = look or (lambda view: view)
+    views = [kept(view) for view in first_views(run)]
+    for found in _lookings(run):
+        views.append(kept(found.judged(found.users())))
     counts = run.simulator.engines.counts
     return Looked(
         crowd=run.crowd,
         views=views,
-        notes=_unfinished(run),
+        notes=unfinished(run),
         n_posteriors=counts.n_fitted,
         n_not_vouched=counts.n_not_vouched,
     )
@@ -118,327 +146,266 @@ def views_for_anybody(
 
     Arms keep their names.
     """
-    run = _run(market, plan, asked, horizon=horizon, anybody=True)
-    return {asked.knows.key(at.moment): at.view_of for at in _looks(run, options)}
+    run = begin_run(market, plan, asked, horizon=horizon, options=options, anybody=True)
+    first = {asked.knows.key(Moment()): _first_phase(run)} if _sees_first_phase(run) else {}
+    return first | {asked.knows.key(found.scene.moment): found.view_of for found in _lookings(run)}
 
 
-def _run(market: Market, plan: Plan, asked: Asked, *, horizon: int, anybody: bool = False) -> _Run:
-    plan = plan.by_features
-    simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
-    walked = simulator.walk_under(plan, knows=asked.knows, names=anybody)
-    rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
-    return _Run(
-        simulator=simulator,
-        walk=walked,
-        plan=plan,
-        crowd=make_crowd(market, simulator.panel, asked, rng=simulator.rng(Stream.JUDGED_USERS)),
-        asked=asked,
-        horizon=horizon,
-        begins=np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)]),
-        seats=seats_of(market, simulator.panel),
-        fewest=1.0 if anybody else max(1.0, _LEAST_SHARE * walked.n_paths),
-    )
+def _lookings(run: PlanRun) -> "Iterator[Looking]":
+    """Every scene with its worlds, which are drawn here."""
+    known: dict[str, Drawn] = {}
+    for scene in scenes(run):
+        for source in scene.sources:
+            if source.name not in known:
+                known[source.name] = joined([draw(run, (source, block)) for block in range(source.n_blocks(run))])
+        yield Looking(run, scene, worlds_of(run, scene, known))
 
 
-def _views(run: _Run, options: Exploiting) -> Iterator[View]:
-    """One view for all that users can tell apart, judged."""
-    for at in _looks(run, options):
-        if at.is_first:
-            yield _judged_first(run, at.view_of)
-        else:
-            view = _judged(run, at.view_of, explored=at.explored)
-            yield view if at.share is None else replace(view, share=at.share)
+def worlds_of(run: PlanRun, scene: Scene, known: Worlds) -> Worlds:
+    """The worlds that a scene rests on; of a generation in the one epoch."""
+    if scene.sources[0].kind == "epochs":
+        (source,) = scene.sources
+        return {source.name: in_epoch(run, known[source.name], generation=source.number, place=scene.place)}
+    return {source.name: without_counts(known[source.name]) for source in scene.sources}
 
 
-def _looks(run: _Run, options: Exploiting) -> Iterator[_Look]:
-    """All that users can tell apart, for any of them."""
-    knows, arms = run.asked.knows, run.market.arms
-    if (knows is STAGE or knows is LEVEL) and not run.walk.agenda.first_level:
-        yield _first_phase(run)
-    if knows is STAGE:
-        for code, members in track(_stages(run), description="stages"):
-            yield _stage(run, code, members)
-    elif knows is LEVEL:
-        for part in track(_level_parts(run), description="levels"):
-            level, share, make = part
-            moment = Moment(saturated=tuple(range(level)))
-            view_of = pooled([make(run.n_worlds)], run.seats, name=knows.label(moment, arms), share=share)
-            yield _Look(moment=moment, view_of=view_of)
-    if knows is STAGE or knows is LEVEL:
-        yield from _epoch_looks(run, options)
-        return
-    cold, after = _cold_parts(run), _exploitation(run, options)
-    groups = [cold, after] if knows is PHASE else [[*cold, *after]]
-    for group, moment in zip(groups, (Moment(), Moment(epoch=0)), strict=False):
-        if group and all(part.moving is None for part in group):  # nothing but the most popular arm before the horizon
-            yield _first_phase(run)
-        elif group:
-            yield _Look(moment=moment, view_of=pooled(group, run.seats, name=knows.label(moment, arms), share=1.0))
-
-
-def _unfinished(run: _Run) -> tuple[str, ...]:
+def unfinished(run: PlanRun) -> tuple[str, ...]:
+    """What the horizon leaves out."""
     share = float((run.begins[-1] >= run.horizon).mean())
-    if share < _LEAST_SHARE:
+    if share < LEAST_SHARE:
         return ()
     return (f"{percent(share)} of runs are still in the cold start when the horizon ends",)
 
 
-# --- the cold start --------------------------------------------------------------------------------------------------
+def first_views(run: PlanRun) -> list[View]:
+    """The most popular arm's phase as the crowd sees it, where it is seen: nobody stands worse than at nothing lost."""
+    if not _sees_first_phase(run):
+        return []
+    view_of, everybody, all_worlds = _first_phase(run), run.crowd.population, slice(None)
+    averages = averages_of(
+        lambda some: view_of(everybody.users[some], all_worlds), everybody, epsilon=run.asked.epsilon, n_worlds=2
+    )
+    judged = run.crowd.judged.users
+    return [replace(view_of(judged, all_worlds), averages=averages, users=judged)]
 
 
-def _stages(run: _Run) -> list[tuple[int, np.ndarray]]:
-    """Saturated sets that runs get to before the horizon, and which of them do."""
-    stages = []
-    assert isinstance(run.walk, Walk)  # sets are followed one by one
-    agenda = run.walk.agenda
-    for level in range(max(agenda.first_level, 1), agenda.n_levels):
-        there = run.begins[level] < run.horizon
-        for code, some in run.walk.paths.members(level).items():
-            members = some[there[some]]
-            if len(members) >= run.fewest:
-                stages.append((code, members))
-    return stages
+def _sees_first_phase(run: PlanRun) -> bool:
+    """Whether users tell it from what follows; those who cannot see it by itself only where nothing follows."""
+    knows = run.asked.knows
+    if run.walk.agenda.first_level:
+        return False
+    if knows is STAGE or knows is LEVEL:
+        return True
+    return not run.levels and (knows is PHASE or not len(run.exploiting_paths))
 
 
-def _first_phase(run: _Run) -> _Look:
+def _first_phase(run: PlanRun) -> ViewOf:
     """The most popular arm's phase: everybody gets the arm that the platform's prior means put first."""
-    market, knows = run.market, run.asked.knows
-    label = (STAGE if knows is LEVEL else knows).label(Moment(), market.arms)
+    knows = run.asked.knows
+    label = (STAGE if knows is LEVEL else knows).label(Moment(), run.market.arms)
 
     def view(users: FloatArray, worlds: slice) -> View:
         seats = run.seats(users)
         two = np.ones(2)  # worlds, all alike
-        chances = run.first(seats).T[:, :, None] * two
         return View(
             name=label,
-            chances=chances,
+            chances=run.first(seats).T[:, :, None] * two,
             rewards=seats.prior_rewards.T[:, :, None] * two,
             prior_rewards=seats.prior_rewards,
             best=best_shares(seats.promoted_by).T[:, :, None] * two,
         )
 
-    return _Look(moment=Moment(), view_of=view, is_first=True)
+    return view
 
 
-def _level_parts(run: _Run) -> list[tuple[int, float, Callable[[int], Part]]]:
-    """Levels that runs get to before the horizon, the share of runs that do, and what makes a part of each."""
-    looks = LevelLooks(run.plan, run.market, run.seats)
-    spent = rounds_before(run.begins, run.horizon)  # (K, R)
-    found = []
-    for level in range(1, run.walk.agenda.n_levels):
-        there = np.flatnonzero(np.nan_to_num(spent[level]) > 0)
-        if len(there) >= run.fewest:
-            found.append(
-                (level, len(there) / run.walk.n_paths, partial(_level, run, looks, level, there, spent[level]))
-            )
-    return found
+class Looking:
+    """A scene that is looked at, in worlds that were drawn.
 
-
-def _level(run: _Run, looks: LevelLooks, level: int, there: np.ndarray, spent: FloatArray, n_worlds: int) -> Part:
-    """A level of the cold start, in worlds whose paths are met there as often as users meet them.
-
-    No set is left out, however rare: an arm that is promoted to somebody in a rare set only has all of its mass there.
+    Rates and guards that it is asked for are remembered here only: what is worked out for whom, and beside whom, does
+    not depend on who looked at what before. ``outlooks`` is filled with what is known of the worlds, for the next one
+    who looks at them.
     """
-    key, saturated = (0, level), run.walk.saturated(level, there)
-    rng = run.simulator.rng(Stream.PATHS_OF_WORLDS, *key)
-    judged = run.simulator.worlds_of_level(run.walk, saturated, n_worlds - SEARCH_WORLDS)
-    chosen, weights = rare_sets_too(saturated, spent[there], n_worlds=judged + SEARCH_WORLDS, rng=rng)
-    outlook = run.simulator.outlook(run.walk, there[chosen], level=level, key=key)
-    return level_part(
-        looks,
-        outlook.weighted(weights),
-        level=level,
-        rounds=float(spent[there].sum() / run.walk.n_paths),
-        saturated=saturated,
-        spent=spent[there],
-        chosen=chosen,
-    )
 
+    def __init__(
+        self, run: PlanRun, scene: Scene, worlds: Worlds, *, outlooks: dict[str, OutlookParts] | None = None
+    ) -> None:
+        self.run, self.scene = run, scene
+        self.explored: Fixed | None = None
+        self._worlds, self._outlooks = worlds, {} if outlooks is None else outlooks
+        kind = scene.sources[0].kind
+        knows = run.asked.knows
+        self.name = knows.label(scene.moment, run.market.arms)
+        if kind == "stage":
+            self.name = _stage_name(run, scene.sources[0].number)
+            self.view_of = self._stage(scene.sources[0])
+        elif kind == "epochs":
+            self.name = STAGE.label(scene.moment, run.market.arms)
+            self.view_of = self._epoch(scene.sources[0])
+        else:
+            self.view_of = pooled(self._parts(), run.seats, name=self.name, share=scene.share)
 
-def _cold_parts(run: _Run) -> list[Part]:
-    """The whole cold start, level by level; many levels have fewer worlds each."""
-    spent = rounds_before(run.begins, run.horizon)
-    levels = _level_parts(run)
-    n_worlds = SEARCH_WORLDS + max(
-        _FEWEST_WORLDS, int(run.asked.n_worlds * min(1.0, _MOST_TIMES / max(len(levels), 1)))
-    )
-    first = Part(
-        rounds=float(spent[0].mean()),
-        fixed=lambda seats: run.first(seats).T,
-        moving=None,
-    )
-    made = [make(n_worlds) for _, _, make in track(levels, description="levels")]
-    return made if run.walk.agenda.first_level else [first, *made]
+    # --- users ---
 
+    def users(self) -> FloatArray:
+        """The crowd and, unless users were given, the worst users, in other worlds than those they are judged in."""
+        run, users = self.run, self.run.crowd.judged.users
+        if run.asked.users is not None:
+            return users
+        rng = run.simulator.rng(Stream.WORST_USERS)
+        worst = worst_in(self.view_of, run.market, run.simulator.panel, run.asked, rng=rng)
+        return np.concatenate([users, worst])
 
-def _exploitation(run: _Run, options: Exploiting) -> list[Part]:
-    """All of exploitation, as far as runs get to it before the horizon."""
-    cold_starts = run.begins[-1]
-    left = np.maximum(run.horizon - cold_starts, 0.0)
-    there = np.flatnonzero(left > 0)
-    if len(there) < run.fewest:
-        return []
-    rng = run.simulator.rng(Stream.MOMENTS)
-    paths = there[by_weight(left[there], run.n_worlds, rng=rng)]
-    epochs, _ = begin_exploitation(
-        run.simulator,
-        run.walk,
-        paths,
-        mechanism=run.plan,
-        options=options,
-        n_worlds=run.n_worlds,
-        purpose=Stream.AUDITED_EPOCHS,
-        rounds=cold_starts,
-        comers=_COMERS,
-    )
-    guards = RememberedGuards(run.plan, options)
-    rounds = float(left.mean())
-    return [exploitation_part(epochs, guards, run.seats, horizon=run.horizon, rounds=rounds, rng=rng)]
+    def judged(self, users: FloatArray) -> View:
+        """The scene as users see it, with averages over the population where somebody may ask for them."""
+        view = replace(self.view_of(users, JUDGED), users=users)
+        return replace(view, averages=self.averages(view)) if self.wants_averages else view
 
+    @property
+    def wants_averages(self) -> bool:
+        """Whether some notion averages over users."""
+        return not (self.run.asked.alone and self.run.asked.notion.is_per_user)
 
-def _stage(run: _Run, code: int, members: np.ndarray) -> _Look:
-    plan, market = run.plan, run.market
-    labels = [market.arms[arm] for arm in arms_of(code)]
-    chosen = run.simulator.paths_of_worlds(members, n_worlds=run.n_worlds, key=(code,))
-    assert isinstance(run.walk, Walk)  # sets are followed one by one
-    overlap = partial(run.walk.overlap, members, arms_of(code))
-    outlook = run.simulator.outlook(run.walk, chosen, level=len(labels), key=(code,), overlap=overlap)
-    still_open = run.walk.agenda.open_arms(arms_of(code))
-    rates = RememberedRates(plan, labels)
-    rates.note(run.simulator.panel.users, run.walk.rates[code])
+    def averages(self, view: View | None = None) -> Averages:
+        """Averages over the population, from a view that begins with the crowd, if there is one."""
+        run, asked = self.run, self.run.asked
+        population, explored = run.crowd.population, self.explored
+        # Where p_i is fixed for anybody, as with one rate for all, that part is averaged over users of its own.
+        known = explored is not None and not asked.notion.is_per_user and not population.is_exact
+        known = known and asked.users is None
 
-    def explored(users: FloatArray) -> FloatArray:
-        promoted = promotion_shares(run.seats(users).promoted_by, still_open)
-        return plan.rate(users, saturated=labels)[:, None] * promoted
+        def of_population(some: slice) -> View:
+            if view is not None and population is run.crowd.judged:
+                return view.of_users(some)
+            return self.view_of(population.users[some], JUDGED)
 
-    def view(users: FloatArray, worlds: slice) -> View:
-        seats = run.seats(users)
-        users = seats.users
-        part = outlook.in_worlds(worlds)
-        rewards = part.rewards(users)
-        organic = best_shares(rewards if len(part.tables) == 1 else part.acted_on(users), axis=0)  # (K, U, W)
-        promoted = promotion_shares(seats.promoted_by, still_open).astype(users.dtype)
-        q = rates(users).astype(users.dtype)[None, :, None]
-        return View(
-            name=_stage_name(run, code),
-            chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
-            rewards=rewards,
-            prior_rewards=seats.prior_rewards,
-            best=organic,
-            share=len(members) / run.walk.n_paths,
-            smoothed=smoothed_stage(
-                part.law if isinstance(part, LinearOutlook) else None,
-                seats,
-                rewards,
-                rates=q[0, :, 0],
-                promoted=promoted,
-            ),
+        many = run.simulator.many_users if known else None
+        return averages_of(
+            of_population,
+            population,
+            epsilon=asked.epsilon,
+            n_worlds=run.asked.n_worlds if view is None else view.n_worlds,
+            fixed=explored if known else None,
+            fixed_mean=fixed_mean(explored, many, epsilon=asked.epsilon) if explored and many is not None else None,
         )
 
-    moment = Moment(saturated=arms_of(code))
-    return _Look(moment=moment, view_of=view, explored=None if plan.personalised else explored)
+    # --- what they see ---
+
+    def _stage(self, source: Source) -> ViewOf:
+        run, code = self.run, source.number
+        plan, market = run.plan, run.market
+        labels = [market.arms[arm] for arm in arms_of(code)]
+        outlook, name, share = self._outlook(source), self.name, self.scene.share
+        assert isinstance(run.walk, Walk)  # sets are followed one by one
+        still_open = run.walk.agenda.open_arms(arms_of(code))
+        rates = RememberedRates(plan, labels)
+        rates.note(run.simulator.panel.users, run.walk.rates[code])
+
+        def explored(users: FloatArray) -> FloatArray:
+            promoted = promotion_shares(run.seats(users).promoted_by, still_open)
+            return plan.rate(users, saturated=labels)[:, None] * promoted
+
+        def view(users: FloatArray, worlds: slice) -> View:
+            seats = run.seats(users)
+            users = seats.users
+            part = outlook.in_worlds(worlds)
+            rewards = part.rewards(users)
+            organic = best_shares(rewards if len(part.tables) == 1 else part.acted_on(users), axis=0)  # (K, U, W)
+            promoted = promotion_shares(seats.promoted_by, still_open).astype(users.dtype)
+            q = rates(users).astype(users.dtype)[None, :, None]
+            return View(
+                name=name,
+                chances=q * promoted.T[:, :, None] + (1.0 - q) * organic,
+                rewards=rewards,
+                prior_rewards=seats.prior_rewards,
+                best=organic,
+                share=share,
+                smoothed=smoothed_stage(
+                    part.law if isinstance(part, LinearOutlook) else None,
+                    seats,
+                    rewards,
+                    rates=q[0, :, 0],
+                    promoted=promoted,
+                ),
+            )
+
+        self.explored = None if plan.personalised else explored
+        return view
+
+    def _epoch(self, source: Source) -> ViewOf:
+        """The epoch that has begun, in the worlds that are there."""
+        run, epoch, drawn = self.run, self.scene.moment.epoch, self._worlds[source.name]
+        assert epoch is not None  # of exploitation
+        guards, outlook = self._guards((epoch,)), self._outlook(source)
+        name, share, gamma = self.name, self.scene.share, drawn["gamma"]
+
+        def view(users: FloatArray, worlds: slice) -> View:
+            seats = run.seats(users)
+            users = seats.users
+            guard = guards(users, epoch)
+            part = outlook.in_worlds(worlds)
+            rewards = part.rewards(users)
+            scores = rewards if len(part.tables) == 1 else part.acted_on(users)
+            return View(
+                name=name,
+                chances=kernel_table(scores, gamma[worlds], guard),
+                rewards=rewards,
+                prior_rewards=seats.prior_rewards,
+                best=is_best(scores, axis=0),
+                share=share,
+            )
+
+        return view
+
+    def _outlook(self, source: Source) -> OutlookParts:
+        """What is expected in the worlds of a source."""
+        if source.name not in self._outlooks:
+            code = source.number if source.kind == "stage" else None
+            self._outlooks[source.name] = OutlookParts(outlook_of(self.run, self._worlds[source.name], code=code))
+        return self._outlooks[source.name]
+
+    def _guards(self, epochs: Iterable[int]) -> RememberedGuards:
+        """Guards, those of the panel's users worked out all at once."""
+        guards = RememberedGuards(self.run.plan, self.run.options)
+        for epoch in epochs:
+            guards.note(self.run.everybody, epoch, self.run.guard_at(epoch))
+        return guards
+
+    def _parts(self) -> list[Part]:
+        """Moments that users cannot tell apart."""
+        run = self.run
+        looks = LevelLooks(run.plan, run.market, run.seats)
+        parts = [self._part(source, looks) for source in self.scene.sources]
+        if run.asked.knows is LEVEL or self.scene.moment.epoch is not None or run.walk.agenda.first_level:
+            return parts
+        first = Part(
+            rounds=float(run.spent[0].mean()),
+            fixed=lambda seats: run.first(seats).T,
+            moving=None,
+        )
+        return [first, *parts]
+
+    def _part(self, source: Source, looks: LevelLooks) -> Part:
+        run, drawn = self.run, self._worlds[source.name]
+        if source.kind == "exploitation":
+            guards = self._guards(np.unique(drawn["epoch"]).tolist())
+            rounds = float(run.rounds_left.mean())
+            outlook = outlook_of(run, drawn)
+            return exploitation_part(outlook, drawn["gamma"], drawn["epoch"], guards, run.seats, rounds=rounds)
+        own = run.level_paths(source.number, source.n_worlds)
+        return level_part(
+            looks,
+            outlook_of(run, drawn).weighted(own.weights),
+            level=source.number,
+            rounds=float(own.spent.sum() / run.walk.n_paths),
+            saturated=own.saturated,
+            spent=own.spent,
+            chosen=own.chosen,
+        )
 
 
-def _stage_name(run: _Run, code: int) -> str:
+def _stage_name(run: PlanRun, code: int) -> str:
     """The plan's own name of a stage, which may stand for several of arms that are alike, else what users know."""
     arms = run.market.arms
     labels = tuple(arms[arm] for arm in arms_of(code))
     planned = [stage for stage in run.plan.stages if stage.saturated == labels]
     return run.plan.stage_name(planned[0]) if planned else STAGE.label(Moment(saturated=arms_of(code)), arms)
-
-
-# --- exploitation ----------------------------------------------------------------------------------------------------
-
-
-def _epoch_looks(run: _Run, options: Exploiting) -> Iterator[_Look]:
-    """The beginning of every epoch that runs get to before the horizon."""
-    epochs: EpochWorlds | None = None
-    guards = RememberedGuards(run.plan, options)
-    everybody: Any = run.simulator.panel.users
-    everybody = everybody.astype(np.float32) if run.market.noise.is_gaussian else everybody
-    cold_starts = run.begins[-1]
-    for each in epochs_from(cold_starts, market=run.market, mechanism=run.plan, options=options):
-        there = np.flatnonzero(each.begins < run.horizon)
-        if len(there) < run.fewest:
-            break
-        still = np.zeros(0, dtype=bool) if epochs is None else epochs.state.ends < run.horizon
-        # Users whose prior has loosened reckon with other worlds, in which all epochs before were other ones, too.
-        if epochs is None or still.mean() < _STILL_THERE or options.inflation != "none":
-            epochs, _ = begin_exploitation(
-                run.simulator,
-                run.walk,
-                there,
-                mechanism=run.plan,
-                options=options,
-                n_worlds=run.n_worlds,
-                purpose=Stream.AUDITED_EPOCHS,
-                epoch=each.number,
-                rounds=cold_starts,
-                comers=_COMERS,
-            )
-        epochs.advance_to(each.number, lambda number: guards(everybody, number))
-        in_time = np.flatnonzero(epochs.state.begins < run.horizon)
-        view_of = _epoch_view(run, copy(epochs), guards, in_time)  # epochs go on
-        yield _Look(moment=Moment(epoch=each.number), view_of=view_of, share=len(there) / run.walk.n_paths)
-
-
-def _epoch_view(run: _Run, epochs: EpochWorlds, guards: RememberedGuards, there: np.ndarray) -> ViewOf:
-    """The epoch that has begun, in the worlds that are there."""
-
-    def view(users: FloatArray, worlds: slice) -> View:
-        some = there[worlds]
-        seats = run.seats(users)
-        users = seats.users
-        guard = guards(users, epochs.epoch)
-        outlook = epochs.outlook.in_worlds(some)
-        rewards = outlook.rewards(users)
-        scores = rewards if len(outlook.tables) == 1 else outlook.acted_on(users)
-        return View(
-            name=STAGE.label(Moment(epoch=epochs.epoch), run.market.arms),
-            chances=epochs.probabilities(users, guard=guard, worlds=some, scores=scores),
-            rewards=rewards,
-            prior_rewards=seats.prior_rewards,
-            best=is_best(scores, axis=0),
-        )
-
-    return view
-
-
-# --- users -----------------------------------------------------------------------------------------------------------
-
-
-def _judged_first(run: _Run, view_of: ViewOf) -> View:
-    """The crowd at the most popular arm's phase: nobody stands worse there than at nothing lost."""
-    everybody, all_worlds = run.crowd.population, slice(None)
-    averages = averages_of(
-        lambda some: view_of(everybody.users[some], all_worlds), everybody, epsilon=run.asked.epsilon, n_worlds=2
-    )
-    judged = run.crowd.judged.users
-    return replace(view_of(judged, all_worlds), averages=averages, users=judged)
-
-
-def _judged(run: _Run, view_of: ViewOf, *, explored: Fixed | None = None) -> View:
-    """The crowd and, unless users were given, the worst users, in other worlds than those they were looked for in."""
-    users, asked, simulator = run.crowd.judged.users, run.asked, run.simulator
-    if asked.users is None:
-        worst = worst_in(view_of, run.market, simulator.panel, asked, rng=simulator.rng(Stream.WORST_USERS))
-        users = np.concatenate([users, worst])
-    judged = slice(SEARCH_WORLDS, None)
-    view = replace(view_of(users, judged), users=users)
-    if asked.alone and asked.notion.is_per_user:
-        return view  # nobody asks for averages over users
-    population = run.crowd.population
-    known = explored is not None and not asked.notion.is_per_user and not population.is_exact and asked.users is None
-
-    def of_population(some: slice) -> View:
-        return view.of_users(some) if population is run.crowd.judged else view_of(population.users[some], judged)
-
-    averages = averages_of(
-        of_population,
-        population,
-        epsilon=asked.epsilon,
-        n_worlds=view.n_worlds,
-        fixed=explored if known else None,
-        fixed_mean=fixed_mean(explored, simulator.many_users, epsilon=asked.epsilon) if explored and known else None,
-    )
-    return replace(view, averages=averages)

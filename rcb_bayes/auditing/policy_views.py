@@ -5,13 +5,15 @@ others as rounds 1, 2, 4, ... begin.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.view import Asked, Crowd, Looked, View, make_crowd
+from rcb_bayes.files.store import Store, part_file, part_format, read_part, write_part
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.margins import MIN_WORLDS
@@ -19,16 +21,20 @@ from rcb_bayes.mechanism.outlook import LinearOutlook
 from rcb_bayes.mechanism.panel import expected_rewards, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.posterior import Engine, Rows, make_engine
-from rcb_bayes.posterior.data import Data, Statistics
+from rcb_bayes.posterior.data import Data, Statistics, unchecked_statistics
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.running.driving import drive
 from rcb_bayes.running.history import History
 from rcb_bayes.running.protocol import PolicyMaker, as_probabilities, completed
 from rcb_bayes.running.worlds import SimulatedWorld
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, run_blocks, run_kept, run_tasks
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 _N_USERS = 2048
+_FIT_WORLDS = 100  # whose posteriors are fitted together
 
 
 class _Seen(NamedTuple):
@@ -41,32 +47,157 @@ class _Seen(NamedTuple):
     best: FloatArray | None
 
 
-def policy_views(market: Market, maker: PolicyMaker, asked: Asked, *, horizon: int) -> Looked:
-    """Every stage, or round 1, 2, 4, ..., that enough worlds pass before the horizon."""
+def policy_views(
+    market: Market,
+    maker: PolicyMaker,
+    asked: Asked,
+    *,
+    horizon: int,
+    workers: Workers = None,
+    store: Store | None = None,
+) -> Looked:
+    """Every stage, or round 1, 2, 4, ..., that enough worlds pass before the horizon.
+
+    Worlds are run one by one, by as many workers as there are, and each has a seed of its own; ``store`` keeps them.
+    """
     believed = replace(market, nature=market.prior)  # users reckon with their own belief
     panel = make_panel(market, n_users=_N_USERS, rng=generator(asked.seed, Stream.POLICY_PANEL))
     crowd = make_crowd(market, panel, asked, rng=generator(asked.seed, Stream.POLICY_USERS))
     same = crowd.population is crowd.judged
     users = crowd.judged.users if same else np.concatenate([crowd.judged.users, crowd.population.users])
+    cast = _Cast(believed, maker, users, horizon, asked.seed)
     looks: dict[str, list[_Seen]] = {}
-    for child in track(np.random.SeedSequence(asked.seed).spawn(asked.n_worlds), description="worlds"):
-        for seen in _watched(believed, maker, users, horizon, child):
+    for world in _run_worlds(cast, asked.n_worlds, workers, store):
+        for seen in world:
             looks.setdefault(seen.name, []).append(seen)
-    engine = _Counting(make_engine(market.prior, market.noise, seed=asked.seed))
+    wanted = {name: look for name, look in looks.items() if len(look) >= MIN_WORLDS}
+    expected, counts = _expected(market, asked, [look for look in wanted.values()], users, workers)
     prior_rewards = expected_rewards(market.prior, market.noise, users)
     views = []
-    for look in looks.values():
-        if len(look) >= MIN_WORLDS:
-            view = _view(look, engine, market, users, prior_rewards)
-            views.append(_split(replace(view, share=len(look) / asked.n_worlds), crowd, asked.epsilon))
-    rare = [name for name, look in looks.items() if len(look) < MIN_WORLDS]
+    for look, rewards in zip(wanted.values(), expected, strict=True):
+        view = _view(look, rewards, prior_rewards)
+        views.append(_split(replace(view, share=len(look) / asked.n_worlds), crowd, asked.epsilon))
+    rare = [name for name in looks if name not in wanted]
     return Looked(
         crowd=crowd,
         views=views,
         notes=(f"too few worlds to judge: {', '.join(rare)}",) if rare else (),
-        n_posteriors=engine.n_fitted,
-        n_not_vouched=engine.n_not_vouched,
+        n_posteriors=counts[0],
+        n_not_vouched=counts[1],
     )
+
+
+# --- worlds ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    """What worlds share."""
+
+    market: Market
+    maker: PolicyMaker
+    users: FloatArray
+    horizon: int
+    seed: int
+
+
+def _same(cast: _Cast) -> _Cast:
+    return cast
+
+
+def _run_worlds(cast: _Cast, n_worlds: int, workers: Workers, store: Store | None) -> list[list[_Seen]]:
+    """All worlds, in their order."""
+    make = partial(_same, cast)
+    if store is None or store.folder is None:
+        return run_blocks(_world, n_worlds, make=make, workers=workers)
+    return run_kept(
+        store,
+        {part_file(f"world-{number}"): number for number in range(n_worlds)},
+        function=_world,
+        make=make,
+        save=lambda number, seen, path: write_part(part_format(f"world-{number}"), _as_dataset(seen), path),
+        load=lambda number, path: _as_seen(read_part(part_format(f"world-{number}"), path), cast.market.n_arms),
+        workers=workers,
+        description="worlds",
+    )
+
+
+def _world(cast: _Cast, number: int) -> list[_Seen]:
+    seed = np.random.SeedSequence(cast.seed, spawn_key=(number,))  # as the seed's own children have it
+    return list(_watched(cast.market, cast.maker, cast.users, cast.horizon, seed))
+
+
+def _as_dataset(seen: list[_Seen]) -> "xr.Dataset":
+    """A world as it is kept in a file."""
+    import xarray as xr
+
+    parts: dict[str, np.ndarray] = {"chances": np.stack([one.chances for one in seen])}
+    told = [one.best for one in seen if one.best is not None]
+    if len(told) == len(seen):
+        parts["best"] = np.stack(told).astype(float)
+    data = [one.data for one in seen]
+    if isinstance(data[0], Rows):
+        rows = [part for part in data if isinstance(part, Rows)]
+        parts |= {name: np.concatenate([getattr(part, name)[0] for part in rows]) for name in ("x", "arm", "reward")}
+        parts["length"] = np.array([part.x.shape[1] for part in rows])
+    else:
+        sums = Statistics.joined([part for part in data if isinstance(part, Statistics)])
+        parts |= {name: getattr(sums, name) for name in ("xtx", "xty", "yty", "n")}
+    variables: dict[str, Any] = {
+        name: (tuple(f"{name}_{k}" for k in range(part.ndim)), part) for name, part in parts.items()
+    }
+    return xr.Dataset(variables | {"look": ("look_0", [one.name for one in seen])})
+
+
+def _as_seen(data: "xr.Dataset", n_arms: int) -> list[_Seen]:
+    """A world as it was kept."""
+    names = [str(name) for name in data["look"].values]
+    chances = data["chances"].values
+    best = data["best"].values if "best" in data else [None] * len(names)
+    if "length" not in data:
+        sums = unchecked_statistics(*(data[name].values for name in ("xtx", "xty", "yty", "n")))
+        parts: list[Data] = [sums.take(np.array([k])) for k in range(len(names))]
+    else:
+        ends = np.cumsum(data["length"].values)
+        x, arm, reward = (np.split(data[name].values, ends[:-1]) for name in ("x", "arm", "reward"))
+        parts = [Rows(x=x[k][None], arm=arm[k][None], reward=reward[k][None], n_arms=n_arms) for k in range(len(names))]
+    return [_Seen(*each) for each in zip(names, chances, parts, best, strict=True)]
+
+
+# --- what users expect -----------------------------------------------------------------------------------------------
+
+
+def _expected(
+    market: Market, asked: Asked, looks: list[list[_Seen]], users: FloatArray, workers: Workers
+) -> tuple[list[FloatArray], tuple[int, int]]:
+    """What users expect at every look, (K, U, W) each; posteriors fitted, and those that nobody vouches for."""
+    tasks = [
+        (number, [seen.data for seen in look[start : start + _FIT_WORLDS]])
+        for number, look in enumerate(looks)
+        for start in range(0, len(look), _FIT_WORLDS)
+    ]
+    make = partial(_Fitting, market, users, asked.seed)
+    done = dict(run_tasks(_fitted, tasks, make=make, workers=workers, description="posteriors"))
+    parts: list[list[FloatArray]] = [[] for _ in looks]
+    for place, (number, _) in enumerate(tasks):
+        parts[number].append(done[place][0])
+    counts = np.sum([done[place][1:] for place in range(len(tasks))], axis=0) if tasks else (0, 0)
+    return [np.concatenate(own, axis=2) for own in parts], (int(counts[0]), int(counts[1]))
+
+
+class _Fitting:
+    """What fits of data sets share."""
+
+    def __init__(self, market: Market, users: FloatArray, seed: int) -> None:
+        self.users, self.n_arms = users, market.n_arms
+        self.engine = _Counting(make_engine(market.prior, market.noise, seed=seed))
+
+
+def _fitted(fitting: _Fitting, task: tuple[int, list[Data]]) -> tuple[FloatArray, int, int]:
+    engine = fitting.engine
+    before = engine.n_fitted, engine.n_not_vouched
+    rewards = expectations(engine, task[1], fitting.users, n_arms=fitting.n_arms)
+    return rewards, engine.n_fitted - before[0], engine.n_not_vouched - before[1]
 
 
 class _Counting:
@@ -87,8 +218,7 @@ class _Counting:
         return self._engine.draw(data, n, rng=rng)
 
 
-def _view(look: list[_Seen], engine: Engine, market: Market, users: FloatArray, prior_rewards: FloatArray) -> View:
-    rewards = expectations(engine, [seen.data for seen in look], users, n_arms=market.n_arms)
+def _view(look: list[_Seen], rewards: FloatArray, prior_rewards: FloatArray) -> View:
     told = [seen.best for seen in look if seen.best is not None]
     return View(
         name=look[0].name,

@@ -20,8 +20,6 @@ from rcb_bayes.auditing.seats import SeatsOf
 from rcb_bayes.auditing.view import View
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares, is_best
-from rcb_bayes.mechanism.epoch_looks import EpochLook, looks_at_random_rounds
-from rcb_bayes.mechanism.epoch_worlds import EpochWorlds
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.mechanism.outlook import Outlook
@@ -155,45 +153,41 @@ def level_part(
 
 
 def exploitation_part(
-    epochs: EpochWorlds,
+    outlook: Outlook,
+    gamma: FloatArray,
+    epoch: np.ndarray,
     guards: RememberedGuards,
     seats_of: SeatsOf,
     *,
-    horizon: int,
     rounds: float,
-    rng: np.random.Generator,
 ) -> Part:
-    """All of exploitation: every world in the epoch that a round of it, drawn at random, falls into."""
-    n = len(epochs.state.began)
-    everybody: FloatArray = epochs.panel.users
-    if epochs.market.noise.is_gaussian:
-        everybody = everybody.astype(np.float32)  # pyright: ignore[reportAssignmentType]
-    looks = looks_at_random_rounds(epochs, horizon=horizon, guard_at=lambda number: guards(everybody, number), rng=rng)
+    """All of exploitation: every world in the epoch (W,) that a round of it, drawn at random, falls into."""
+    numbers = np.unique(epoch)
 
     def moving(users: FloatArray, worlds: slice) -> View:
-        wanted = np.arange(n)[worlds]
-        parts = [part for part in (_seen(look, users, wanted) for look in looks) if part is not None]
+        wanted = np.arange(len(epoch))[worlds]
+        parts = [_seen(users, wanted[epoch[wanted] == number], int(number)) for number in numbers]
+        seen = [part for part in parts if part is not None]
         return replace(
-            parts[0],
-            chances=np.concatenate([part.chances for part in parts], axis=2),
-            rewards=np.concatenate([part.rewards for part in parts], axis=2),
-            best=np.concatenate([part.best > 0 for part in parts], axis=2),
+            seen[0],
+            chances=np.concatenate([part.chances for part in seen], axis=2),
+            rewards=np.concatenate([part.rewards for part in seen], axis=2),
+            best=np.concatenate([part.best > 0 for part in seen], axis=2),
         )
 
-    def _seen(look: EpochLook, users: FloatArray, wanted: np.ndarray) -> View | None:
-        some = np.flatnonzero(np.isin(look.worlds, wanted, assume_unique=True))
+    def _seen(users: FloatArray, some: np.ndarray, number: int) -> View | None:
         if not len(some):
             return None
-        outlook = look.outlook.in_worlds(some)
-        rewards = outlook.rewards(users)
-        scores = rewards if len(outlook.tables) == 1 else outlook.acted_on(users)
+        part = outlook.in_worlds(some)
+        rewards = part.rewards(users)
+        scores = rewards if len(part.tables) == 1 else part.acted_on(users)
         k, u, w = scores.shape
-        guard = guards(users, look.epoch)
+        guard = guards(users, number)
         factors = None if guard is None else np.repeat(guard.T, w, axis=1)
-        gamma = np.tile(look.gamma[some], u)
+        spread = np.tile(gamma[some], u)
         return View(
             name="",
-            chances=ipgs_probabilities(scores.reshape(k, u * w), gamma, guard=factors).reshape(k, u, w),
+            chances=ipgs_probabilities(scores.reshape(k, u * w), spread, guard=factors).reshape(k, u, w),
             rewards=rewards,
             prior_rewards=seats_of(users).prior_rewards,
             best=is_best(scores, axis=0),

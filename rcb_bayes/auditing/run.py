@@ -6,30 +6,36 @@ user x of a panel is recommended arm i with probability :math:`p_w(i | x)`, by t
 the constraint is the linear form of ``margins``, and all cells (user, arm, rival) of all stages get bands at once.
 """
 
+import hashlib
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from rcb_bayes.auditing.condensing import Seen
 from rcb_bayes.auditing.judging import margins_under, seen_view
+from rcb_bayes.auditing.plan_judging import seen_plan
 from rcb_bayes.auditing.plan_views import plan_views
 from rcb_bayes.auditing.policy_views import policy_views
 from rcb_bayes.auditing.result import Audit, as_audit, rests_on_sand
 from rcb_bayes.auditing.seats import are_from_table
-from rcb_bayes.auditing.view import Asked, Look, Looked, View
+from rcb_bayes.auditing.view import Asked, Looked, View
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.files.store import Store, open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
 from rcb_bayes.mechanism.deciding import lowest_by_user, verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
-from rcb_bayes.mechanism.notions import Notion, as_notion
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Behaviour, responding
+from rcb_bayes.running.naming import name_of
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
@@ -38,6 +44,7 @@ from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
+from rcb_bayes.workers import Workers, at_work, check_workers
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -63,6 +70,8 @@ def audit(
     options: Exploiting | None = None,
     knows: str | None = None,
     behaviour: Behaviour | None = None,
+    workers: Workers = None,
+    folder: Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> Audit:
     """Audit a plan, a recommender or any policy in fresh worlds of the users' belief.
@@ -103,6 +112,11 @@ def audit(
     behaviour : Behaviour, optional
         What users before the one who is judged made of their recommendations (``rcb.behaviour``); all of them followed
         unless given.
+    workers : None, int, str, Client or Executor
+        Who works on it: this process, so many processes, a Dask cluster by its scheduler's address or its client, an
+        executor. The answer is the same.
+    folder : path-like, optional
+        Where worlds that are finished are kept: asked for the same in the same folder, they are not computed again.
     seed : int
         The same seed gives the same answer.
 
@@ -114,7 +128,10 @@ def audit(
     Raises
     ------
     RcbError
-        A plan for another market or one that is not feasible, counts too small, an unknown notion.
+        A plan for another market or one that is not feasible, counts too small, an unknown notion; a folder of
+        another run.
+    WorkersError
+        Workers that are none, cannot be reached or are lost.
     DataError
         A policy whose probabilities are negative, not finite or do not sum to one; users of the wrong width.
 
@@ -153,8 +170,11 @@ def audit(
             options=options or plan.options,
             knows=knows,
             behaviour=behaviour,
+            workers=workers,
+            folder=folder,
             seed=seed,
         )
+    check_workers(workers)
     market = _responding(market, plan, behaviour, oracle)
     asked = _as_asked(
         market, plan, n_worlds=n_worlds, notion=notion, epsilon=epsilon, n_users=n_users, users=users, level=level
@@ -164,15 +184,21 @@ def audit(
     options = options or Exploiting()
     if isinstance(plan, Plan):
         _check(market, plan, options)
-    if until is None:
-        return _once(market, plan, asked, horizon=horizon, oracle=oracle, options=options)
-    sizes = _sizes(until, asked.n_worlds, max_worlds)
-    for look, size in enumerate(sizes, 1):
-        part = replace(asked, n_worlds=size, level=asked.level / len(sizes), seed=asked.seed)
-        found = _once(market, plan, part, horizon=horizon, oracle=oracle, options=options)
-        if found.verdict != "inconclusive" or look == len(sizes):
-            looks = f"{look} of at most {len(sizes)} looks, the last at {size:,} worlds, each at level {part.level:.3g}"
-            return replace(found, level=asked.level, notes=(*found.notes, looks))
+    sizes = [asked.n_worlds] if until is None else _sizes(until, asked.n_worlds, max_worlds)
+    with at_work(workers) as crew:
+        for look, size in enumerate(sizes, 1):
+            part = replace(asked, n_worlds=size, level=asked.level / len(sizes))
+            store = _store(folder, market, plan, part, horizon, oracle, options, behaviour, apart=len(sizes) > 1)
+            once = partial(
+                _once, market, plan, part, horizon=horizon, oracle=oracle, options=options, workers=crew, store=store
+            )
+            found = store.result("audit.nc", once, save=Audit.save, load=Audit.load)
+            if until is None:
+                return found
+            if found.verdict != "inconclusive" or look == len(sizes):
+                each = f"the last at {size:,} worlds, each at level {part.level:.3g}"
+                looks = f"{look} of at most {len(sizes)} looks, {each}"
+                return replace(found, level=asked.level, notes=(*found.notes, looks))
     raise AssertionError("unreachable")
 
 
@@ -194,7 +220,53 @@ def _responding(market: Market, plan: Plan | PolicyMaker, behaviour: Behaviour |
     return responding(market, behaviour)
 
 
-def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, options: Exploiting, seed: int) -> Verdict:
+def _store(
+    folder: Path | None,
+    market: Market,
+    plan: Plan | PolicyMaker,
+    asked: Asked,
+    horizon: int,
+    oracle: Oracle | None,
+    options: Exploiting,
+    behaviour: Behaviour | None,
+    *,
+    apart: bool,
+) -> Store:
+    """Where worlds of an audit are kept; those of each look of a sequential one apart."""
+    if folder is None:
+        return Store(folder=None)
+    own = Path(folder) / f"{asked.n_worlds}-worlds" if apart else Path(folder)
+    users = None if asked.users is None else hashlib.blake2b(asked.users.tobytes(), digest_size=8).hexdigest()
+    manifest = {
+        "experiment": "audit",
+        "plan": name_of(plan),
+        "oracle": name_of(oracle),
+        "options": name_of(options),
+        "behaviour": name_of(behaviour),
+        "notion": asked.notion.name,
+        "epsilon": asked.epsilon,
+        "knows": asked.knows.name,
+        "horizon": horizon,
+        "n_worlds": asked.n_worlds,
+        "n_users": asked.n_users,
+        "users": users,
+        "seed": asked.seed,
+        **market.fingerprint(),
+    }
+    return open_store(own, manifest, resume=None)
+
+
+def plan_verdict(
+    market: Market,
+    plan: Plan,
+    *,
+    horizon: int,
+    n_worlds: int,
+    options: Exploiting,
+    seed: int,
+    workers: Workers = None,
+    store: Store | None = None,
+) -> Verdict:
     """The verdict of an audit of a plan by its own notion alone."""
     asked = replace(
         _as_asked(market, plan, n_worlds=n_worlds, notion=None, epsilon=None, n_users=100, users=None, level=0.05),
@@ -202,8 +274,10 @@ def plan_verdict(market: Market, plan: Plan, *, horizon: int, n_worlds: int, opt
         knows=_as_knowledge(market, plan, None),
         alone=True,
     )
-    look = _condensing(asked, asked.notion)
-    looked = plan_views(market, plan, asked, horizon=horizon, options=options, look=look)
+    notions = (asked.notion,)
+    looked = seen_plan(
+        market, plan, asked, horizon=horizon, options=options, notions=notions, workers=workers, store=store
+    )
     verdict = verdict_of(margins_under(market, looked.views, asked, notions=(asked.notion,))[plan.notion])
     return "inconclusive" if rests_on_sand(looked.n_not_vouched, looked.n_posteriors) else verdict
 
@@ -235,7 +309,8 @@ def worst_judged(
     )
     notion = asked.notion.by_user
     if not _side_by_side(market, asked):
-        found = _once(market, plan, asked, horizon=horizon, oracle=None, options=options)
+        none: dict[str, Any] = {"oracle": None, "workers": None, "store": Store(folder=None)}
+        found = _once(market, plan, asked, horizon=horizon, options=options, **none)
         return found.users[_lowest_places(found.by_notion[notion.name], len(found.users), most)]
 
     def look(view: View) -> tuple[FloatArray | None, Seen]:
@@ -287,11 +362,6 @@ def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -
     return known
 
 
-def _condensing(asked: Asked, *notions: Notion) -> Look:
-    """Views are condensed as they come: all of them together may not fit."""
-    return lambda view: seen_view(view, asked, notions=notions or None)
-
-
 def _once(
     market: Market,
     plan: Plan | PolicyMaker,
@@ -300,11 +370,14 @@ def _once(
     horizon: int,
     oracle: Oracle | None,
     options: Exploiting,
+    workers: Workers,
+    store: Store,
 ) -> Audit:
+    how: dict[str, Any] = {"horizon": horizon, "workers": workers, "store": store}
     if isinstance(plan, Plan):
-        looked = _looked_at_plan(market, plan, asked, horizon=horizon, oracle=oracle, options=options)
+        looked = _looked_at_plan(market, plan, asked, oracle=oracle, options=options, **how)
     else:
-        looked = policy_views(market, plan, asked, horizon=horizon)
+        looked = policy_views(market, plan, asked, **how)
     if not looked.views:
         raise RcbError(f"No stage is passed in {MIN_WORLDS} worlds. Ask for more worlds than {asked.n_worlds}.")
     if not isinstance(plan, Plan):
@@ -314,21 +387,22 @@ def _once(
 
 
 def _looked_at_plan(
-    market: Market, plan: Plan, asked: Asked, *, horizon: int, oracle: Oracle | None, options: Exploiting
+    market: Market, plan: Plan, asked: Asked, *, oracle: Oracle | None, options: Exploiting, **how: Any
 ) -> Looked:
     """A plan, in all worlds side by side where that can be, else world by world."""
     if oracle is None and _side_by_side(market, asked):
-        return plan_views(market, plan, asked, horizon=horizon, options=options, look=_condensing(asked))
+        return seen_plan(market, plan, asked, options=options, **how)
     if options.inflation != "none":
         raise RcbError(
             "Growing prior variances are audited with Gaussian rewards and posterior means. Use inflation='none'."
         )
     used = oracle or PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries take time
+    return policy_views(market, partial(_as_policy, plan, used, options), asked, **how)
 
-    def made(own: Market, seed: int) -> Rcb:
-        return Rcb(own, plan, oracle=used, options=options, read="engine")
 
-    return policy_views(market, made, asked, horizon=horizon)
+def _as_policy(plan: Plan, oracle: Oracle, options: Exploiting, market: Market, seed: int) -> Rcb:
+    """A plan as a policy, world by world."""
+    return Rcb(market, plan, oracle=oracle, options=options, read="engine")
 
 
 def _side_by_side(market: Market, asked: Asked | None) -> bool:
@@ -353,7 +427,7 @@ def _as_asked(
 ) -> Asked:
     n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
     n_users = as_count(n_users, name="n_users", least=1)
-    check_audit_size(market, n_worlds=n_worlds, n_users=n_users)
+    check_audit_size(market, n_worlds=n_worlds, n_users=n_users, by_world=not isinstance(plan, Plan))
     if not (is_number(level) and 0 < level < 1):
         raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
     is_plan = isinstance(plan, Plan)

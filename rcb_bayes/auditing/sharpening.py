@@ -10,6 +10,7 @@ designs of all worlds come from one panel of users, so that their average keeps 
 are: with s^2 the variance over designs, the variance of the average is at most s^2 (1/W + overlap).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -144,6 +145,11 @@ def sharpened(view: View, doubtful: BoolArray, *, notion: Notion, epsilon: float
         for start in range(0, len(users), step):
             some = users[start : start + step]
             parts.append(_cells(view, own, arm, some, doubtful[some, arm], notion=notion, epsilon=epsilon))
+    return joined_cells(parts)
+
+
+def joined_cells(parts: Sequence[SharpCells]) -> SharpCells:
+    """All of them."""
     names = [item.name for item in fields(SharpCells)]
     return SharpCells(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 

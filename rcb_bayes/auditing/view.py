@@ -188,15 +188,6 @@ class Looked:
     n_not_vouched: int
 
 
-Look = Callable[[View], Any]
-"""What is kept of a view."""
-
-
-def as_it_is(view: View) -> View:
-    """All of it."""
-    return view
-
-
 def make_crowd(market: Market, panel: Panel, asked: Asked, *, rng: np.random.Generator) -> Crowd:
     """Users as they come, drawn from the panel; all of them where the panel is a short table; or those given."""
     if asked.users is not None:

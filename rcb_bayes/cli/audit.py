@@ -19,7 +19,17 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_json, write_result
+from rcb_bayes.cli.options import (
+    FolderOption,
+    JsonOption,
+    OutOption,
+    SeedOption,
+    WorkersOption,
+    is_stdout,
+    write_figure,
+    write_json,
+    write_result,
+)
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 
@@ -62,6 +72,8 @@ def command(
         bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
     ] = False,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
+    workers: WorkersOption = None,
+    folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -81,6 +93,8 @@ def command(
     if log is not None:
         if knows is not None:
             raise RcbError("--knows is for plans: a log is told, whatever users knew. Leave out --log, or --knows.")
+        if folder is not None:
+            raise RcbError("--folder is for plans: a log is told in one go. Leave out --log, or --folder.")
         given = context.get_parameter_source("notion")
         asked = notion if given is not None and given.name == "COMMANDLINE" else "definition"
         followed = None if plan_file is None else read_plan(plan_file, context)
@@ -98,6 +112,7 @@ def command(
         check_audit_size(market, n_worlds=worlds, n_users=users)
         if plan is None:
             made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
+            made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}
             plan = planned_for(
                 market, as_choice(notion, personalised), guard=guard, knows=knows or "auto", seed=seed, **made
             )
@@ -110,6 +125,8 @@ def command(
             until="decided" if until_decided else None,
             options=Exploiting(guard=guard, inflation=inflation),
             knows=None if plan_file is None or knows == "auto" else knows,
+            workers=workers,
+            folder=None if folder is None else folder / "audit",
             seed=seed + 1,  # not the worlds that the plan was made from
         )
     _tell(market, found, json_file=json_file, out=out)

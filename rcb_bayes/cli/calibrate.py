@@ -13,7 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, is_stdout, write_figure, write_file, write_json
+from rcb_bayes.cli.options import (
+    FolderOption,
+    JsonOption,
+    OutOption,
+    SeedOption,
+    WorkersOption,
+    is_stdout,
+    write_figure,
+    write_file,
+    write_json,
+)
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.knowledge import MECHANISM, as_knowledge
 from rcb_bayes.mechanism.notions import as_notion
@@ -165,6 +175,8 @@ def command(
     clusters: ClustersOption = None,
     warm_start: WarmStartOption = None,
     private: PrivateOption = None,
+    workers: WorkersOption = None,
+    folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -196,6 +208,8 @@ def command(
         horizon=horizon or DEFAULT_HORIZON,
         knows=knows,
         exploring=as_exploring(top, eliminate, clusters),
+        workers=workers,
+        folder=folder,
         seed=seed,
     )
     quiet = is_stdout(json_file)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rcb_bayes.cli.stopping import keep
+from rcb_bayes.cli.stopping import keep, keep_parts
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.envelope import write_atomically
 
@@ -31,6 +31,20 @@ def check_workers(workers: str | None) -> str | None:
     from rcb_bayes.workers import check_workers as checked
 
     return str(checked(workers))
+
+
+def check_run_folder(folder: Path | None) -> Path | None:
+    """Where a long run is kept; whoever stops it is told.
+
+    Raises
+    ------
+    RcbError
+        When it cannot be a folder, or be made where it should be.
+    """
+    folder = check_folder(folder)
+    if folder is not None:
+        keep_parts(f"What is finished is kept in {folder}: ask for the same with --folder {folder} to go on.")
+    return folder
 
 
 def is_stdout(target: Path | None) -> bool:
@@ -113,6 +127,15 @@ JsonOption = Annotated[
         metavar="FILE",
         callback=check_target,
         help="Also write the result as JSON; '-' prints it, and nothing else.",
+    ),
+]
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR",
+        callback=check_run_folder,
+        help="Keep what is finished here; asked for the same once more, go on from it.",
     ),
 ]
 OutOption = Annotated[

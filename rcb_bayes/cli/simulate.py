@@ -138,6 +138,7 @@ def command(
             guard=guard,
             horizon=horizon,
             knows=knows,
+            workers=workers,
             seed=seed,
         )
     sizes = {"horizon": horizon, "n_worlds": worlds, "seed": seed}

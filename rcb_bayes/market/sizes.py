@@ -29,6 +29,7 @@ _COVARIANCES = 50_000_000  # numbers that epochs keep at once, as in ``mechanism
 _SECONDS_PER_ARM = 9e-3  # in a view of an audit: paths, and the search for the worst users
 _AUDITED_WORLDS, _SECONDS_PER_CELL = 200, 1e-7  # of a user, arm and rival, few of which are; 60 to 200 arms to a third
 _FEW_ARMS = 10
+_LOOKED_AT = 8 * 8_000_000  # numbers, as in ``auditing.plan_judging``: a few arrays of those looked at together
 _MOST_RIVALS = 60  # as in ``auditing.judging``
 _KEPT_CELLS, _PASSING_CELLS = 28, 32  # numbers for each, two notions: counted; measured at 200 arms
 
@@ -98,16 +99,17 @@ def panel_size(market: Market, most: int = _PANEL) -> int:
     return min(most, max(_LEAST_PANEL, _PANEL * _USUAL_ARMS // market.n_arms))
 
 
-def check_audit_size(market: Market, *, n_worlds: int, n_users: int) -> None:
+def check_audit_size(market: Market, *, n_worlds: int, n_users: int, by_world: bool = False) -> None:
     """Refuse audits that cannot be held: chances and expectations of a view's users, arms and worlds, and cells.
 
-    Up to ten arms views may be looked at together, as those of policies are; of more arms they come one by one. Cells
-    are kept for every rival up to 60 arms, under two notions and with their evidence until they are judged; of more
-    arms those of one view at a time.
+    Worlds of a policy, ``by_world``, are looked at together; those of a plan view by view, some users at a time, and
+    what is kept of them is what is expected, posterior means. Cells are kept for every rival up to 60 arms, under two
+    notions and with their evidence until they are judged; of more arms those of one view at a time.
     """
-    k = market.n_arms
+    k, d = market.n_arms, market.n_features
     views = min(2**k, _USUAL_VIEWS) + _USUAL_VIEWS if n_users > 1 else 1
-    entries = 3 * k * n_users * n_worlds * (views if k <= _FEW_ARMS else 2)
+    kept = _USUAL_VIEWS * n_worlds * k * (d if market.noise.is_gaussian else panel_size(market))
+    entries = 3 * k * n_users * n_worlds * views if by_world else kept + min(6 * k * n_users * n_worlds, _LOOKED_AT)
     many = k > _MOST_RIVALS
     cells = n_users * k**2 * (_PASSING_CELLS if many else _KEPT_CELLS * (k + _USUAL_VIEWS))
     what = f"{n_worlds:,} worlds and {n_users:,} users"

@@ -27,6 +27,8 @@ _BONFERRONI_SHARE = 0.05  # of the level
 _MOST_CELLS, _EVER_MOST, _MOST_SHARE = 4000, 20_000, 0.1  # in a bootstrap
 _USUAL_LEVEL = 0.05 / 64
 _CHUNK_VALUES = 2_000_000
+_MOST_DEVIATIONS = 8_000_000
+_MOST_FACTORS = 4000  # of a replicate: a factor for each world, or for a few of them
 
 Deviations = Callable[[np.ndarray], FloatArray]
 """What cells, given by their places, deviate from their means in every world, (C, W)."""
@@ -46,8 +48,18 @@ class Reach:
     limit: float
 
 
+NO_REACH = Reach(largest=np.zeros(0), limit=np.inf)
+"""Of cells whose errors have not been looked at."""
+
+
 def reach_of(
-    estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray, deviations: Deviations
+    estimate: FloatArray,
+    error: FloatArray,
+    *,
+    is_thin: BoolArray,
+    holds: BoolArray,
+    deviations: Deviations,
+    n_worlds: int = 1,
 ) -> Reach:
     """The reach of C cells' errors, from their estimates and errors, (C,) each.
 
@@ -55,10 +67,19 @@ def reach_of(
     ----------
     is_thin : cells that say nothing about their own spread
     holds : cells that hold in every world
+    n_worlds : of what deviates; of many worlds few cells are looked at at a time
     """
+    places, limit = tried_cells(estimate, error, is_thin=is_thin, holds=holds)
+    return Reach(largest=largest_of(places, deviations, n_worlds=n_worlds), limit=limit)
+
+
+def tried_cells(
+    estimate: FloatArray, error: FloatArray, *, is_thin: BoolArray, holds: BoolArray
+) -> tuple[np.ndarray, float]:
+    """Places of the cells that go into the bootstrap, and the T up to which cells do; see ``reach_of``."""
     tried = ~is_thin & (error > 0.0)
     if len(estimate) <= FEW_CELLS:
-        return Reach(largest=_largest(np.flatnonzero(tried), deviations), limit=np.inf)
+        return np.flatnonzero(tried), np.inf
     tried &= ~holds
     places = np.flatnonzero(tried)
     ratio = estimate[places] / error[places]
@@ -66,7 +87,7 @@ def reach_of(
     most = max(_MOST_CELLS, min(_EVER_MOST, int(_MOST_SHARE * len(estimate))))
     if (ratio <= limit).sum() > most:
         limit = float(np.partition(ratio, most - 1)[most - 1])
-    return Reach(largest=_largest(places[ratio <= limit], deviations), limit=limit)
+    return places[ratio <= limit], limit
 
 
 def bands_within(
@@ -118,15 +139,20 @@ def _limit(n_cells: int, level: float) -> float:
     return 2.0 * wide - float(ndtri(1.0 - (1.0 - _BONFERRONI_SHARE) * level))
 
 
-def _largest(places: np.ndarray, deviations: Deviations) -> FloatArray:
+def largest_of(places: np.ndarray, deviations: Deviations, *, n_worlds: int = 1) -> FloatArray:
     """The largest error of some cells in each replicate, (B,).
 
-    Single precision will do: a quantile of a thousand replicates is known to a few hundredths.
+    Single precision will do: a quantile of a thousand replicates is known to a few hundredths. Of very many worlds
+    neighbours share a factor: sums over independent worlds are independent, and thousands of them tell how errors of
+    cells go together.
     """
     largest = np.zeros(0)
-    step = max(1, _CHUNK_VALUES // N_BOOT)
+    step = max(1, min(_CHUNK_VALUES // N_BOOT, _MOST_DEVIATIONS // n_worlds))
     for start in range(0, len(places), step):
         moved = deviations(places[start : start + step])
+        each = -(-moved.shape[1] // _MOST_FACTORS)
+        if each > 1:
+            moved = np.add.reduceat(moved, np.arange(0, moved.shape[1], each), axis=1)
         size = np.sqrt((moved**2).sum(axis=1, keepdims=True))  # 0 where an error is rounding only
         scaled = np.divide(moved, size, out=np.zeros_like(moved), where=size > 0.0).astype(np.float32)
         part = (scaled @ boot_factors(scaled.shape[1], 0)).max(axis=0)

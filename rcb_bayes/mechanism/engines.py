@@ -1,14 +1,17 @@
 """The engines of a market: the users' and, where it believes otherwise, the platform's, with a count of doubts."""
 
-from dataclasses import dataclass, fields, replace
-from hashlib import blake2b
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.handing_out import HandedOutEngine, HandOut, digest
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.posterior.data import Data
-from rcb_bayes.posterior.engines import fit_arms
+from rcb_bayes.posterior.engines import ExactEngine, fit_arms
 from rcb_bayes.posterior.results import PosteriorBatch
 from rcb_bayes.posterior.stretched import StretchedEngine
 from rcb_bayes.schema import FloatArray
@@ -43,6 +46,10 @@ class CountingEngine:
         """Posterior means and covariances arm by arm, counted."""
         return self._count(fit_arms(self._engine, data))
 
+    def fit_blocks(self, blocks: Sequence[Data], *, users: FloatArray | None = None) -> list[PosteriorBatch]:
+        """Posterior means of every data set, block by block, counted."""
+        return [self._count(batch) for batch in fit_blocks(self._engine, blocks, users=users)]
+
     def _count(self, batch: PosteriorBatch) -> PosteriorBatch:
         self._counts.n_fitted += batch.n_sets
         self._counts.n_not_vouched += int((~batch.vouched).sum())
@@ -64,14 +71,14 @@ class RememberingEngine:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.prior, self.name, self.reason = engine.prior, engine.name, engine.reason
-        self._known: dict[bytes, PosteriorBatch] = {}
+        self._known: dict[str, PosteriorBatch] = {}
         self._n_values = 0
 
     def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set; covariances are not remembered."""
         if covariance:
             return self._engine.fit(data, covariance=True, users=users)
-        question = _digest(data, users)
+        question = digest(data, users)
         if question in self._known:
             return self._known[question]
         batch = self._engine.fit(data, users=users)
@@ -89,14 +96,10 @@ class RememberingEngine:
         return self._engine.draw(data, n, rng=rng)
 
 
-def _digest(data: Data, users: FloatArray | None) -> bytes:
-    """What tells data, and the users asked for, from all others."""
-    found = blake2b(digest_size=16)
-    for part in (*(getattr(data, field.name) for field in fields(data)), users):
-        values = np.asarray([] if part is None else part)
-        found.update(f"{values.shape}{values.dtype}".encode())
-        found.update(np.ascontiguousarray(values))
-    return found.digest()
+def fit_blocks(engine: Engine, blocks: Sequence[Data], *, users: FloatArray | None = None) -> list[PosteriorBatch]:
+    """Posterior means of every data set, block by block; an engine that hands blocks out has ``fit_blocks``."""
+    own = getattr(engine, "fit_blocks", None)
+    return [engine.fit(data, users=users) for data in blocks] if own is None else own(blocks, users=users)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,17 +140,26 @@ class Engines:
         return replace(self, users=stretched(self.users), platform=platform)
 
 
-def make_engines(market: Market, *, engine: str = "auto", remember: bool = False, seed: int) -> Engines:
-    """The engines of a market; ``engine`` names the users'. They may ``remember`` what they were asked before."""
+def make_engines(
+    market: Market, *, engine: str = "auto", remember: bool = False, hand_out: HandOut | None = None, seed: int
+) -> Engines:
+    """The engines of a market; ``engine`` names the users'.
+
+    They may ``remember`` what they were asked before, or ``hand_out`` posteriors that take long.
+    """
     counts = Counts()
 
-    def counting(made: Engine) -> CountingEngine:
+    def counting(prior: Prior, name: str) -> CountingEngine:
+        make = partial(make_engine, prior, market.noise, engine=name, seed=seed)
+        made = make()
+        if hand_out is not None and made.name != ExactEngine.name:  # which is done before it is sent
+            made = HandedOutEngine(made, make, hand_out=hand_out)
         return CountingEngine(RememberingEngine(made) if remember else made, counts)
 
     same = market.platform_prior is market.prior
     return Engines(
         market=market,
-        users=counting(make_engine(market.prior, market.noise, engine=engine, seed=seed)),
-        platform=None if same else counting(make_engine(market.platform_prior, market.noise, seed=seed)),
+        users=counting(market.prior, engine),
+        platform=None if same else counting(market.platform_prior, "auto"),
         counts=counts,
     )

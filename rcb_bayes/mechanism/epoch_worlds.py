@@ -20,7 +20,7 @@ from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
-from rcb_bayes.mechanism.worlds import Worlds, draw_rewards, loosened, noise_sd
+from rcb_bayes.mechanism.worlds import BLOCK, Worlds, draw_rewards, loosened, noise_sd
 from rcb_bayes.posterior.data import Statistics, unchecked_statistics
 from rcb_bayes.posterior.engines import fit_arms
 from rcb_bayes.schema import FloatArray
@@ -45,6 +45,7 @@ def begin_exploitation(
     epoch: int = 0,
     rounds: FloatArray | None = None,
     comers: int | None = None,
+    block: int | None = None,
 ) -> tuple["EpochWorlds", np.ndarray]:
     """Worlds that have come to the end of their cold start on some of the paths, and the path of each, (W,).
 
@@ -55,17 +56,21 @@ def begin_exploitation(
         worlds, in which all epochs before were other ones, too
     rounds : of the cold start of each path, (R,); 0 where the clock does not ask for them
     comers : users of a world's own, see ``EpochWorlds``
+    block : of the worlds, with a stream of its own; all of them in one stream unless given
     """
     from rcb_bayes.mechanism.tally_worlds import TallyWorlds  # which are such worlds themselves
 
     market = simulator.market
-    worlds, data, chosen = simulator.after_cold_start(walked, paths, n_worlds=n_worlds)
-    began = np.zeros(n_worlds) if rounds is None else rounds[chosen]
+    chosen, seed = simulator.paths_after_cold_start(paths, n_worlds=n_worlds)
+    worlds, data = simulator.after_cold_start(walked, chosen, seed=seed, block=block)
+    chosen = chosen if block is None else chosen[block * BLOCK : (block + 1) * BLOCK]
+    began = np.zeros(len(chosen)) if rounds is None else rounds[chosen]
     begins = epoch_numbered(epoch, began, market=market, mechanism=mechanism, options=options).begins
     factor = loosening(options, begins - began)
     if isinstance(data, Statistics):
         worlds, data = loosened(worlds, data, mean=market.prior.mean.values, factor=factor)
-    rng = np.random.default_rng(int(simulator.rng(purpose).integers(2**63)))
+    own = int(simulator.rng(purpose).integers(2**63))
+    stream = np.random.SeedSequence(own, spawn_key=() if block is None else (block,))
     kind = EpochWorlds if market.noise.is_gaussian else TallyWorlds
     found = kind(
         simulator.engines,
@@ -75,7 +80,7 @@ def begin_exploitation(
         mechanism=mechanism,
         options=options,
         began=began,
-        rng=rng,
+        rng=np.random.default_rng(stream),
         comers=comers,
     )
     return found, chosen

@@ -52,7 +52,16 @@ class Knowledge(Protocol):
         ...
 
 
-class _Stage:
+class _Known:
+    """One object for each kind of knowledge, in any process: people compare them by identity."""
+
+    name: Knows
+
+    def __reduce__(self) -> str:
+        return self.name.upper()
+
+
+class _Stage(_Known):
     """Users know the saturated set in the cold start, and the number of the epoch in exploitation."""
 
     name: Knows = "stage"
@@ -69,7 +78,7 @@ class _Stage:
         return ", ".join(arms[arm] for arm in sorted(moment.saturated)) or "most popular"
 
 
-class _Level:
+class _Level(_Known):
     """Users know how many arms are saturated, and the number of the epoch in exploitation."""
 
     name: Knows = "level"
@@ -86,7 +95,7 @@ class _Level:
         return f"{len(moment.saturated)} of {len(arms)} arms" if moment.saturated else "most popular"
 
 
-class _Phase:
+class _Phase(_Known):
     """Users know whether the cold start is over."""
 
     name: Knows = "phase"
@@ -101,7 +110,7 @@ class _Phase:
         return "cold start" if moment.epoch is None else "exploitation"
 
 
-class _Mechanism:
+class _Mechanism(_Known):
     """Users know nothing of their place in line."""
 
     name: Knows = "mechanism"

@@ -5,9 +5,9 @@ data is the mechanism's and not the population's: an arm is sampled where it was
 stages before.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -17,8 +17,9 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
-from rcb_bayes.mechanism.engines import make_engines
+from rcb_bayes.mechanism.engines import fit_blocks, make_engines
 from rcb_bayes.mechanism.exchange import random_names
+from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE, Knowledge, count_sets
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook, row_bytes
 from rcb_bayes.mechanism.panel import Panel, make_panel
@@ -27,7 +28,7 @@ from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samples
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import Classes, RatesAt, Walk, alike_arms, arms_of, rates_by_arm, walk
-from rcb_bayes.mechanism.worlds import Design, Worlds, block_seeds, data_of_designs, draw_worlds
+from rcb_bayes.mechanism.worlds import BLOCK, Design, Worlds, block_seed, data_of_designs, draw_worlds, n_blocks_of
 from rcb_bayes.posterior.data import Data, Statistics, Tallies
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -64,6 +65,7 @@ class Simulator:
         n_users: int | None = None,
         n_paths: int | None = None,
         remember: bool = False,
+        hand_out: HandOut | None = None,
     ) -> None:
         self.market = market
         self.seed = seed
@@ -71,7 +73,7 @@ class Simulator:
         n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
         self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
         _check_past(market, self.panel)
-        self.engines = make_engines(market, engine=engine, remember=remember, seed=seed)
+        self.engines = make_engines(market, engine=engine, remember=remember, hand_out=hand_out, seed=seed)
 
     def again(self) -> "Simulator":
         """The same users, engines and random numbers for another plan, which counts its posteriors by itself."""
@@ -217,73 +219,114 @@ class Simulator:
         ``key`` tells its random numbers from those of other views. With ``overlap``, how much of the spread of designs
         stays in their average, the law of what is expected is told, too, where there is one.
         """
+        blocks = range(n_blocks_of(len(chosen)))
+        with_law = overlap is not None and self.has_mean_law(len(chosen))
+        parts = self.expected(walked, chosen, level=level, key=key, blocks=blocks, with_law=with_law)
+        return self.outlook_of(parts, overlap=overlap)
+
+    def expected(
+        self,
+        walked: ColdStarts,
+        chosen: np.ndarray,
+        *,
+        level: int,
+        key: Key,
+        blocks: Sequence[int],
+        with_law: bool = False,
+    ) -> "list[Expected]":
+        """What is expected at a level in some of the blocks of worlds that take the chosen paths; see ``outlook``.
+
+        With the law of what is expected, its designs are told, too.
+        """
         saturated = walked.saturated(level, chosen)  # (W, K)
         seed = int(self.rng(Stream.STAGE_WORLDS, *key).integers(2**63))
-        blocks, fitted = [], []
-        for _, data in self._blocks(walked, chosen, saturated, seed=seed):
-            fitted.append(self._expected(data))
-            blocks += [data] if overlap is not None else []
-        found = self._as_outlook(saturated, [np.concatenate(parts) for parts in zip(*fitted, strict=True)])
-        if overlap is None or not isinstance(found, LinearOutlook):
-            return found
-        return replace(found, law=self._mean_law(blocks, overlap))
+        data = [self._block(walked, chosen, saturated, seed=seed, block=block)[1] for block in blocks]
+        found = []
+        for block, part, tables in zip(blocks, data, self._expected(data), strict=True):
+            some = slice(block * BLOCK, (block + 1) * BLOCK)
+            grams = part.xtx if with_law and isinstance(part, Statistics) else None
+            found.append(Expected(tables=tuple(self._kept_before(saturated[some], tables)), grams=grams))
+        return found
 
-    def _mean_law(self, blocks: Sequence[Data], overlap: Callable[[], float]) -> MeanLaw | None:
-        """The law of posterior means given the designs, where there is one and the platform goes by them."""
+    def outlook_of(self, parts: "Sequence[Expected]", *, overlap: Callable[[], float] | None = None) -> Outlook:
+        """The outlook in the worlds of several blocks, one after the other."""
+        tables = [_joined(tables) for tables in zip(*(part.tables for part in parts), strict=True)]
+        platform = tables[1] if len(tables) > 1 else None
+        if not self.market.noise.is_gaussian:
+            return TableOutlook(self.panel.users, tables[0], platform)
+        grams = [part.grams for part in parts if part.grams is not None]
+        belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
+        if not grams or overlap is None or belief is None or sigma is None:
+            return LinearOutlook(tables[0], platform)
+        law = MeanLaw(belief=belief, grams=_joined(grams), sigma=float(sigma), overlap=overlap)
+        return LinearOutlook(tables[0], platform, law=law)
+
+    def has_mean_law(self, n_worlds: int) -> bool:
+        """Whether the law of posterior means given the designs is known, fits, and is what the platform goes by."""
         belief, sigma = self.market.prior.law, getattr(self.market.noise, "sigma", None)
         if belief is None or sigma is None or not belief.is_gaussian or self.engines.platform is not None:
-            return None
-        grams = [data.xtx for data in blocks if isinstance(data, Statistics)]
+            return False
         values = sum((len(block.arms) * belief.n_features) ** 2 for block in belief.blocks)  # of a world
-        if values * sum(len(part) for part in grams) > _MOST_LAW_VALUES:
-            return None
-        return MeanLaw(belief=belief, grams=np.concatenate(grams), sigma=float(sigma), overlap=overlap)
+        return values * n_worlds <= _MOST_LAW_VALUES
+
+    def paths_after_cold_start(self, ended: np.ndarray, *, n_worlds: int) -> tuple[np.ndarray, int]:
+        """One of the paths ``ended`` for each world, (W,), and the seed of the worlds."""
+        rng = self.rng(Stream.AFTER_COLD_START)
+        chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
+        return chosen, int(rng.integers(2**63))
 
     def after_cold_start(
-        self, walked: ColdStarts, ended: np.ndarray, *, n_worlds: int
-    ) -> tuple[Worlds, Statistics | Tallies, np.ndarray]:
-        """Worlds, their data when every arm has its samples, and which of the paths ``ended`` each of them took, (W,).
+        self, walked: ColdStarts, chosen: np.ndarray, *, seed: int, block: int | None = None
+    ) -> tuple[Worlds, Statistics | Tallies]:
+        """Worlds that took the chosen paths, or a block of them, and their data when every arm has its samples.
 
         0/1 rewards are counted for each user of the panel. Paths name arms that are alike in the order in which they
         filled up, which users do not know any more: from here on each of them may be any of those.
         """
-        rng = self.rng(Stream.AFTER_COLD_START)
-        chosen = rng.choice(ended, size=n_worlds, replace=len(ended) < n_worlds)
-        saturated = np.tile(walked.agenda.is_sampled, (n_worlds, 1))
+        saturated = np.tile(walked.agenda.is_sampled, (len(chosen), 1))
         counted = not self.market.noise.is_gaussian
-        blocks = list(self._blocks(walked, chosen, saturated, seed=int(rng.integers(2**63)), counted=counted))
+        wanted = range(n_blocks_of(len(chosen))) if block is None else (block,)
+        blocks = [self._block(walked, chosen, saturated, seed=seed, block=each, counted=counted) for each in wanted]
         worlds = Worlds.joined([part for part, _ in blocks])
-        alike, stream = self.alike(walked.agenda), self.rng(Stream.NAMES_AFTER_COLD_START)
-        names = random_names(alike, self.market.n_arms, n_worlds=n_worlds, rng=stream)
         data = (
             Tallies.joined([data for _, data in blocks if isinstance(data, Tallies)])
             if counted
             else Statistics.joined([data for _, data in blocks if isinstance(data, Statistics)])
         )
-        return (worlds, data, chosen) if names is None else (worlds.renamed(names), data.renamed(names), chosen)
+        alike, stream = self.alike(walked.agenda), self.rng(Stream.NAMES_AFTER_COLD_START)
+        names = random_names(alike, self.market.n_arms, n_worlds=len(chosen), rng=stream)
+        if names is None:
+            return worlds, data
+        names = names if block is None else names[block * BLOCK : (block + 1) * BLOCK]
+        return worlds.renamed(names), data.renamed(names)
 
-    def _blocks(
-        self, walked: ColdStarts, chosen: np.ndarray, saturated: BoolArray, *, seed: int, counted: bool = False
-    ) -> Iterator[tuple[Worlds, Data]]:
-        """Worlds of the users' belief that took the chosen paths, and samples of their saturated arms, by blocks.
+    def _block(
+        self,
+        walked: ColdStarts,
+        chosen: np.ndarray,
+        saturated: BoolArray,
+        *,
+        seed: int,
+        block: int,
+        counted: bool = False,
+    ) -> tuple[Worlds, Data]:
+        """A block of worlds of the users' belief that took the chosen paths, and samples of their saturated arms.
 
         With ``counted``, 0/1 rewards come as counts for each user of the panel.
         """
-        start = 0
         sampled = np.flatnonzero(saturated.any(axis=0))
         if not self.market.noise.is_gaussian:  # rows are as many in every world, counts need not be
             counted = counted or len(np.unique(saturated @ walked.agenda.totals)) > 1
-        for size, rng in block_seeds(len(chosen), seed=seed):
-            some = slice(start, start + size)
-            designs = {}
-            for arm, stream in zip(sampled.tolist(), rng.spawn(len(sampled)), strict=True):
-                there = np.flatnonzero(saturated[some, arm])
-                who = walked.design(chosen[some][there], arm, rng=stream)
-                designs[arm] = Design(there, self.panel.users[who], who, self._before(arm))
-            worlds = draw_worlds(self.market.prior, size, rng=rng)
-            table = self.panel.users if counted else None
-            yield worlds, data_of_designs(worlds, self.market, designs, rng=rng, table=table)
-            start += size
+        size, rng = block_seed(len(chosen), block, seed=seed)
+        some = slice(block * BLOCK, block * BLOCK + size)
+        designs = {}
+        for arm, stream in zip(sampled.tolist(), rng.spawn(len(sampled)), strict=True):
+            there = np.flatnonzero(saturated[some, arm])
+            who = walked.design(chosen[some][there], arm, rng=stream)
+            designs[arm] = Design(there, self.panel.users[who], who, self._before(arm))
+        worlds = draw_worlds(self.market.prior, size, rng=rng)
+        table = self.panel.users if counted else None
+        return worlds, data_of_designs(worlds, self.market, designs, rng=rng, table=table)
 
     def _before(self, arm: int) -> FloatArray | None:
         """Users behind samples of an arm from before, (m, d)."""
@@ -292,19 +335,23 @@ class Simulator:
             return None
         return past.users_of(arm)
 
-    def _expected(self, data: Data) -> list[FloatArray]:
-        """Under each belief: posterior means, or the panel's mean rewards where these are not linear in beta."""
+    def _expected(self, blocks: Sequence[Data]) -> list[list[FloatArray]]:
+        """Of every block, under each belief: posterior means, or the panel's mean rewards where they are not linear."""
         users = None if self.market.noise.is_gaussian else self.panel.users
-        batches = [engine.fit(data, users=users) for engine in self.engines.all]
-        return [batch.mean if batch.reward is None else batch.reward for batch in batches]
+        batches = [fit_blocks(engine, blocks, users=users) for engine in self.engines.all]
+        return [
+            [batch.mean if batch.reward is None else batch.reward for batch in own]
+            for own in zip(*batches, strict=True)
+        ]
 
-    def _as_outlook(self, saturated: BoolArray, expected: list[FloatArray]) -> Outlook:
-        """From posterior means (W, K, d), or mean rewards of the panel (W, P, K), under each belief.
+    def _kept_before(self, saturated: BoolArray, expected: list[FloatArray]) -> list[FloatArray]:
+        """Posterior means (W, K, d), or mean rewards of the panel (W, P, K), under each belief.
 
         Arms that the data say nothing about keep their prior mean exactly: ties must stay ties.
         """
         market, panel = self.market, self.panel
         before = (panel.prior_rewards, panel.promoted_by)
+        expected = [values.copy() for values in expected]  # an engine may remember its answers
         for k, (values, prior) in enumerate(zip(expected, (market.prior, market.platform_prior), strict=False)):
             for group in [] if prior.has_sigma else prior.groups:
                 arms = np.array(list(group))
@@ -313,10 +360,26 @@ class Simulator:
                     values[at] = prior.mean.values[arms]
                 else:
                     values.swapaxes(1, 2)[at] = before[k].T[arms]
-        platform = expected[1] if len(expected) > 1 else None
-        if market.noise.is_gaussian:
-            return LinearOutlook(expected[0], platform)
-        return TableOutlook(panel.users, expected[0], platform)
+        return expected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Expected:
+    """What is expected of every arm in a block of worlds.
+
+    Attributes
+    ----------
+    tables : posterior means (w, K, d), or mean rewards of the panel (w, P, K): users' and, where it is another, the
+        platform's
+    grams : X'X behind them, (w, K, d, d); None where nobody asks for it
+    """
+
+    tables: tuple[FloatArray, ...]
+    grams: FloatArray | None
+
+
+def _joined(parts: Sequence[FloatArray]) -> FloatArray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _check_past(market: Market, panel: Panel) -> None:

@@ -12,15 +12,19 @@ differences between two N are known better than either regret. Only the best of 
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import cache, partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import Store, part_file, part_format, read_part, write_part
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import as_agenda
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
+from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.simulator import Simulator
@@ -43,7 +47,7 @@ from rcb_bayes.planning.planned_walk import PlannedWalk, plan_walk
 from rcb_bayes.planning.pooled_rates import pooled_walk
 from rcb_bayes.planning.stages import LaterWorlds, Programme
 from rcb_bayes.schema import as_count
-from rcb_bayes.telling.progress import track
+from rcb_bayes.workers import Workers, run_kept
 
 GRID = (2, 5, 10, 20, 50, 100, 200)
 _SEARCH_WORLDS = 400
@@ -62,7 +66,16 @@ class Judge(Protocol):
     """The verdict of an audit of a plan, by its own notion, in worlds of a seed of their own."""
 
     def __call__(
-        self, market: Market, plan: Plan, *, horizon: int, n_worlds: int, options: Exploiting, seed: int
+        self,
+        market: Market,
+        plan: Plan,
+        *,
+        horizon: int,
+        n_worlds: int,
+        options: Exploiting,
+        seed: int,
+        workers: Workers = None,
+        store: Store | None = None,
     ) -> Verdict:
         """Pass, fail or inconclusive."""
         ...
@@ -76,8 +89,14 @@ def planned(
     spread: str,
     horizon: int,
     simulator: Simulator | None = None,
+    hand_out: HandOut | None = None,
 ) -> Plan:
-    """The plan with a given N; in a simulation of its own, or in one that several plans share."""
+    """The plan with a given N; in a simulation of its own, or in one that several plans share.
+
+    ``hand_out`` says who fits posteriors that take long, where the simulation is the plan's own.
+    """
+    if hand_out is not None and simulator is None:
+        simulator = Simulator(market, engine=request.engine, seed=request.seed, hand_out=hand_out)
     walked, programme = _walked(market, request, guard=guard, horizon=horizon, simulator=simulator)
     plan = _made_for(as_plan(walked, programme), horizon)
     if not plan.feasible:
@@ -207,26 +226,38 @@ def _guarded(setting: GuardSetting, plan: Plan, options: Exploiting) -> Plan:
 # --- N ---------------------------------------------------------------------------------------------------------------
 
 
-def with_best_n(market: Market, request: PlanRequest, *, guard: bool, spread: str, horizon: int, judge: Judge) -> Plan:
+def with_best_n(
+    market: Market,
+    request: PlanRequest,
+    *,
+    guard: bool,
+    spread: str,
+    horizon: int,
+    judge: Judge,
+    hand_out: HandOut | None = None,
+) -> Plan:
     """The plan with the least expected regret of those that pass an audit; the best of all, noted, if none does."""
     asked = as_agenda(request.n_per_arm, market.n_arms)
     n_explored = int((asked.missing > 0).sum())
     sizes = [n for n in GRID if n * n_explored <= _LARGEST_SHARE * horizon] or [1]
-    choices = rough_choices(market, request, sizes, guard=guard, horizon=horizon)
+    how = hand_out or HandOut()
+    choices = rough_choices(market, request, sizes, guard=guard, horizon=horizon, hand_out=how)
     order = sorted((k for k, choice in enumerate(choices) if choice.feasible), key=lambda k: choices[k].regret)
     best: Plan | None = None
+
+    def made(n: int) -> Plan:
+        return planned(market, request.asking(n), guard=guard, spread=spread, horizon=horizon, hand_out=how)
+
     for k in order:
-        chosen = request.asking(choices[k].n_per_arm)
-        plan = planned(market, chosen, guard=guard, spread=spread, horizon=horizon)
-        verdict = _audited(market, plan, horizon=horizon, judge=judge) if plan.feasible else "infeasible"
+        plan = made(choices[k].n_per_arm)
+        verdict = _audited(market, plan, horizon=horizon, judge=judge, hand_out=how) if plan.feasible else "infeasible"
         choices[k] = replace(choices[k], verdict=verdict)
         plan = replace(plan, feasibility=replace(plan.feasibility, verdict=verdict))
         best = best or plan
         if verdict == "pass":
             return _chosen(plan, choices)
     if best is None:
-        least = planned(market, request.asking(sizes[-1]), guard=guard, spread=spread, horizon=horizon)
-        return _chosen(least, choices)
+        return _chosen(made(sizes[-1]), choices)
     note = f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {request.audit_worlds:,} worlds for certain."
     provenance = replace(best.provenance, notes=(*best.notes, note))
     return _chosen(replace(best, provenance=provenance), choices)
@@ -249,17 +280,56 @@ def few_users(market: Market, request: PlanRequest) -> Simulator:
 
 
 def rough_choices(
-    market: Market, request: PlanRequest, sizes: Sequence[int], *, guard: bool, horizon: int
+    market: Market,
+    request: PlanRequest,
+    sizes: Sequence[int],
+    *,
+    guard: bool,
+    horizon: int,
+    hand_out: HandOut | None = None,
 ) -> list[SampleChoice]:
-    """What each number of samples would come to, roughly; none after those from which on regret clearly rises."""
+    """What each number of samples would come to, roughly; none after those from which on regret clearly rises.
+
+    Workers look at several numbers at a time: more than are wanted, and these are forgotten.
+    """
+    how = hand_out or HandOut()
     rough = replace(request, n_worlds=min(request.n_worlds, _SEARCH_WORLDS))
-    simulator = few_users(market, request)
     choices: list[SampleChoice] = []
-    for n in track(sizes, description="samples per arm"):
-        choices.append(_choice(simulator, rough, n, guard=guard, horizon=horizon))
-        if _is_past_the_best(choices):
-            break
+    found: dict[int, SampleChoice] = {}
+    # One by one, as each may be the last; by workers as many at a time as they are.
+    step = 1 if how.workers in (None, 1) else len(sizes)
+    make = cache(partial(few_users, market, request)) if step == 1 else partial(few_users, market, request)
+    for start in range(0, len(sizes), step):
+        some = sizes[start : start + step]
+        parts = run_kept(
+            how.store,
+            {part_file(f"samples-{n}"): n for n in some},
+            function=partial(_choice, asked=rough, guard=guard, horizon=horizon),
+            make=make,
+            save=_save_choice,
+            load=_load_choice,
+            workers=how.workers,
+            description="samples per arm" if step > 1 else f"{some[0]} samples per arm",
+        )
+        found |= dict(enumerate(parts, start))
+        while len(choices) in found:
+            choices.append(found[len(choices)])
+            if _is_past_the_best(choices):
+                return choices
     return choices
+
+
+def _save_choice(n_per_arm: int, choice: SampleChoice, path: Path) -> None:
+    import xarray as xr
+
+    form = part_format(f"samples-{n_per_arm}")
+    write_part(form, xr.Dataset({name: value for name, value in asdict(choice).items() if name != "verdict"}), path)
+
+
+def _load_choice(n_per_arm: int, path: Path) -> SampleChoice:
+    data = read_part(part_format(f"samples-{n_per_arm}"), path)
+    kinds = {"n_per_arm": int, "feasible": bool, "needs_guard": bool}
+    return SampleChoice(**{str(name): kinds.get(str(name), float)(part.item()) for name, part in data.items()})
 
 
 def _chosen(plan: Plan, choices: list[SampleChoice]) -> Plan:
@@ -276,7 +346,7 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
     return first.regret < second.regret < third.regret and third.regret > first.regret + clearly
 
 
-def _choice(simulator: Simulator, asked: PlanRequest, n_per_arm: int, *, guard: bool, horizon: int) -> SampleChoice:
+def _choice(simulator: Simulator, n_per_arm: int, *, asked: PlanRequest, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
     request = asked.asking(n_per_arm)
     walked, programme = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
@@ -295,8 +365,18 @@ def _choice(simulator: Simulator, asked: PlanRequest, n_per_arm: int, *, guard: 
     )
 
 
-def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge) -> str:
+def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge, hand_out: HandOut) -> str:
     """The verdict in worlds that neither rates nor guards have seen."""
     fresh = derived_seed(plan.seed, Stream.FRESH_AUDIT)
     options = Exploiting(guard=bool(plan.guards))
-    return judge(market, plan, horizon=horizon, n_worlds=plan.audit_worlds, options=options, seed=fresh)
+    folder, name = hand_out.store.folder, "-".join(str(n) for n in plan.agenda.totals)
+    return judge(
+        market,
+        plan,
+        horizon=horizon,
+        n_worlds=plan.audit_worlds,
+        options=options,
+        seed=fresh,
+        workers=hand_out.workers,
+        store=Store(folder=None if folder is None else folder / f"audit-{name}"),
+    )

@@ -8,7 +8,7 @@ from rcb_bayes.auditing import Audit, audit
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.auditing.directions import direction_of, favourite
 from rcb_bayes.auditing.varying import sensitivity
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import RcbError, WorkersError
 from rcb_bayes.gaps.assumptions import check_stages
 from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.gaps.estimation import gaps_at
@@ -137,12 +137,13 @@ def report(
             audit_worlds=sizes.audit_worlds,
             knows=knows,
             horizon=horizon,
+            workers=workers,
             **made,
         )
     checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, workers=workers, seed=seed)
     users = users_to_draw(market.covariates, sizes.map_users, seed=seed)
     options = Exploiting(guard=guard)
-    found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, seed=seed)
+    found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     shown = horizon if runs is None else int(runs["t"].values[-1])
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
@@ -192,7 +193,7 @@ def _belief(market: Market, plan: Plan, *, n_worlds: int, workers: Workers, seed
 
 
 def _audited(
-    market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
+    market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, workers: Workers, seed: int
 ) -> tuple[Audit | None, str]:
     if not plan.feasible:
         return None, "The plan is not feasible."
@@ -205,8 +206,11 @@ def _audited(
             n_worlds=sizes.audit_worlds,
             n_users=sizes.audit_users,
             options=options,
+            workers=workers,
             seed=seed + 1,  # not the worlds that the plan was made from
         )
+    except WorkersError:
+        raise
     except RcbError as error:
         return None, str(error)
     return found, ""

@@ -23,17 +23,19 @@ executor of threads gives the right answer, and no sooner. Libraries have one th
 matrices by two threads differ in their last bits.
 """
 
-from rcb_bayes.workers.asking import Workers, check_workers, engage
+from rcb_bayes.workers.asking import Workers, at_work, check_workers, engage
 from rcb_bayes.workers.blocks import TreeSum, run_blocks, sum_blocks
 from rcb_bayes.workers.cells import run_cells, run_kept
-from rcb_bayes.workers.tasks import Tally, run_tasks
+from rcb_bayes.workers.tasks import Tally, one_thread, run_tasks
 
 __all__ = [
     "Tally",
     "TreeSum",
     "Workers",
+    "at_work",
     "check_workers",
     "engage",
+    "one_thread",
     "run_blocks",
     "run_cells",
     "run_kept",

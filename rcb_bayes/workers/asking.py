@@ -1,7 +1,9 @@
 """What ``workers=`` may be: nothing, a number, a scheduler's address, a Dask client, an executor."""
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +66,26 @@ def engage(workers: "Workers", *, n_tasks: int | None = None) -> Crew | None:
     if isinstance(workers, Executor):
         return ExecutorCrew(workers)
     return ClusterCrew(workers, owned=False)
+
+
+@contextmanager
+def at_work(workers: "Workers") -> Iterator["Workers"]:
+    """The same workers for several runs: one connection to a cluster that is given by its address.
+
+    Raises
+    ------
+    WorkersError
+        What ``check_workers`` refuses; nobody at an address.
+    """
+    workers = check_workers(workers)
+    if not isinstance(workers, str) or in_worker():
+        yield workers
+        return
+    crew = connect(workers)
+    try:
+        yield crew.client
+    finally:
+        crew.close(at_once=False)
 
 
 def _is_client(workers: object) -> bool:

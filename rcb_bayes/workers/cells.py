@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.files.store import Store, part_file, part_format, read_part, write_part
 from rcb_bayes.workers.asking import Workers
-from rcb_bayes.workers.tasks import run_tasks
+from rcb_bayes.workers.tasks import Tally, run_tasks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,6 +43,7 @@ def run_kept[S, T, R](
     load: Callable[[T, Path], R],
     workers: Workers = None,
     description: str = "cells",
+    tally: Tally | None = None,
 ) -> list[R]:
     """Results of tasks in their order, each from its file in the store, or done and kept there at once.
 
@@ -62,6 +63,8 @@ def run_kept[S, T, R](
         See ``rcb_bayes.workers``.
     description : str
         Of the progress bar.
+    tally : Tally, optional
+        Filled in on the way.
 
     Raises
     ------
@@ -80,7 +83,7 @@ def run_kept[S, T, R](
         found = {name: load(tasks[name], store.folder / name) for name in names if store.has(name)}
     missing = [name for name in names if name not in found]
     todo = [tasks[name] for name in missing]
-    for number, value in run_tasks(function, todo, make=make, workers=workers, description=description):
+    for number, value in run_tasks(function, todo, make=make, workers=workers, description=description, tally=tally):
         name = missing[number]
         store.keep(name, value, save=partial(save, tasks[name]))
         found[name] = value

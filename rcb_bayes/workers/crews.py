@@ -159,7 +159,7 @@ class ClusterCrew:
 
     def __init__(self, client: Any, *, owned: bool) -> None:
         self.address = _address_of(client)
-        self._client, self._owned = client, owned
+        self.client, self._owned = client, owned
         self._n_workers, self._ask_again = 1, 0.0
         self._executor = client.get_executor(pure=False)
         self._out: set[Future[Answer]] = set()
@@ -170,7 +170,7 @@ class ClusterCrew:
         """Worker processes at present; a cluster may grow, and is asked now and then."""
         if time.monotonic() > self._ask_again:
             with suppress(Exception):
-                self._n_workers = max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+                self._n_workers = max(1, len(self.client.scheduler_info(n_workers=-1)["workers"]))
             self._ask_again = time.monotonic() + _ASK_SECONDS
         return self._n_workers
 
@@ -201,7 +201,7 @@ class ClusterCrew:
             return f"A batch ended every worker of {self.address} that it was given to: is their memory too small?"
         if isinstance(error, ImportError) or ("rcb_bayes" in str(error) and "deserialize" in str(error).lower()):
             return f"A worker of {self.address} lacks a package ({error}). Install the same versions on all workers."
-        if isinstance(error, CancelledError) or self._client.status != "running":
+        if isinstance(error, CancelledError) or self.client.status != "running":
             return self._lost()
         return None
 
@@ -212,16 +212,16 @@ class ClusterCrew:
                 future.cancel()
         if self._owned:
             with suppress(Exception):
-                self._client.close(timeout=_CONNECT_SECONDS)
+                self.client.close(timeout=_CONNECT_SECONDS)
 
     def _lost(self) -> str:
         return f"The connection to the Dask scheduler at {self.address} was lost. Start it again, then ask once more."
 
     def _check(self) -> None:
-        if self._client.status != "running":
+        if self.client.status != "running":
             raise WorkersError(f"The Dask client for {self.address} is closed. Pass one that is open.")
         with suppress(Exception):
-            self._client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
+            self.client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
             return
         self.close(at_once=True)
         raise WorkersError(f"The Dask scheduler at {self.address} has no workers. Start some: dask worker ADDRESS.")

@@ -5,6 +5,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,19 +90,29 @@ def run_tasks[S, T, R](
             yield number, value
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold libraries to one thread, as in workers."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
 def _here[S, T, R](
     function: Callable[[S, T], R], tasks: Iterable[T], make: Callable[[], S], tally: Tally
 ) -> Iterator[tuple[int, T, R]]:
     """In this process, with one thread as everywhere: a product of matrices by two threads has other last bits."""
     import time
 
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    made, begun = None, False
+    made, threads = None, None
     for number, task in enumerate(tasks):
-        with threadpool_limits(limits=1):
-            if not begun:
-                made, begun = make(), True
+        # All libraries are there once the first task is done: they are looked for twice, and not for every task.
+        with one_thread() if number == 0 else (threads := threads or ThreadpoolController()).limit(limits=1):
+            if number == 0:
+                made = make()
             start = time.perf_counter()
             value = function(made, task)  # pyright: ignore[reportArgumentType]
             tally.seconds = time.perf_counter() - start

@@ -97,7 +97,7 @@ def test_arms_that_are_alike_share_their_stages(monkeypatch: pytest.MonkeyPatch)
     """With and without: the same rates at every set, within Monte Carlo error, and the same course."""
     settings: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 600, "guard": False, "seed": 1}
     together = rcb.calibrate(three_alike(), **settings)
-    monkeypatch.setattr(simulator, "alike_arms", lambda market: tuple((arm,) for arm in range(4)))
+    monkeypatch.setattr(simulator, "alike_arms", lambda *_: tuple((arm,) for arm in range(4)))
     apart = rcb.calibrate(three_alike(), **settings)
     assert len(together.stages) < len(apart.stages)
     users = rcb.Sphere(2).sample(200, seed=5)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes.auditing import plan_views
+from rcb_bayes.auditing import plan_run
 from rcb_bayes.auditing.pooled_views import Part, pooled
 from rcb_bayes.auditing.view import View
 from rcb_bayes.mechanism import simulator
@@ -125,8 +125,8 @@ def test_margins_are_those_of_plain_rounds_and_paths_that_count_alike_are_found_
 
 def test_an_audit_whose_paths_count_alike_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     both = sides(FOUR.name)
-    rounds_before = plan_views.rounds_before
-    monkeypatch.setattr(plan_views, "rounds_before", lambda *args: np.minimum(rounds_before(*args), 1.0))
+    rounds_before = plan_run.rounds_before
+    monkeypatch.setattr(plan_run, "rounds_before", lambda *args: np.minimum(rounds_before(*args), 1.0))
     assert both.apart(both.audit("level", n_worlds=1000), "level") > MANY
 
 

@@ -96,7 +96,11 @@ def main() -> None:
     if asked.first_call:
         first_call()
         return
+    print(f"Curves of {N_BASIS} sines with two unknown scales, two arms, {N_USERS} users an arm, CPU time\n")
+    print("| | |\n|---|---|")
     cold, warm = first_calls()
+    print(f"| first call, imports and reading included, nothing compiled by Numba | {cold:.1f} s |")
+    print(f"| the same again | {warm:.1f} s |", flush=True)
     prior = belief()
     engine = rcb.posterior.make_engine(prior, rcb.GaussianNoise(SIGMA))
     engine.fit(simulate(prior, n_sets=1, seed=1)[0])
@@ -104,17 +108,13 @@ def main() -> None:
     start = time.process_time()
     batch = engine.fit(data)
     each = (time.process_time() - start) / asked.sets
-    _, (x, y) = simulate(prior, n_sets=2, seed=3)
-    naive(x[0], y[0], seed=0)
-    start = time.process_time()
-    naive(x[1], y[1], seed=1)
-    by_sampling = time.process_time() - start
-    print(f"Curves of {N_BASIS} sines with two unknown scales, two arms, {N_USERS} users an arm, CPU time\n")
-    print("| | |\n|---|---|")
-    print(f"| first call, imports and reading included, nothing compiled by Numba | {cold:.1f} s |")
-    print(f"| the same again | {warm:.1f} s |")
     print(f"| a data set after that, {asked.sets} of them | {1e3 * each:.1f} ms |")
-    print(f"| vouched for by `{engine.name}` | {(batch.vouched & (batch.engine == engine.name)).mean():.3f} |")
+    share = (batch.vouched & (batch.engine == engine.name)).mean()
+    print(f"| vouched for by `{engine.name}` | {share:.3f} |", flush=True)
+    _, (x, y) = simulate(prior, n_sets=1, seed=3)
+    start = time.process_time()
+    naive(x[0], y[0], seed=0)
+    by_sampling = time.process_time() - start
     print(f"| naive `pm.sample`, a data set | {by_sampling:.1f} s |")
     print(f"| times cheaper than naive | {by_sampling / each:,.0f} |")
 

@@ -88,7 +88,7 @@ def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caps
     names: dict[str, Any] = {}
     blocks = blocks_of(path)
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
-        if block.note == "needs-data":
+        if block.note in ("needs-data", "not-run"):
             continue
         if block.kind == "python":
             assert not run_python(block, names, source=path)

@@ -109,7 +109,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibration, "plan_walk", begins)
     monkeypatch.setattr(stages.Stages, "_run", begins)
     monkeypatch.setattr(assumptions, "saturated_sets", begins)
-    monkeypatch.setattr(audits, "plan_views", begins)
+    monkeypatch.setattr(audits, "seen_plan", begins)
     monkeypatch.setattr(audits, "policy_views", begins)
     monkeypatch.setattr(simulation, "_run", begins)
     monkeypatch.setattr(reproduction, "run_cell", begins)

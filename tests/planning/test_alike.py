@@ -24,7 +24,7 @@ def test_rates_are_those_of_arms_that_are_told_apart(monkeypatch: pytest.MonkeyP
     market = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
     names = list(market.arms)
     together = np.array([rates(market, seed=seed, saturated=names[:2]).mean() for seed in SEEDS])
-    monkeypatch.setattr(simulator, "alike_arms", lambda _: ((0,), (1,), (2,)))
+    monkeypatch.setattr(simulator, "alike_arms", lambda *_: ((0,), (1,), (2,)))
     for others in (names[:2], [names[0], names[2]]):
         apart = np.array([rates(market, seed=seed, saturated=others).mean() for seed in SEEDS])
         error = np.sqrt((together.var(ddof=1) + apart.var(ddof=1)) / len(SEEDS))

