@@ -35,7 +35,7 @@ def theorem_rows() -> Iterator[tuple[str, ...]]:
             f"{plan.n_per_arm:,}",
             figure(plan.expected_cold_start, plan.expected_cold_start_mcse),
             "yes" if plan.feasible else "no",
-            f"{plan.n_per_arm * (1 + (n_arms - 1) * plan.inverse_rate):,.0f}",
+            f"{plan.agenda.most * (1 + (n_arms - 1) * plan.inverse_rate):,.0f}",
             f"{plan.guarantee_probability:.2f}",
         )
 

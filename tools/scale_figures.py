@@ -124,7 +124,8 @@ def task_costs(*, fast: bool) -> dict[str, float]:
     made: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with LocalCluster(**made, host="127.0.0.1", silence_logs=50) as cluster:
+        cluster: Any = LocalCluster(**made, host="127.0.0.1", silence_logs=50)
+        with cluster:
             found["a Dask scheduler with two"] = _task_cost(cluster.scheduler_address)
     return found
 
@@ -235,7 +236,7 @@ def cost_rows(arms: tuple[int, ...], features: tuple[int, ...]) -> Iterator[tupl
 
 def main() -> None:
     """Print the page."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--fast", action="store_true", help="fewer sizes and engines, and no cluster")
     fast = parser.parse_args().fast
     arms, features = (ARMS[:2], FEATURES[:1]) if fast else (ARMS, FEATURES)

@@ -80,7 +80,9 @@ def test_splines_and_groups_predict_as_bambi_does() -> None:
     variables = {name: (("chain", "draw", dims[name]), np.tile(value, (1, 2, 1))) for name, value in b.items()}
     tree = xr.DataTree.from_dict({"posterior": xr.Dataset(variables, coords=coords)})
     people = pd.DataFrame({"arm": ["old", "new", "new"], "age": [0.2, 0.5, 0.9], "segment": ["west", "north", "west"]})
-    told = model.predict(tree, data=people, inplace=False)["posterior"]["mu"].values[0, 0]
+    predicted = model.predict(tree, data=people, inplace=False)
+    assert predicted is not None
+    told = predicted["posterior"]["mu"].values[0, 0]
     wide = np.random.default_rng(2).normal(size=(1, 200, 13)) * 1e-9
     draws = {
         "arm": b["arm"] + wide[..., :2],

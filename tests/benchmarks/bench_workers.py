@@ -138,7 +138,7 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == _CHILD:
         as_parent(int(sys.argv[2]), int(sys.argv[3]), None if sys.argv[4] == "None" else int(sys.argv[4]))
         return
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--worlds", type=int, default=20_000, help="of the audit")

@@ -135,7 +135,7 @@ def test_figures_of_the_readings_are_those_of_the_plans() -> None:
             r"^\| .*(?:no feature neg|uniform on).*$",
             [1.07, 0.24],
         ),
-        ("no arm untried in any of 40 worlds", r"^\| Setting [14] \|.*$", [0.0, 0.0]),
+        ("no arm is untried in any of 40 worlds", r"^\| Setting [14] \|.*$", [0.0, 0.0]),
         (".49, .24, .12, .06", r"^\| [1-4] \| 0\.\d+ ±.*$", [0.49, 0.24, 0.12, 0.06]),
         ("leaves users at -.223", r"^\| proof \| 5.*$", [-0.223]),
         ("5.6 and 35.6", r"^\| (?:proof|definition, user) \| \d.*$", [5.6, 35.6]),

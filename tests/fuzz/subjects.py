@@ -158,7 +158,7 @@ def plan_behaves(plan: Plan) -> None:
     for found in (*rates, *(plan.guard(users, epoch) for epoch in (0, 2, 9))):
         assert np.isfinite(found).all(), "a rate or a guard is no number"
         assert ((found >= 0) & (found <= 1)).all(), "a rate or a guard is no probability"
-    assert plan.n_per_arm >= 1
+    assert plan.agenda.most >= 1
     assert plan.epsilon >= 0
     plan.summary()
     plan.explain(users[0])

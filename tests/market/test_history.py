@@ -127,8 +127,8 @@ def test_samples_of_before_are_samples_of_one_s_own_posterior_for_posterior() ->
     second = rcb.Recommender(known, short, seed=3)
     assert second.saturated == first.saturated
     assert second.n_samples == first.n_samples
-    beta = [agent.posterior()["posterior"]["beta"].mean(("chain", "draw")).values for agent in (first, second)]
-    np.testing.assert_allclose(*beta, atol=1e-12)
+    one, other = (agent.posterior()["posterior/beta"].mean(("chain", "draw")) for agent in (first, second))
+    np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-12)
     assert short.expected_cold_start < plan.expected_cold_start - 3
 
 

@@ -230,7 +230,7 @@ def test_cold_starts_of_setting_1_end_within_the_horizon(
     assert plan.feasible
     assert least < plan.expected_cold_start < most
     assert plan.expected_cold_start_mcse < 300
-    assert plan.n_per_arm * (1 + (n_arms - 1) * plan.inverse_rate) == pytest.approx(one_by_one, rel=1e-5)
+    assert plan.agenda.most * (1 + (n_arms - 1) * plan.inverse_rate) == pytest.approx(one_by_one, rel=1e-5)
 
 
 def test_the_share_of_runs_that_end_in_time_is_told() -> None:
@@ -260,7 +260,7 @@ def test_very_many_arms_have_a_plan() -> None:
     prior = rcb.Prior.gaussian(np.linspace(0.0, 1.0, 70)[:, None], 0.2)
     many = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.05))
     plan = rcb.theorem_plan(many, **PAPER, n_worlds=50)
-    one_by_one = plan.n_per_arm * (1 + 69 * plan.inverse_rate)  # users who are all alike fill one arm at a time
+    one_by_one = plan.agenda.most * (1 + 69 * plan.inverse_rate)  # users who are all alike fill one arm at a time
     assert abs(plan.expected_cold_start - one_by_one) < 4 * plan.expected_cold_start_mcse
     assert not plan.feasible
 
@@ -284,7 +284,7 @@ def test_measured_constants_are_those_of_the_normal_law() -> None:
     assert rho_star == pytest.approx(2 * norm.sf(tau_star / (np.sqrt(2) * SD)), abs=0.01)
     assert plan.n_per_arm == pytest.approx((0.0025 * 5 + 1) * 8 / (0.2 * (tau_star + 0.05) ** 2), rel=0.01)
     one_tau = (0.0025 * 5 + 1) * 8 / (0.2 * (plan.tau + 0.05) ** 2)  # the planted error: one tau for both
-    assert plan.n_per_arm < 0.7 * one_tau
+    assert plan.agenda.most < 0.7 * one_tau
 
 
 def test_the_half_that_is_not_given_is_measured() -> None:
@@ -342,7 +342,7 @@ def test_users_with_a_direction_never_visited_are_refused() -> None:
     )
     with pytest.raises(RcbError, match="phi0 > 0"):
         rcb.theorem_plan(flat)
-    assert rcb.theorem_plan(flat, phi0=0.5).n_per_arm > 0
+    assert rcb.theorem_plan(flat, phi0=0.5).agenda.most > 0
 
 
 def test_an_unknown_noise_is_refused() -> None:
