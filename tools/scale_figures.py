@@ -162,7 +162,7 @@ def worlds_on_paper() -> Iterator[str]:
     held = n * k * d * 8 * views / GIB
     yield (
         f"**A million worlds** of an audit of {k} arms and {d} features ({views} views): {each:.2f} ms each, "
-        f"{hours:.1f} core hours, {60 * hours / 8:.0f} minutes on 8 cores. Worlds are drawn in about {tasks:,} tasks "
+        f"{hours:.1f} core hours, {60 * hours / 8:.1f} minutes on 8 cores. Worlds are drawn in about {tasks:,} tasks "
         f"of 2,000 worlds of a view. What comes back of a world and a view is a posterior mean, {k * d * 8} bytes: "
         f"{held:.1f} GiB in all, of which the parent holds one stage, or the epochs that go together, at a time. "
         "Memory of the parent becomes the limit before the scheduler does. Beyond it, take several audits with "
@@ -182,7 +182,7 @@ def arms_on_paper(arms: tuple[int, ...]) -> Iterator[str]:
     cells = 120 * n * n * 5 * 8 / GIB
     yield (
         f"**Ten thousand arms**: a world's cost grows with the power {power:.1f} of the arms between {fewer} and "
-        f"{more} of them. Were that so further on, an audit of 1,000 worlds would take {days:,.0f} core days, and "
+        f"{more} of them. Were that so further on, an audit of 1,000 worlds would take {days:,.1f} core days, and "
         f"the moments of 120 users' cells, arm by rival, {cells:,.0f} GiB for a view (posterior means of all worlds "
         f"are {means:.1f}). Users one by one would make that {cells / 120:.1f} GiB a user, spread over as many "
         "workers; a view for each of as many levels would still not end. So it is refused, with the estimate. What "
