@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes._version import __version__
-from rcb_bayes.auditing.logs import as_log, read_log
 from rcb_bayes.errors import ConfoundingWarning, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.posterior import Statistics, make_engine
 from rcb_bayes.posterior.data import unchecked_statistics
+from rcb_bayes.running.log_tables import as_log, read_log
 from rcb_bayes.running.offer_sums import NAMES, OfferSums
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
 

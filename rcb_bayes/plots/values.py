@@ -30,7 +30,8 @@ def plot_values(values: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> import rcb_bayes as rcb
     >>> rng = np.random.default_rng(1)
     >>> log = {"action": rng.integers(0, 2, 200), "reward": rng.random(200), "pscore": np.full(200, 0.5)}
-    >>> rcb.plots.plot_values(rcb.evaluate(log, "arm_1")).get_xlabel()
+    >>> from matplotlib.figure import Figure
+    >>> rcb.plots.plot_values(rcb.evaluate(log, "arm_1"), axes=Figure().subplots()).get_xlabel()
     'value'
     """
     axes = own_axes(axes, size=(6.4, 0.6 * values.sizes["estimator"] + 1.4))

@@ -14,6 +14,7 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.families import FAMILIES, matched_belief
+from rcb_bayes.belief.moving import moved
 from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
@@ -116,8 +117,7 @@ def error_part(base: Base, error: str, *, n_arms: int, effort: Effort, seed: int
 
     mean = base.mean(n_arms)
     right = matched_belief("gaussian", mean, base.variance)
-    off_nature = _wrong(error, mean, base.variance * _SCALE if error == "scale" else base.variance)
-    off_users = _wrong(error, mean, base.variance / _SCALE if error == "scale" else base.variance)
+    off_nature, off_users = (_wrong(error, right, scale=scale) for scale in (_SCALE**0.5, _SCALE**-0.5))
     fair = _market(right)
     plan = _planned(fair, f"nature off by {error}", effort=effort, seed=seed)
     nature = _market(right, nature=off_nature)
@@ -131,12 +131,13 @@ def error_part(base: Base, error: str, *, n_arms: int, effort: Effort, seed: int
     return xr.concat(parts, dim="run", combine_attrs="override")
 
 
-def _wrong(error: str, mean: FloatArray, variance: float) -> Prior:
+def _wrong(error: str, right: Prior, *, scale: float) -> Prior:
+    """The belief shifted, scaled or of another family, as ``sensitivity`` has it."""
     if error == "family":
-        return matched_belief("student_t", mean, variance)
-    moved = mean.copy()
-    moved[0] += _SHIFT if error == "shift" else 0.0
-    return matched_belief("gaussian", moved, variance)
+        return matched_belief("student_t", right.mean.values, right.covariance.values[0, 0, 0, 0])
+    first = np.zeros((right.n_arms, right.n_features))
+    first[0] = _SHIFT
+    return moved(right, shift=first) if error == "shift" else moved(right, scale=scale)
 
 
 def _market(prior: Prior, *, platform_prior: Prior | None = None, nature: Prior | None = None) -> Market:
