@@ -16,7 +16,7 @@ import xarray as xr
 import rcb_bayes as rcb
 from rcb_bayes.gaps.estimation import estimate_separation
 from rcb_bayes.mechanism.worlds import BLOCK
-from rcb_bayes.running.simulation import _Cast, _run, _same
+from rcb_bayes.running.simulation import _Cast, _prepared, _run
 from rcb_bayes.workers import Tally, run_blocks
 from rcb_bayes.workers.crews import dismiss
 from tests.workers import jobs
@@ -62,9 +62,9 @@ def test_simulate(plan: rcb.Plan, workers: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("batch", [1, 4, 9])
 def test_worlds_do_not_depend_on_their_batches(plan: rcb.Plan, batch: int) -> None:
-    cast = _Cast(gaussian(), plan, horizon=60, every=1, oracle=quick(), options=None, seed=3)
+    cast = _Cast(gaussian(), plan, horizon=60, every=1, oracle=quick(), options=None, behaviour=None, seed=3)
     here, there = (
-        run_blocks(_run, 9, make=partial(_same, cast), workers=workers, batch=batch) for workers in (None, 2)
+        run_blocks(_run, 9, make=partial(_prepared, cast), workers=workers, batch=batch) for workers in (None, 2)
     )
     alone = _run(cast, 8)
     for found in (here, there):
@@ -174,10 +174,10 @@ def test_beliefs_of_all_kinds(name: str, engine: str, workers: int) -> None:
 
 
 def test_a_worker_killed_in_the_middle_of_a_simulation(plan: rcb.Plan, tmp_path: Path) -> None:
-    cast = _Cast(gaussian(), plan, horizon=60, every=1, oracle=quick(), options=None, seed=3)
+    cast = _Cast(gaussian(), plan, horizon=60, every=1, oracle=quick(), options=None, behaviour=None, seed=3)
     tally = Tally()
     function = partial(killed_world, str(tmp_path))
-    found = run_blocks(function, 12, make=partial(_same, cast), workers=2, batch=2, tally=tally)
+    found = run_blocks(function, 12, make=partial(_prepared, cast), workers=2, batch=2, tally=tally)
     assert tally.n_repeated == 1
     assert (tmp_path / "killed").exists()
     for number, world in enumerate(found):
