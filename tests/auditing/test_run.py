@@ -382,7 +382,8 @@ def test_the_worst_users_are_worse_than_those_at_random():
     free = without_guard()
     lowest = free.margins["estimate"].sel(stage="epoch 0").min(("arm", "rival"))
     codes = free.margins["verdict"].sel(stage="epoch 0").max(("arm", "rival"))
-    assert (codes.isel(user=slice(60, None)) == 2).mean() > 0.8  # found in other worlds than these
+    # Found in other worlds than these. They stand in one place, and may all fail there or all be too rare to tell.
+    assert (codes.isel(user=slice(60, None)) > 0).mean() > 0.8
     assert (codes.isel(user=slice(0, 60)) < 2).any()
     assert lowest.isel(user=slice(60, None)).mean() < lowest.isel(user=slice(0, 60)).mean()
     assert free.margins.sizes["user"] == 80

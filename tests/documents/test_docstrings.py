@@ -7,6 +7,7 @@ An example is complete by itself, but for ``np``, or says where its names come f
 import doctest
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -59,6 +60,8 @@ def run(test: doctest.DocTest) -> dict[str, Any]:
         test.globs |= run_first(base)
     report: list[str] = []
     found = doctest.DocTestRunner(verbose=False, optionflags=OPTIONS).run(test, out=report.append, clear_globs=False)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
     if found.failed:
         pytest.fail("".join(report), pytrace=False)
     return test.globs
