@@ -128,7 +128,8 @@ def test_every_cell_of_an_audit_is_what_users_would_meet(name: str, kind: str) -
     plan = made(case.market(), kind)
     horizon = round(2 * plan.expected_cold_start) + 150
     n_worlds, batch = (16_000, 2000) if case.rows is not None else (4000, 250)
-    sizes: dict[str, int] = {"n_worlds": n_worlds, "audit_worlds": 1000, "n_users": 8}
+    # Rare worlds carry thin cells: of 1,000 worlds an error is too small there at times.
+    sizes: dict[str, int] = {"n_worlds": n_worlds, "audit_worlds": 4000, "n_users": 8}
     found, out = both_sides(case, plan, horizon=horizon, batch=batch, n_epochs=3, **sizes)  # pyright: ignore
     rows, _ = compared(case, plan, found, out)
     assert len(rows) > 40

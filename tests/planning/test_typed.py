@@ -141,7 +141,7 @@ def test_three_arms_two_types():
     ]
     base = rcb.Prior.gaussian([[0.25, 0.0], [0.02, 0], [0, 0]], 0.06)
     market = rcb.Market(prior=base, covariates=rcb.Empirical(rows), noise=rcb.GaussianNoise(0.3))
-    plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=15, types=types, seed=1)
+    plan = rcb.calibrate(market, epsilon=0.2, n_per_arm=15, types=types, seed=1)
     mixed = rcb.audit_types(market, plan, types, horizon=1000, n_worlds=1000, seed=5)
     assert [found.verdict for found in mixed.audits.values()] == ["pass", "pass"]
 
