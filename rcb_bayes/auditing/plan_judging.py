@@ -9,7 +9,8 @@ Three kinds of work make an audit, and each goes out in pieces whose size depend
 
 A scene of moderate size is looked at and condensed in one piece. Of a large one, the bootstrap behind its bands comes
 after the moments: only the cells in doubt go into it, and these are known when all moments are. Its replicates keep the
-largest error of any cell, and the largest of some users' and of others' is the largest of all.
+largest error of any cell, and the largest of some users' and of others' is the largest of all. Large scenes go out
+together, as many as there is room for: workers wait for one another at their end only.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,9 +39,9 @@ from rcb_bayes.workers import Tally, Workers, one_thread, run_kept, run_tasks
 
 _WHOLE = 8_000_000  # chances of users, arms and worlds up to which a scene is looked at in one piece
 _PIECE = 2_000_000  # and of a piece, where it is not; a dozen arrays of them are there at a time
-_KEPT_VALUES = 32_000_000  # of worlds that wait to be looked at, 256 MB
-_UNIT = 4  # blocks of worlds that are drawn together, of very many
-_MANY_BLOCKS = 64
+_KEPT_VALUES = 32_000_000  # of worlds that wait to be looked at, or of cells that wait for others, 256 MB
+_UNIT = 4  # blocks of worlds that are drawn together, of many
+_MANY_BLOCKS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ def seen_plan(
         run = make()
     here = _Made(run)
     crew = Crew(
-        make=make if workers not in (None, 1) else here,
+        make=partial(make, walked=run.walk) if workers not in (None, 1) else here,
         workers=workers,
         store=store or Store(folder=None),
         tally=tally or Tally(),
@@ -182,14 +183,17 @@ def _seen(crew: Crew, run: PlanRun, group: Sequence[tuple[Scene, Worlds]], wante
         for (scene, worlds), at_once in zip(group, whole, strict=True)
     ]
     function = partial(_looked_at, wanted)
-    first = dict(
-        run_tasks(function, tasks, make=crew.make, workers=crew.workers, description="users", tally=crew.tally)
-    )
-    found = []
-    for number, (scene, worlds) in enumerate(group):
-        part = first[number]
-        found.append(part if isinstance(part, Seen) else _in_parts(crew, run, scene, worlds, part, wanted))
-    return found
+    how = _how(crew)
+    first = dict(run_tasks(function, tasks, **how))
+    parts = [first[number] for number in range(len(group))]
+    large = [Given(*of, part) for of, part in zip(group, parts, strict=True) if not isinstance(part, Seen)]
+    pieced = iter([seen for some in _that_fit(run, large, wanted) for seen in _in_parts(crew, run, some, wanted)])
+    return [part if isinstance(part, Seen) else next(pieced) for part in parts]
+
+
+def _how(crew: Crew) -> dict[str, Any]:
+    """How users' looks are handed out."""
+    return {"make": crew.make, "workers": crew.workers, "description": "users", "tally": crew.tally}
 
 
 _WORST = 20  # users that a search adds to the crowd
@@ -213,53 +217,6 @@ def _looked_at(wanted: tuple[Notion, ...], run: PlanRun, task: tuple[Scene, Worl
     return seen_view(looking.judged(users), run.asked, notions=wanted) if at_once else users
 
 
-def _in_parts(
-    crew: Crew, run: PlanRun, scene: Scene, worlds: Worlds, users: FloatArray, wanted: tuple[Notion, ...]
-) -> Seen:
-    """A large scene, some users at a time; then the bootstrap of its cells in doubt."""
-    step = max(1, _PIECE // _each(run, worlds))
-    parts = [slice(start, min(start + step, len(users))) for start in range(0, len(users), step)]
-    by_user = tuple(notion for notion in wanted if notion.is_per_user)
-    averaged = tuple(notion for notion in wanted if not notion.is_per_user)
-    given = Given(scene, worlds, users)
-    how: dict[str, Any] = {"make": crew.make, "workers": crew.workers, "description": "users", "tally": crew.tally}
-    tasks = [*((some, by_user) for some in parts if by_user), *((None, (notion,)) for notion in averaged)]
-    done = dict(run_tasks(partial(_part_of, given), tasks, **how))
-    pieces = [done[number] for number in range(len(parts) if by_user else 0)]
-    cells: dict[str, Cells] = {}
-    doubtful = []
-    for notion in by_user:
-        cells[notion.name] = own = together([_cells(piece, notion) for piece in pieces])
-        places, limit = tried_cells(own.estimate, own.error, is_thin=own.is_thin, holds=own.evidence.always_holds)
-        cells[notion.name] = replace(own, reach=Reach(largest=np.zeros(0), limit=limit))
-        at = own.at[places]
-        user = at // (own.shape[1] * own.shape[2])
-        here = [(notion, some, at[(user >= some.start) & (user < some.stop)]) for some in parts]
-        doubtful += [task for task in here if len(task[2])]
-    for number, largest in run_tasks(partial(_largest, given), doubtful, **how):
-        name = doubtful[number][0].name
-        reach = cells[name].reach
-        most = np.maximum(reach.largest, largest) if len(reach.largest) else largest
-        cells[name] = replace(cells[name], reach=replace(reach, largest=most))
-    for number, notion in enumerate(averaged, len(pieces)):
-        cells[notion.name] = _cells(done[number], notion)
-    one = next(iter(done.values()))
-    found = Seen(
-        name=one.name,
-        share=one.share,
-        n_worlds=one.n_worlds,
-        n_users=len(users),
-        cells={notion.name: cells[notion.name] for notion in wanted},
-    )
-    return folded(found, run.asked)
-
-
-def _cells(piece: Seen, notion: Notion) -> Cells:
-    found = piece.cells[notion.name]
-    assert isinstance(found, Cells)  # not folded yet
-    return found
-
-
 class Given:
     """A large scene, its worlds, and the users who look at it; what is known of the worlds stays where it is."""
 
@@ -275,19 +232,95 @@ class Given:
         return Looking(run, self.scene, self.worlds, outlooks=self.outlooks)
 
 
-def _part_of(given: Given, run: PlanRun, task: tuple[slice | None, tuple[Notion, ...]]) -> Seen:
+def _that_fit(run: PlanRun, large: Sequence[Given], wanted: tuple[Notion, ...]) -> Iterator[list[Given]]:
+    """Large scenes, as many at a time as their cells fit."""
+    most = max((len(given.users) for given in large), default=0) * run.market.n_arms**2 * _PER_CELL * len(wanted)
+    step = max(1, _KEPT_VALUES // max(1, most))
+    yield from (list(large[start : start + step]) for start in range(0, len(large), step))
+
+
+_PER_CELL = 8  # numbers that are kept of a cell until its scene is folded
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a large scene: some of its users, or all of them on average, or cells of some in doubt."""
+
+    scene: int
+    users: slice | None
+    notions: tuple[Notion, ...]
+    cells: np.ndarray | None = None
+
+
+def _in_parts(crew: Crew, run: PlanRun, large: Sequence[Given], wanted: tuple[Notion, ...]) -> list[Seen]:
+    """Large scenes, some users at a time; then the bootstrap of their cells in doubt."""
+    by_user = tuple(notion for notion in wanted if notion.is_per_user)
+    averaged = tuple(notion for notion in wanted if not notion.is_per_user)
+    pieces: list[Piece] = []
+    for number, given in enumerate(large):
+        pieces += [Piece(number, None, (notion,)) for notion in averaged]  # they take longest
+        pieces += [Piece(number, some, by_user) for some in _some_users(run, given) if by_user]
+    how: dict[str, Any] = _how(crew) | {"given": lambda piece: large[piece.scene]}
+    done: dict[int, list[tuple[Piece, Seen]]] = {}
+    for number, seen in sorted(run_tasks(_part_of, pieces, **how)):
+        done.setdefault(pieces[number].scene, []).append((pieces[number], seen))
+    cells = [_cells_of(done[number], wanted) for number in range(len(large))]
+    doubtful: list[Piece] = []
+    for number, own in enumerate(cells):
+        users = [piece.users for piece, _ in done[number] if piece.users is not None]
+        doubtful += [piece for notion in by_user for piece in _in_doubt(number, own, notion, users)]
+    for number, largest in run_tasks(_largest, doubtful, **how) if doubtful else ():
+        own, name = cells[doubtful[number].scene], doubtful[number].notions[0].name
+        reach = own[name].reach
+        most = np.maximum(reach.largest, largest) if len(reach.largest) else largest
+        own[name] = replace(own[name], reach=replace(reach, largest=most))
+    return [
+        folded(replace(done[number][0][1], n_users=len(given.users), cells=dict(cells[number])), run.asked)
+        for number, given in enumerate(large)
+    ]
+
+
+def _some_users(run: PlanRun, given: Given) -> list[slice]:
+    step = max(1, _PIECE // _each(run, given.worlds))
+    return [slice(start, min(start + step, len(given.users))) for start in range(0, len(given.users), step)]
+
+
+def _cells_of(pieces: Sequence[tuple[Piece, Seen]], wanted: tuple[Notion, ...]) -> dict[str, Cells]:
+    """The cells of a scene under each notion, from those of its pieces."""
+    found: dict[str, Cells] = {}
+    for notion in wanted:
+        parts = [seen.cells[notion.name] for piece, seen in pieces if notion in piece.notions]
+        own = [part for part in parts if isinstance(part, Cells)]
+        assert len(own) == len(parts)  # not folded yet
+        found[notion.name] = together(own) if notion.is_per_user else own[0]
+    return found
+
+
+def _in_doubt(scene: int, cells: dict[str, Cells], notion: Notion, parts: Sequence[slice]) -> list[Piece]:
+    """The cells that a notion's bootstrap is over, by the users whose they are; how far it has to reach is noted."""
+    own = cells[notion.name]
+    places, limit = tried_cells(own.estimate, own.error, is_thin=own.is_thin, holds=own.evidence.always_holds)
+    cells[notion.name] = replace(own, reach=Reach(largest=np.zeros(0), limit=limit))
+    at = own.at[places]
+    user = at // (own.shape[1] * own.shape[2])
+    found = [Piece(scene, some, (notion,), at[(user >= some.start) & (user < some.stop)]) for some in parts]
+    return [piece for piece in found if piece.cells is not None and len(piece.cells)]
+
+
+def _part_of(run: PlanRun, piece: Piece, given: Given) -> Seen:
     """What some of the users see, or all of them on average, condensed."""
-    some, notions = task
     looking, users = given.looking(run), given.users
-    if some is None:
+    if piece.users is None:
         view = replace(looking.view_of(users[:1], JUDGED), averages=looking.averages())
-        return condensed(view, run.asked, notions=notions)
-    return condensed(looking.view_of(users[some], JUDGED), run.asked, notions=notions, is_whole=False)
+        return condensed(view, run.asked, notions=piece.notions)
+    return condensed(looking.view_of(users[piece.users], JUDGED), run.asked, notions=piece.notions, is_whole=False)
 
 
-def _largest(given: Given, run: PlanRun, task: tuple[Notion, slice, np.ndarray]) -> FloatArray:
+def _largest(run: PlanRun, piece: Piece, given: Given) -> FloatArray:
     """The largest error of some users' cells in each replicate of the bootstrap."""
-    notion, some, at = task
+    (notion,), some, at = piece.notions, piece.users, piece.cells
+    assert some is not None
+    assert at is not None
     k = run.market.n_arms
     user, cell = np.divmod(at, k * k)
     own, place = np.unique(user, return_inverse=True)

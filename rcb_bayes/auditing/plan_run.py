@@ -199,15 +199,23 @@ class PlanRun:
 
 
 def begin_run(
-    market: Market, plan: Plan, asked: Asked, *, horizon: int, options: Exploiting, anybody: bool = False
+    market: Market,
+    plan: Plan,
+    asked: Asked,
+    *,
+    horizon: int,
+    options: Exploiting,
+    anybody: bool = False,
+    walked: ColdStarts | None = None,
 ) -> PlanRun:
     """The cold start of a plan, under its own rates, and the users who are judged.
 
-    For ``anybody`` all that some path gets to is looked at, and arms keep their names.
+    For ``anybody`` all that some path gets to is looked at, and arms keep their names. A walk that was ``walked``
+    already, by another process with the same arguments, is not walked again.
     """
     plan = plan.by_features
     simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
-    walked = simulator.walk_under(plan, knows=asked.knows, names=anybody)
+    walked = walked or simulator.walk_under(plan, knows=asked.knows, names=anybody)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     return PlanRun(
         simulator=simulator,

@@ -18,9 +18,10 @@ def run_cells(
     cells: "Mapping[str, Callable[[], xr.Dataset]]",
     *,
     workers: Workers = None,
+    work: Callable[[str], float] | None = None,
     description: str = "cells",
 ) -> "list[xr.Dataset]":
-    """Every cell, by its key, as a part of the store; see ``run_kept``."""
+    """Every cell, by its key, as a part of the store; ``work`` is of a key; see ``run_kept``."""
     return run_kept(
         store,
         {part_file(key): (key, make) for key, make in cells.items()},
@@ -29,6 +30,7 @@ def run_cells(
         save=lambda task, data, path: write_part(part_format(task[0]), data, path),
         load=lambda task, path: read_part(part_format(task[0]), path),
         workers=workers,
+        work=None if work is None else lambda task: work(task[0]),
         description=description,
     )
 
@@ -42,6 +44,7 @@ def run_kept[S, T, R](
     save: Callable[[T, R, Path], None],
     load: Callable[[T, Path], R],
     workers: Workers = None,
+    work: Callable[[T], float] | None = None,
     description: str = "cells",
     tally: Tally | None = None,
 ) -> list[R]:
@@ -61,6 +64,8 @@ def run_kept[S, T, R](
         Of a task and a path: reads it.
     workers : None, int, str, Client or Executor
         See ``rcb_bayes.workers``.
+    work : callable, optional
+        How long a task takes beside others, in any unit. The longest go first: workers then end at about the same time.
     description : str
         Of the progress bar.
     tally : Tally, optional
@@ -82,6 +87,8 @@ def run_kept[S, T, R](
     if store.folder is not None:
         found = {name: load(tasks[name], store.folder / name) for name in names if store.has(name)}
     missing = [name for name in names if name not in found]
+    if work is not None:
+        missing.sort(key=lambda name: -work(tasks[name]))
     todo = [tasks[name] for name in missing]
     for number, value in run_tasks(function, todo, make=make, workers=workers, description=description, tally=tally):
         name = missing[number]

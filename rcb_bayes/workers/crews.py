@@ -35,6 +35,11 @@ class Crew(Protocol):
         """Calls that may be out at the same time."""
         ...
 
+    @property
+    def next_worker(self) -> str | None:
+        """Who gets the next call, if that is known; another name where that is another process."""
+        ...
+
     def submit(self, call: Call) -> "Future[Answer]":
         """Hand out a call; there are never more than ``room`` at a time."""
         ...
@@ -61,6 +66,14 @@ class HomeCrew:
         self.n_workers = self.room = n_workers
         self._free = [self._idle.pop() if self._idle else _process() for _ in range(n_workers)]
         self._busy: dict[Future[Answer], Executor] = {}
+        self._known: list[Executor] = []  # all of this run, so that no two are known by one number
+
+    @property
+    def next_worker(self) -> str | None:
+        """A process, by its number in this run."""
+        if self._free[-1] not in self._known:
+            self._known.append(self._free[-1])
+        return str(self._known.index(self._free[-1]))
 
     def submit(self, call: Call) -> "Future[Answer]":
         """To a process that is free; one that died while nobody looked is replaced."""
@@ -125,6 +138,10 @@ class ExecutorCrew:
         self._executor = executor
         self._out: set[Future[Answer]] = set()
 
+    @property
+    def next_worker(self) -> None:
+        """Nobody knows."""
+
     def submit(self, call: Call) -> "Future[Answer]":
         """To the executor."""
         try:
@@ -178,6 +195,10 @@ class ClusterCrew:
     def room(self) -> int:
         """Some more wait at the scheduler, so that no worker does."""
         return 4 * self.n_workers
+
+    @property
+    def next_worker(self) -> None:
+        """The scheduler decides."""
 
     def submit(self, call: Call) -> "Future[Answer]":
         """To the scheduler."""

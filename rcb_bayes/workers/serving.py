@@ -1,9 +1,10 @@
 """What runs in a worker: calls are answered one at a time, and what they share is made once and kept.
 
-A call brings its task as bytes, and the fingerprints of what all calls of a run share: the function, and what makes
-its first argument (a market with its engines, a plan). A worker that does not have them says so, and is sent them with
-the call once more; so they travel once to each worker, whatever the engine underneath. What was made, and with it what
-was compiled, is kept by the fingerprint of what made it, and serves other functions and later runs, too.
+A call brings its task as bytes, and the fingerprints of what it shares with others: the function, what makes its first
+argument (a market with its engines, a plan), and perhaps what some tasks are about (the worlds of a scene). A worker
+that does not have them says so, and is sent them with the call once more; so they travel once to each worker, whatever
+the engine underneath. What was made, and with it what was compiled, is kept by the fingerprint of what made it, and
+serves other functions and later runs, too.
 """
 
 import math
@@ -23,23 +24,32 @@ from rcb_bayes._version import __version__
 from rcb_bayes.telling.progress import hush
 
 _MOST_KEPT = 4
+_MOST_GIVEN = 2  # what tasks are about may be large, and comes in order
 _PATIENCE = 1.0  # seconds between two looks at whether the parent is alive
 
-_functions: "OrderedDict[str, Callable[[Any, Any], Any]]" = OrderedDict()
+_functions: "OrderedDict[str, Callable[..., Any]]" = OrderedDict()
 _made: "OrderedDict[str, tuple[Any, Any]]" = OrderedDict()
+_given: "OrderedDict[str, Any]" = OrderedDict()
 _one_at_a_time = threading.Lock()  # compiled functions keep their arguments where all threads find them
 _inside = threading.local()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A task for a worker, as bytes; ``shared`` is None where the worker is thought to have it."""
+    """A task for a worker, as bytes; what it shares with others by name, with the bytes of what the worker may lack."""
 
     versions: dict[str, str]
     function: str
     make: str
-    shared: tuple[bytes, bytes] | None
+    given: str | None
+    parts: dict[str, bytes]
     task: bytes
+
+    @property
+    def lacks(self) -> bool:
+        """Whether this worker has not all that the call names."""
+        kept = ((self.function, _functions), (self.make, _made), (self.given, _given))
+        return any(name is not None and name not in own and name not in self.parts for name, own in kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,43 +80,43 @@ def answer(call: Call) -> Answer:
         told = ", ".join(f"{name} {own.get(name)} (here {call.versions[name]})" for name in names)
         return Answer(kind="refused", worker=who, value=told)
     with _one_at_a_time:
-        if call.shared is None and not (call.function in _functions and call.make in _made):
+        if call.lacks:
             return Answer(kind="needs", worker=who)
         import cloudpickle
 
-        function, (made, threads) = _shared(call)
+        function, (made, threads), given = _shared(call)
         start = time.perf_counter()
         with warnings.catch_warnings(record=True) as found, threads.limit(limits=1), _as_worker():
             warnings.simplefilter("always")
-            value = function(made, cloudpickle.loads(call.task))
+            value = function(made, cloudpickle.loads(call.task), *given)
         seconds = time.perf_counter() - start
     told = tuple((one.message, one.filename, one.lineno) for one in found if isinstance(one.message, Warning))
     return Answer(kind="done", worker=who, value=value, seconds=seconds, warned=told)
 
 
-def _shared(call: Call) -> tuple[Callable[[Any, Any], Any], tuple[Any, Any]]:
-    """The function; its first argument, and the threads of the libraries that were loaded for it."""
+def _shared(call: Call) -> tuple[Callable[..., Any], tuple[Any, Any], tuple[Any, ...]]:
+    """The function; its first argument, and the threads of the libraries that were loaded for it; what is given."""
     import cloudpickle
     from threadpoolctl import ThreadpoolController, threadpool_limits
 
     with threadpool_limits(limits=1) if call.make not in _made else nullcontext(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told where the market and the plan were made
-        if call.function not in _functions:
-            assert call.shared is not None  # or the call was sent back
-            _keep(_functions, call.function, cloudpickle.loads(call.shared[0]))
-        if call.make not in _made:
-            assert call.shared is not None
-            made = cloudpickle.loads(call.shared[1])()
-            _keep(_made, call.make, (made, ThreadpoolController()))
-    _functions.move_to_end(call.function)
-    _made.move_to_end(call.make)
-    return _functions[call.function], _made[call.make]
+        function = _kept(_functions, call.function, lambda: cloudpickle.loads(call.parts[call.function]))
+        make = _kept(_made, call.make, lambda: (cloudpickle.loads(call.parts[call.make])(), ThreadpoolController()))
+        name = call.given
+        if name is None:
+            return function, make, ()
+        return function, make, (_kept(_given, name, lambda: cloudpickle.loads(call.parts[name]), most=_MOST_GIVEN),)
 
 
-def _keep[T](kept: "OrderedDict[str, T]", name: str, value: T) -> None:
-    kept[name] = value
-    while len(kept) > _MOST_KEPT:
-        kept.popitem(last=False)
+def _kept[T](kept: "OrderedDict[str, T]", name: str, make: Callable[[], T], *, most: int = _MOST_KEPT) -> T:
+    """What is kept by a name, made where it is not; the one that was not asked for longest makes room."""
+    if name not in kept:
+        while len(kept) >= most:
+            kept.popitem(last=False)
+        kept[name] = make()
+    kept.move_to_end(name)
+    return kept[name]
 
 
 def in_worker() -> bool:

@@ -28,12 +28,13 @@ def run_setting(name: str, request: Request) -> Outcome:
 
 def run_cells(setting: Setting, request: Request, *, effort: Effort | None = None) -> Outcome:
     """Every cell of a setting; finished ones are read from the folder where the run is resumed."""
-    work = effort or effort_of(n_worlds=request.n_worlds, fast=request.fast)
+    effort = effort or effort_of(n_worlds=request.n_worlds, fast=request.fast)
     cells = setting.fast if request.fast else setting.cells
-    parameters = {"experiment": setting.name, "n_worlds": work.n_worlds, "fast": request.fast, "seed": request.seed}
+    parameters = {"experiment": setting.name, "n_worlds": effort.n_worlds, "fast": request.fast, "seed": request.seed}
     store = open_store(request.folder, parameters, resume=request.resume)
-    made = {cell.key: partial(run_cell, cell, effort=work, seed=request.seed) for cell in cells}
-    parts = run_cells_of(store, made, workers=request.workers, description=setting.name)
+    made = {cell.key: partial(run_cell, cell, effort=effort, seed=request.seed) for cell in cells}
+    work = {cell.key: cell.work for cell in cells}
+    parts = run_cells_of(store, made, workers=request.workers, work=work.__getitem__, description=setting.name)
     outcome = Outcome(
         name=setting.name,
         title=setting.title,

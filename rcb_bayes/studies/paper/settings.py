@@ -40,6 +40,11 @@ class Cell:
         """A name for files."""
         return f"K{self.n_arms}-d{self.n_features}-variance{self.variance:.3g}-epsilon{self.epsilon:g}"
 
+    @property
+    def work(self) -> float:
+        """About how long it takes, beside other cells."""
+        return self.n_arms * self.n_features**0.25 * len(self.inflations) * (2 + len(self.fixed))
+
     def market(self) -> Market:
         """The belief, users on the unit sphere, Gaussian rewards."""
         shape = {"n_arms": self.n_arms, "n_features": self.n_features}
