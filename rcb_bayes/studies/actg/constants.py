@@ -3,11 +3,10 @@
 from typing import Any
 
 from rcb_bayes.gaps.estimation import estimate_gaps
-from rcb_bayes.gaps.limiting import TauRho, limiting_gaps, measured
+from rcb_bayes.gaps.limiting import TauRho, largest_prior_gap, limiting_gaps, measured
 from rcb_bayes.market import Market
-from rcb_bayes.planning.theorem import TheoremInputs, largest_prior_gap, theorem_constants
+from rcb_bayes.planning.theorem import TheoremInputs, noise_sd, theorem_constants
 from rcb_bayes.schema import DEFAULT_SEED
-from rcb_bayes.studies.actg.beliefs import SIGMA
 
 _KNOWN_WELL = 1000  # samples of each of the other arms, where arms tell of one another
 
@@ -34,7 +33,7 @@ def constants_of(market: Market, *, epsilon: float, n_worlds: int = 2000, seed: 
     inputs = TheoremInputs(
         n_arms=market.n_arms,
         n_features=market.n_features,
-        sigma=float(getattr(market.noise, "sigma", SIGMA["cd4"])),
+        sigma=noise_sd(market),
         phi0=market.population.phi0,
         epsilon=epsilon,
         tau=first.tau,

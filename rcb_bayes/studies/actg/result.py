@@ -140,4 +140,4 @@ class ActgResult:
 
 def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """Rows as plain values, None for what is not there."""
-    return json.loads(table.to_json(orient="records", double_precision=15))
+    return json.loads(str(table.to_json(orient="records", double_precision=15)))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.planning.theorem import noise_sd
 from rcb_bayes.studies.actg import BELIEFS, Trial, designer_market, designer_prior, elicited_answers, learned_market
 from rcb_bayes.studies.actg.trial import ARMS, FEATURES
 
@@ -25,7 +26,7 @@ def test_means_are_those_told() -> None:
 
 def test_the_new_arms_tell_of_one_another() -> None:
     draws = designer_prior("hierarchical").draw_arrays(4000, rng=np.random.default_rng(1))[0][:, :, 0]
-    among = np.corrcoef(draws.T)
+    among = np.asarray(np.corrcoef(draws.T), dtype=float).reshape(4, 4)
     new = among[1:, 1:][np.triu_indices(3, 1)]
     expected = 0.3**2 / (0.3**2 + 0.2**2)
     assert abs(new.mean() - expected) < 4 * (1 - expected**2) / np.sqrt(4000)
@@ -51,7 +52,7 @@ def test_what_is_no_belief_is_refused(made_up: Trial) -> None:
 def test_a_learned_belief_is_ridge_regression(made_up: Trial) -> None:
     past, coming = made_up.halves(seed=1)
     market = learned_market(past, coming, discount=1.0)
-    sigma = float(market.noise.sigma)
+    sigma = noise_sd(market)
     for k in range(len(ARMS)):
         x, y = past.features[past.arm == k], past.reward[past.arm == k]
         ridge = np.linalg.solve(x.T @ x + sigma**2 * np.eye(x.shape[1]), x.T @ y)

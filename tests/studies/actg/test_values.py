@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.planning.theorem import noise_sd
 from rcb_bayes.studies.actg import Trial, about_trial, designer_market, load_actg, trial_values
 from rcb_bayes.studies.actg.covering import fixed_coverage, learning_coverage
 from rcb_bayes.studies.actg.trial import ARMS
@@ -71,4 +72,4 @@ def test_the_event_is_an_outcome_with_beliefs_of_its_own(made_up: Trial, tmp_pat
     for belief in ("sceptical", "hierarchical", "elicited"):
         market = designer_market(trial, belief)
         assert 0.6 < float(market.prior.mean.sel(arm="zdv", feature="intercept")) < 0.8
-        assert market.noise.sigma == pytest.approx(0.45)
+        assert noise_sd(market) == pytest.approx(0.45)
