@@ -8,10 +8,11 @@ from rcb_bayes.studies.actg.learned import learned_market
 from rcb_bayes.studies.actg.replay import Run, replay_runs, replay_value
 from rcb_bayes.studies.actg.result import ActgResult
 from rcb_bayes.studies.actg.table import packaged_file
-from rcb_bayes.studies.actg.trial import Trial, load_actg
+from rcb_bayes.studies.actg.trial import ARMS, Trial, load_actg
 from rcb_bayes.studies.actg.values import about_trial, trial_values
 
 __all__ = [
+    "ARMS",
     "BELIEFS",
     "FAST",
     "ActgResult",
