@@ -26,7 +26,7 @@ matrices by two threads differ in their last bits.
 from rcb_bayes.workers.asking import Workers, at_work, check_workers, engage
 from rcb_bayes.workers.blocks import TreeSum, run_blocks, sum_blocks
 from rcb_bayes.workers.cells import run_cells, run_kept
-from rcb_bayes.workers.tasks import Tally, one_thread, run_tasks
+from rcb_bayes.workers.tasks import Tally, one_thread, run_tasks, tallied
 
 __all__ = [
     "Tally",
@@ -41,4 +41,5 @@ __all__ = [
     "run_kept",
     "run_tasks",
     "sum_blocks",
+    "tallied",
 ]
