@@ -157,7 +157,11 @@ def _here[T](work: _Work, tasks: Iterable[T]) -> Iterator[tuple[int, T, Answer]]
             if number == 0:
                 made = work.make()
             start, began = time.perf_counter(), time.thread_time()
-            value = work.function(made, task, *(() if work.given is None else (work.given(task),)))
+            inside = _watched.set(None)  # what a task runs is part of it
+            try:
+                value = work.function(made, task, *(() if work.given is None else (work.given(task),)))
+            finally:
+                _watched.reset(inside)
             seconds, worked = time.perf_counter() - start, time.thread_time() - began
         yield number, task, Answer(kind="done", worker="here", value=value, seconds=seconds, worked=worked)
 
