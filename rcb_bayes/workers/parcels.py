@@ -32,8 +32,11 @@ class Parcel:
         self._close = weakref.finalize(self, os.close, descriptor)
 
 
-def shared(value: object) -> Parcel | None:
-    """A value put where processes of this machine find it; None where there is no such place."""
+def shared(value: object, *, least: int = 0) -> Parcel | None:
+    """A value put where processes of this machine find it; None where there is no such place, or little to put there.
+
+    ``least`` are bytes of arrays, below which it is not worth it.
+    """
     import cloudpickle
 
     if not hasattr(os, "memfd_create") or not os.path.isdir(f"/proc/{os.getpid()}/fd"):
@@ -45,6 +48,8 @@ def shared(value: object) -> Parcel | None:
     for part in parts:
         spans.append((size, size + part.nbytes))
         size += -(-part.nbytes // _ALIGNED) * _ALIGNED
+    if size < least:
+        return None
     try:
         descriptor = os.memfd_create("rcb_bayes")
     except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from rcb_bayes.errors import WorkersError
 from rcb_bayes.telling.progress import progress
 from rcb_bayes.workers.asking import Workers, engage
 from rcb_bayes.workers.crews import Crew
-from rcb_bayes.workers.parcels import Shared, shared
+from rcb_bayes.workers.parcels import Hidden, Shared, opened, shared
 from rcb_bayes.workers.serving import Answer, Call, versions
 
 _MOST_TRIES = 3
@@ -321,6 +321,7 @@ class _Shift:
             given=None if order.given is None else order.given.name,
             parts={pack.name: pack.part(as_bytes=order.complete) for pack in sent},
             task=order.data,
+            near=self.crew.is_near,
         )
         self.out[self.crew.submit(call)] = order
         if who is not None:
@@ -330,7 +331,9 @@ class _Shift:
     def _taken_in(self, future: Future[Answer], order: _Order[Any]) -> Answer | None:
         """What a worker answered; None where the task is to be handed out again."""
         error = CancelledError() if future.cancelled() else future.exception()
-        if self.crew.release(future):
+        found = None if error is not None else future.result()
+        value, is_lost = _value_of(found)
+        if self.crew.release(future) or is_lost:
             if order.tries >= _MOST_TRIES:
                 why = "is the memory of this machine too small for so many workers?"
                 raise WorkersError(f"A batch ended its process {_MOST_TRIES} times: {why} Ask for fewer.") from error
@@ -344,7 +347,7 @@ class _Shift:
                 n = self.tally.n_done
                 raise WorkersError(f"{told} {n} batch{'es were' if n != 1 else ' was'} finished by then.") from error
             raise error
-        found = future.result()
+        assert found is not None  # or there was an error
         if found.kind == "refused":
             raise WorkersError(
                 f"The worker {found.worker} has {found.value}. Install the same versions there: answers would differ."
@@ -356,7 +359,17 @@ class _Shift:
         for pack in (self.function, self.make, order.given):
             if pack is not None:
                 pack.had.add(found.worker)
-        return found
+        return replace(found, value=value)
+
+
+def _value_of(found: Answer | None) -> tuple[Any, bool]:
+    """What was answered, and whether it is lost: its worker died before anybody looked."""
+    if found is None or not isinstance(found.value, Shared):
+        return None if found is None else found.value, False
+    try:
+        return opened(found.value), False
+    except Hidden:
+        return None, True
 
 
 def _packed(value: object) -> bytes:

@@ -106,3 +106,7 @@ def mean_of(made: int, task: tuple[int, int], given: np.ndarray) -> float:
 def told_by(folder: Path, task: tuple[int, int], given: np.ndarray) -> tuple[int, float]:
     time.sleep(0.05)
     return os.getpid(), float(given[0])
+
+
+def ramp(made: int, size: int) -> np.ndarray:
+    return made * np.arange(float(size))

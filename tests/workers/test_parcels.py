@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rcb_bayes.workers import parcels, run_tasks
+from rcb_bayes.workers import Tally, parcels, run_tasks, tasks
 from rcb_bayes.workers.parcels import Hidden, Shared, opened, shared
 from tests.workers import jobs
 
@@ -72,6 +72,41 @@ def test_a_full_memory_is_not_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     before = len(os.listdir("/proc/self/fd"))
     assert shared(value()) is None
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@needs_linux
+def test_large_answers_are_looked_at_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def noted(part: bytes | Shared) -> Any:
+        looked.append(part.size if isinstance(part, Shared) else 0)
+        return opened(part)
+
+    monkeypatch.setattr(tasks, "opened", noted)
+    large, small = 2**19, 5
+    found = dict(run_tasks(jobs.ramp, [large, small, large, large], make=jobs.three, workers=2))
+    assert looked == [8 * large] * 3
+    for number, size in enumerate([large, small, large, large]):
+        np.testing.assert_array_equal(found[number], 3.0 * np.arange(size))
+    found[0][:] = 1.0  # it is nobody else's
+    assert found[2][1] == 3.0
+
+
+@needs_linux
+def test_an_answer_whose_worker_died_before_anybody_looked_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[int] = []
+
+    def gone(part: bytes | Shared) -> Any:
+        if not lost:
+            lost.append(1)
+            raise Hidden
+        return opened(part)
+
+    monkeypatch.setattr(tasks, "opened", gone)
+    tally = Tally()
+    found = dict(run_tasks(jobs.ramp, [2**19] * 4, make=jobs.three, workers=2, tally=tally))
+    assert tally.n_repeated == 1
+    assert {number: float(ramp[-1]) for number, ramp in found.items()} == dict.fromkeys(range(4), 3.0 * (2**19 - 1))
 
 
 def test_what_tasks_are_about_goes_to_one_worker_each(tmp_path: Path) -> None:
