@@ -55,7 +55,7 @@ docs: $(VENV)/.installed-docs  ## build the documentation site, to rcb_out/site/
 bench: $(VENV)/.installed-dev  ## run the benchmark scripts, tests/benchmarks/bench_*.py
 	@for script in $(BENCHMARKS); do echo "$$script"; $(PY) "$$script" || exit 1; done
 
-measure: $(VENV)/.installed-dev  ## measure what README.md quotes, to docs/measured (DATA=warfarin.csv for the patients)
+measure: $(VENV)/.installed-dev  ## measure what docs/measured.md quotes, to docs/measured (DATA=warfarin.csv for the patients)
 	@$(PY) tools/measure.py $(NAMES) $(if $(DATA),--data "$(DATA)")
 
 picture: $(VENV)/.installed-runtime  ## draw the picture of README.md
