@@ -56,7 +56,9 @@ def designer_prior(
         Another belief; "elicited" with other features than it was asked about.
     """
     if belief not in BELIEFS:
-        raise RcbError(f"There is no belief '{belief}'.{suggestion(belief, BELIEFS)} Use one of {', '.join(BELIEFS)}.")
+        raise RcbError(
+            f"There is no belief '{belief}'.{suggestion(belief, tuple(BELIEFS))} Use one of {', '.join(BELIEFS)}."
+        )
     return BELIEFS[belief](names, outcome)
 
 

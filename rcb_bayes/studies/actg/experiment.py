@@ -123,7 +123,9 @@ def run_actg(
     for belief in beliefs:
         if belief not in BELIEFS:
             known = ", ".join(BELIEFS)
-            raise RcbError(f"There is no belief '{belief}'.{suggestion(str(belief), BELIEFS)} Use some of {known}.")
+            raise RcbError(
+                f"There is no belief '{belief}'.{suggestion(str(belief), tuple(BELIEFS))} Use some of {known}."
+            )
     wanted = tuple(sorted({float(value) for value in epsilons if is_number(value) and value >= 0}))
     if not beliefs or not wanted or len(wanted) != len(list(epsilons)):
         raise RcbError(f"Expected a belief or more, and different epsilons of at least 0, got {list(epsilons)}.")

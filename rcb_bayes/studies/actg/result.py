@@ -79,7 +79,7 @@ class ActgResult:
         tables = {name: pd.DataFrame(own) for name, own in rows.items()}
         if len(tables["coverage"]):
             counts = tables["coverage"].groupby(["policy", "method"], sort=False, as_index=False)
-            tables["coverage"] = counts[["n", "held", "held_uncorrected"]].sum()
+            tables["coverage"] = pd.DataFrame(counts[["n", "held", "held_uncorrected"]].sum())
         return cls(**tables, trial=trial, asked=asked)
 
     def summary(self) -> str:
