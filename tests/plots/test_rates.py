@@ -1,7 +1,7 @@
 """The map of rates: where users are drawn, in which colours, and what its axes are called."""
 
-from functools import cache
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
