@@ -62,9 +62,11 @@ def _who(report: "Report") -> str:
     rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
     if not plan.personalised:
         return f"Meanwhile a user is recommended an arm that still needs outcomes with probability {rate}."
+    everybody = plan.share_explored > 1 - 1e-9
+    whom = f"{percent(plan.share_explored)} of users can be so recommended, and the others never are"
     return (
         "Meanwhile a user is recommended an arm that still needs outcomes with a probability of her own, "
-        f"{rate} on average; {percent(plan.share_explored)} of users can be so recommended, and the others never are."
+        f"{rate} on average; {'every user can be so recommended' if everybody else whom}."
     )
 
 
