@@ -23,12 +23,12 @@ from rcb_bayes.studies.paper.intervals import (
     log_contrast,
     mean_interval,
 )
+from rcb_bayes.studies.paper.settings import KINDS
 from rcb_bayes.studies.paper.tables import with_error
 
 if TYPE_CHECKING:
     import xarray as xr
 
-KINDS = ("theorem", "fixed", "uniform", "personalised")
 _PER_GROUP = 6  # bins of a record that are judged together
 _CUBIC = (2.5, 3.5)
 _Z = 1.96
@@ -89,7 +89,7 @@ def judge_setting(name: str, parts: "list[xr.Dataset]") -> list[Claim]:
         "setting-4": [*common, larger_for_small_variance, schedules_alike],
     }
     found = []
-    for judge in own[name]:
+    for judge in own[name.removesuffix("-orthant")]:
         for kind in KINDS if name != "setting-2" else ("fixed",):
             runs = [run for part in parts for run in runs_of(part, kind)]
             if runs:

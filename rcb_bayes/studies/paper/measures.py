@@ -38,7 +38,7 @@ class Run:
     Attributes
     ----------
     name : what it is called in tables
-    kind : "theorem", "fixed", "uniform", "personalised", "tuned", or "baseline"
+    kind : "theorem", "measured", "fixed", "uniform", "personalised", "tuned", or "baseline"
     plan : a plan, a function (market, seed) -> policy, or None where there is nothing to run
     note : what is to be said about it
     options : of the exploitation stage, in its runs and in its audit
@@ -200,7 +200,7 @@ def _nothing(n_worlds: int, horizon: int) -> dict[str, Any]:
 
 def _planned(plan: Plan | PolicyMaker | None) -> dict[str, Any]:
     names = ("n_per_arm", "exploration_rate", "expected_cold_start", "expected_cold_start_mcse", "share_free")
-    names = (*names, "share_explored", "spread_multiple")
+    names = (*names, "share_explored", "spread_multiple", "tau", "rho", "guarantee_probability")
     if not isinstance(plan, Plan):
         return dict.fromkeys((*names, "guard_keeps"), np.nan) | {"notion": ""}
     keeps = float(np.mean([rule.kept for rule in plan.guards])) if plan.guards else 1.0

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _PLANNED = ("n_per_arm", "exploration_rate", "expected_cold_start", "share_free", "share_explored", "guard_keeps")
+_CONSTANTS = ("tau", "rho", "guarantee_probability")  # of a theorem's plan
 _HEADINGS = ("run", "regret", "cold start", "N", "keeps", "user", "margin", "proof", "definition", "comply", "CPU s")
 _PARAMETERS = ("n_arms", "n_features", "variance", "epsilon", "horizon")
 
@@ -38,7 +39,7 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
         if "bill" in one:  # not of parts from before
             row |= estimate("bill", one["bill"].values)
             row["bill_per_exploration"], row["bill_per_exploration_mcse"] = _per_exploration(one)
-        for item in _PLANNED:
+        for item in (*_PLANNED, *_CONSTANTS):
             row[item] = one[item].item()
         for notion in NOTIONS:
             row[f"verdict_{notion}"] = one[f"verdict_{notion}"].item()
