@@ -21,7 +21,7 @@ _GIVEN = {"tau": TAU, "rho": RHO, "tau_star": TAU_STAR, "prior_gap": PRIOR_GAP}
 
 
 def plans_for(market: Market, cell: Cell, *, effort: Effort, seed: int) -> list[Run]:
-    """The plans of a cell, each run and audited under every inflation."""
+    """The plans of a cell, each run and audited under every inflation; a personalised one, which is slow, under one."""
     horizon = effort.horizon(cell)
     theorem = timed(theorem_run, market, cell, horizon=horizon)
     assert isinstance(theorem.plan, Plan)
@@ -34,7 +34,8 @@ def plans_for(market: Market, cell: Cell, *, effort: Effort, seed: int) -> list[
     }
     rate = theorem.plan.exploration_rate
     sampled = partial(timed, sampled_run, market, cell.epsilon, effort=effort, seed=seed)
-    return [entry for kind in cell.kinds for run in made[kind]() for entry in _inflated(market, run, cell.inflations)]
+    schedules = dict.fromkeys(cell.kinds, cell.inflations) | {"personalised": cell.inflations[:1]}
+    return [entry for kind in cell.kinds for run in made[kind]() for entry in _inflated(market, run, schedules[kind])]
 
 
 def theorem_run(market: Market, cell: Cell, *, horizon: int) -> Run:

@@ -5,8 +5,8 @@ from functools import partial
 
 from rcb_bayes.files.store import open_store
 from rcb_bayes.studies.paper.cells import run_cell
-from rcb_bayes.studies.paper.claims import judge_setting
 from rcb_bayes.studies.paper.figures import plot_setting
+from rcb_bayes.studies.paper.judging import judge_setting
 from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome
 from rcb_bayes.studies.paper.settings import GRID, KINDS, SETTINGS, Effort, Setting, effort_of
 from rcb_bayes.studies.paper.tables import as_table

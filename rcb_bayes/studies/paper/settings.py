@@ -134,6 +134,7 @@ def _decay(variances: tuple[float, ...], inflations: tuple[str, ...]) -> tuple[C
 _AD_HOC = (10, 100, 1000)
 _SCHEDULES = ("linear", "sqrt", "log")
 
+
 def _without_negative_features(setting: Setting) -> Setting:
     cells, fast = (tuple(replace(cell, users="orthant") for cell in grid) for grid in (setting.cells, setting.fast))
     return replace(

@@ -39,8 +39,9 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
         if "bill" in one:  # not of parts from before
             row |= estimate("bill", one["bill"].values)
             row["bill_per_exploration"], row["bill_per_exploration_mcse"] = _per_exploration(one)
-        for item in (*_PLANNED, *_CONSTANTS):
+        for item in _PLANNED:
             row[item] = one[item].item()
+        row |= {item: one[item].item() if item in one else np.nan for item in _CONSTANTS}  # not of older parts
         for notion in NOTIONS:
             row[f"verdict_{notion}"] = one[f"verdict_{notion}"].item()
             for item in ("margin", "margin_mcse", "margin_lower", "margin_upper"):

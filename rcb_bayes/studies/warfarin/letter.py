@@ -1,4 +1,4 @@
-r"""The paper's ground truth to the letter: what is rewarded is the dose, scaled to [0, 1], and only in the right bucket.
+r"""The paper's ground truth to the letter: the dose, scaled to [0, 1], is what is rewarded, in the right bucket only.
 
 The paper says two things of rewards. One is 1 for the right bucket and 0 for another, which ``replay`` has. The other
 is this: doses are scaled to [0, 1]; in each group of patients, those for whom bucket i is right, the scaled dose is

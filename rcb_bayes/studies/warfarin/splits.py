@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 LETTER = Choices(plan="fixed")
 IN_VIEW = Choices(plan="fixed", **TUNED)
-IN_VIEW_DOSE = replace(IN_VIEW, oracle="dose")
 TRIED: dict[str, tuple[Any, ...]] = {
     "spread": (1.0, 3.0, 10.0, 30.0, 100.0),
     "inflation": ("linear", "none"),
     "sigma": (0.054, 0.15, 0.3, 0.5),
     "n_per_arm": (10, 20, 30),
-    "oracle": ("posterior", "dose"),
 }
 """What is tried, in this order; budget and prior variance enter by the plan only, and a fixed one has neither."""
 
@@ -41,8 +39,8 @@ TRIED: dict[str, tuple[Any, ...]] = {
 class Split:
     """Sizes: orders in which a half is replayed to choose by, and to score."""
 
-    tuning_orders: int = 2
-    scoring_orders: int = 4
+    tuning_orders: int = 1
+    scoring_orders: int = 2
 
 
 def choose(cohort: Cohort, *, n_orders: int, seed: int) -> Choices:
@@ -71,7 +69,6 @@ def run_split(cohort: Cohort, *, number: int, sizes: Split, seed: int) -> "xr.Da
         "chosen on the other half": chosen,
         "the paper's choices": LETTER,
         "picked with all in view": IN_VIEW,
-        "picked with all in view, dose oracle": IN_VIEW_DOSE,
     }
     how = {"n_orders": sizes.scoring_orders, "seed": seed + number}
     found = {name: _replayed(second, one, **how) for name, one in contenders.items()}

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rcb_bayes.studies.paper import claims
-from rcb_bayes.studies.paper.claims import Claim, judge_setting
+from rcb_bayes.studies.paper.claims import Claim
+from rcb_bayes.studies.paper.judging import judge_setting
 from tests.studies.paper.cells_for_tests import made_up_cell
 
 

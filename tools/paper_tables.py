@@ -1,0 +1,102 @@
+"""Keep what runs of the paper's settings found: ``python tools/paper_tables.py FOLDER [--command TEXT]``.
+
+FOLDER is that of ``rcb reproduce all --out FOLDER``, or holds some of its experiments. Finished cells become tables and
+figures in docs/measured/paper; what is missing is listed as not run. ``docs/paper.md`` is then written anew.
+"""
+
+import argparse
+import datetime
+import json
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+import paper_page
+
+from rcb_bayes import __version__
+from rcb_bayes.files.store import part_file, part_format, read_part
+from rcb_bayes.studies.paper.claims import runs_of
+from rcb_bayes.studies.paper.effects import below_setting_1
+from rcb_bayes.studies.paper.figures import plot_setting
+from rcb_bayes.studies.paper.judging import judge_setting
+from rcb_bayes.studies.paper.settings import SETTINGS, Setting
+from rcb_bayes.studies.paper.tables import as_table
+
+HOME = paper_page.HOME
+DROPPED = ("gain", "gain_mcse", "bill", "bill_mcse", "bill_per_exploration", "bill_per_exploration_mcse", "horizon")
+DRAWN = ("measured", "uniform")
+_DPI = 60
+
+
+def main() -> None:
+    """Keep tables, claims, figures; write the page."""
+    parser = argparse.ArgumentParser(description="Keep what runs of the paper's settings found.")
+    parser.add_argument("folder", type=Path, help="of rcb reproduce all --out FOLDER")
+    parser.add_argument("--command", default="rcb reproduce all --workers 2 --out FOLDER", help="what made them")
+    asked = parser.parse_args()
+    HOME.mkdir(parents=True, exist_ok=True)
+    parts = {name: finished(asked.folder / name, setting) for name, setting in SETTINGS.items()}
+    claims = pd.concat([_claims(name, own, parts) for name, own in parts.items()])
+    claims.to_csv(HOME / "claims.csv", index=False, float_format="%.5g")
+    rows = [_told(name, own, asked.folder / name, asked.command) for name, own in parts.items()]
+    pd.DataFrame(rows).to_csv(HOME / "runs.csv", index=False, float_format="%.4g")
+    for name, own in parts.items():
+        if own:
+            _keep(SETTINGS[name], own)
+    paper_page.write()
+
+
+def finished(folder: Path, setting: Setting) -> list:
+    """The cells that are there, in the setting's order."""
+    keys = [cell.key for cell in setting.cells]
+    return [read_part(part_format(key), folder / part_file(key)) for key in keys if (folder / part_file(key)).exists()]
+
+
+def _claims(name: str, own: list, parts: dict[str, list]) -> pd.DataFrame:
+    found = judge_setting(name, own)
+    if name.startswith("setting-2"):
+        ad_hoc, theorem = (
+            [run for part in cells for run in runs_of(part, kind)]
+            for cells, kind in ((own, "fixed"), (parts[name.replace("2", "1")], "theorem"))
+        )
+        found += below_setting_1(ad_hoc, theorem)
+    columns = ("claim", "kind", "verdict", "figure", "estimate", "error", "lower", "upper")
+    table = pd.DataFrame([{key: getattr(claim, key) for key in columns} for claim in found], columns=list(columns))
+    table.insert(0, "setting", name)
+    return table
+
+
+def _told(name: str, own: list, folder: Path, command: str) -> dict[str, object]:
+    """How much of a setting was run, and how long that took."""
+    setting = SETTINGS[name]
+    there = [cell for cell in setting.cells if (folder / part_file(cell.key)).exists()]
+    ends = [(folder / part_file(cell.key)).stat().st_mtime for cell in there]
+    begun = (folder / "run.json").stat().st_mtime if there else 0.0
+    seconds = as_table(own)["seconds"].sum() if own else 0.0
+    manifest = json.loads((folder / "run.json").read_text()) if there else {}
+    return {
+        "setting": name,
+        "cells": len(there),
+        "of": len(setting.cells),
+        "missing": "; ".join(cell.key for cell in setting.cells if cell not in there),
+        "minutes": (max(ends) - begun) / 60.0 if ends else 0.0,
+        "cpu_seconds": seconds,
+        "version": manifest.get("version", manifest.get("content", {}).get("version", __version__)),
+        "date": datetime.date.fromtimestamp(max(ends)).isoformat() if ends else "",
+        "command": command,
+    }
+
+
+def _keep(setting: Setting, own: list) -> None:
+    table = as_table(own)
+    table = table.drop(columns=[name for name in DROPPED if name in table])
+    table.to_csv(HOME / f"{setting.name}.csv", index=False, float_format="%.5g")
+    mpl.rcParams["font.size"] = 9
+    kinds = ("fixed",) if setting.name.startswith("setting-2") else DRAWN
+    for kind in kinds:
+        figure = plot_setting(own, kind=kind, columns=setting.columns, lines=setting.lines, title=setting.title)
+        figure.savefig(HOME / f"{setting.name}-{kind}.png", dpi=_DPI)
+
+
+if __name__ == "__main__":
+    main()
