@@ -1,12 +1,12 @@
 """Keep what runs of the paper's settings found: ``python tools/paper_tables.py FOLDER [--command TEXT]``.
 
-FOLDER is that of ``rcb reproduce all --out FOLDER``, or holds some of its experiments. Finished cells become tables and
-figures in docs/measured/paper; what is missing is listed as not run. ``docs/paper.md`` is then written anew.
+FOLDER is that of ``rcb reproduce all --out FOLDER``, or holds some of its experiments, or cells that
+``tools/paper_runs.py`` ran without audits. Finished cells become tables and figures in docs/measured/paper; what is missing
+is listed as not run. ``docs/paper.md`` is then written anew.
 """
 
 import argparse
 import datetime
-import json
 from pathlib import Path
 
 import matplotlib as mpl
@@ -19,7 +19,7 @@ from rcb_bayes.studies.paper.claims import runs_of
 from rcb_bayes.studies.paper.effects import below_setting_1
 from rcb_bayes.studies.paper.figures import plot_setting
 from rcb_bayes.studies.paper.judging import judge_setting
-from rcb_bayes.studies.paper.settings import SETTINGS, Setting
+from rcb_bayes.studies.paper.settings import SETTINGS, Cell, Setting
 from rcb_bayes.studies.paper.tables import as_table
 
 HOME = paper_page.HOME
@@ -47,9 +47,15 @@ def main() -> None:
 
 
 def finished(folder: Path, setting: Setting) -> list:
-    """The cells that are there, in the setting's order."""
-    keys = [cell.key for cell in setting.cells]
-    return [read_part(part_format(key), folder / part_file(key)) for key in keys if (folder / part_file(key)).exists()]
+    """The cells that are there, in the setting's order; one without audits where there is no other."""
+    paths = {cell.key: path_of(folder, cell) for cell in setting.cells}
+    return [read_part(part_format(key), path) for key, path in paths.items() if path.exists()]
+
+
+def path_of(folder: Path, cell: Cell) -> Path:
+    """Where a cell is kept, with audits if there is such a one."""
+    audited = folder / part_file(cell.key)
+    return audited if audited.exists() else folder / PLAIN / f"{cell.key}.nc"
 
 
 def _claims(name: str, own: list, parts: dict[str, list]) -> pd.DataFrame:
@@ -69,19 +75,17 @@ def _claims(name: str, own: list, parts: dict[str, list]) -> pd.DataFrame:
 def _told(name: str, own: list, folder: Path, command: str) -> dict[str, object]:
     """How much of a setting was run, and how long that took."""
     setting = SETTINGS[name]
-    there = [cell for cell in setting.cells if (folder / part_file(cell.key)).exists()]
-    ends = [(folder / part_file(cell.key)).stat().st_mtime for cell in there]
-    begun = (folder / "run.json").stat().st_mtime if there else 0.0
+    there = [cell for cell in setting.cells if path_of(folder, cell).exists()]
+    ends = [path_of(folder, cell).stat().st_mtime for cell in there]
     seconds = as_table(own)["seconds"].sum() if own else 0.0
-    manifest = json.loads((folder / "run.json").read_text()) if there else {}
     return {
         "setting": name,
         "cells": len(there),
         "of": len(setting.cells),
         "missing": "; ".join(cell.key for cell in setting.cells if cell not in there),
-        "minutes": (max(ends) - begun) / 60.0 if ends else 0.0,
+        "audited": sum((folder / part_file(cell.key)).exists() for cell in there),
         "cpu_seconds": seconds,
-        "version": manifest.get("version", manifest.get("content", {}).get("version", __version__)),
+        "version": __version__,
         "date": datetime.date.fromtimestamp(max(ends)).isoformat() if ends else "",
         "command": command,
     }

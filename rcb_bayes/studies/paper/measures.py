@@ -80,7 +80,8 @@ def measure(market: Market, run: Run, *, horizon: int, epsilon: float, effort: E
             found |= binned(runs, horizon=horizon) | paid_for(runs, epsilon=epsilon)
             only_first = isinstance(run.plan, Plan) and bool((runs["stage"] == MOST_POPULAR).all())
             found["seconds"] = run.seconds + time.process_time() - begun
-            found |= _audited(market, run, horizon, epsilon, effort, seed, only_first=only_first, notes=notes)
+            if effort.audit_worlds:
+                found |= _audited(market, run, horizon, epsilon, effort, seed, only_first=only_first, notes=notes)
     return _as_dataset(run, found | _planned(run.plan), notes)
 
 

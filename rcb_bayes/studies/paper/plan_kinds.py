@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.errors import RcbError
@@ -18,6 +19,7 @@ from rcb_bayes.studies.paper.measures import Run
 from rcb_bayes.studies.paper.settings import PRIOR_GAP, RHO, TAU, TAU_STAR, Cell, Effort
 
 _GIVEN = {"tau": TAU, "rho": RHO, "tau_star": TAU_STAR, "prior_gap": PRIOR_GAP}
+_MEASURED: dict[str, float | None] = dict.fromkeys(_GIVEN)
 
 
 def plans_for(market: Market, cell: Cell, *, effort: Effort, seed: int) -> list[Run]:
@@ -46,12 +48,12 @@ def theorem_run(market: Market, cell: Cell, *, horizon: int) -> Run:
 def measured_run(market: Market, cell: Cell, *, horizon: int) -> Run:
     """Theorem 1's plan with the constants that the belief has; its note says what they are."""
     try:
-        return _by_theorem("measured", market, cell, horizon=horizon, **dict.fromkeys(_GIVEN))
+        return _by_theorem("measured", market, cell, horizon=horizon, **_MEASURED)
     except RcbError as error:  # constants of which there is no plan
         return Run(name="theorem, measured", kind="measured", plan=None, note=str(error))
 
 
-def _by_theorem(kind: str, market: Market, cell: Cell, *, horizon: int, **constants: float | None) -> Run:
+def _by_theorem(kind: str, market: Market, cell: Cell, *, horizon: int, **constants: Any) -> Run:
     plan = theorem_plan(market, epsilon=cell.epsilon, horizon=horizon, **constants)
     notes = (*plan.notes, *(() if plan.feasible else (plan.reason,)))
     name = "theorem" if kind == "theorem" else "theorem, measured"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from rcb_bayes.belief import load_prior
 from rcb_bayes.market import Market
@@ -85,7 +86,7 @@ class Effort:
     n_worlds : worlds that plans are run in
     plan_worlds : simulated worlds behind the rates of a stage
     planned_worlds : worlds of the audit that plans leave room for; the fewer, the less their guards let through
-    audit_worlds, audit_users : of an audit
+    audit_worlds, audit_users : of an audit; without worlds there is none
     audit_rounds : rounds of exploitation that an audit looks at
     most_rounds : cap on the horizon
     """
@@ -117,7 +118,7 @@ def effort_of(*, n_worlds: int | None, fast: bool, usual: Effort = FULL) -> Effo
 def _environment(
     name: str, arms: tuple[int, ...], features: tuple[int, ...], *, fixed: tuple[int, ...], kinds: tuple[str, ...]
 ) -> tuple[Cell, ...]:
-    given = {"belief": name, "fixed": fixed, "kinds": kinds}
+    given: dict[str, Any] = {"belief": name, "fixed": fixed, "kinds": kinds}
     return tuple(Cell(n_arms=k, n_features=d, **given) for d, k in product(features, arms))
 
 

@@ -5,7 +5,7 @@ been told is 1 or 0, whatever it recommends.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -112,7 +112,7 @@ def replay_plans(
 
     if not policies:
         raise RcbError("Expected a policy for each plan, one or more, got none.")
-    how = {"market": market, "rewards": rewards, "n_permutations": n_permutations, "seed": seed}
+    how: dict[str, Any] = {"market": market, "rewards": rewards, "n_permutations": n_permutations, "seed": seed}
     runs = [replay(cohort, one, **how) for one in policies]
     return xr.concat(runs, dim=xr.DataArray(np.arange(len(runs)), dims="plan", name="plan"))
 

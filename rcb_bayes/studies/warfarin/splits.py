@@ -70,7 +70,7 @@ def run_split(cohort: Cohort, *, number: int, sizes: Split, seed: int) -> "xr.Da
         "the paper's choices": LETTER,
         "picked with all in view": IN_VIEW,
     }
-    how = {"n_orders": sizes.scoring_orders, "seed": seed + number}
+    how: dict[str, Any] = {"n_orders": sizes.scoring_orders, "seed": seed + number}
     found = {name: _replayed(second, one, **how) for name, one in contenders.items()}
     found["physician"] = replay_metrics(replay(second, np.full(len(second), MEDIUM), n_permutations=2, seed=seed))
     index = xr.DataArray(list(found), dims="policy", name="policy")

@@ -91,7 +91,7 @@ class Choices:
 
     def make_plan(self, market: Market, *, horizon: int, n_worlds: int, seed: int) -> Plan:
         """The plan that belongs to a seed."""
-        given = {"epsilon": self.epsilon}
+        given: dict[str, Any] = {"epsilon": self.epsilon}
         if self.plan == "theorem":
             constants = {"tau": PAPER_TAU, "tau_star": PAPER_TAU, "prior_gap": 1.0, "phi0": 1.0}
             return theorem_plan(market, horizon=horizon, n_worlds=200, seed=seed, **given, **constants)
@@ -118,7 +118,7 @@ class Choices:
         return lambda made_for, seed: Rcb(made_for, plan, oracle=oracle, options=self.options)
 
 
-TUNED = {"sigma": REWARD_SIGMA, "inflation": "none", "spread": SPREAD_MULTIPLE}
+TUNED: dict[str, Any] = {"sigma": REWARD_SIGMA, "inflation": "none", "spread": SPREAD_MULTIPLE}
 ROWS = (
     Choices(plan="theorem"),
     Choices(plan="fixed"),
@@ -236,7 +236,7 @@ def _audit(market: Market, row: Choices, plan: Plan, part: str, *, sizes: Sizes,
     length = min(max(1, int(np.ceil(plan.expected_cold_start))), horizon)
     common: dict[str, Any] = {"notion": plan.notion, "epsilon": plan.epsilon, "seed": sizes.seed + 10_000}
     if cold:
-        how = {"n_worlds": sizes.n_worlds, "n_users": sizes.n_users, "options": row.options}
+        how: dict[str, Any] = {"n_worlds": sizes.n_worlds, "n_users": sizes.n_users, "options": row.options}
         found = audit(market, plan, horizon=length, **how, **common)
     else:
         if length >= horizon:
