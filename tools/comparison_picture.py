@@ -1,7 +1,7 @@
 """Draw regret against what the worst user loses: ``python tools/comparison_picture.py [--run] [FILE]``.
 
-With ``--run`` Setting 4 (five arms, one of them everybody's favourite, variance .02, users on the sphere) is run anew over
-10,000 rounds and its table kept in docs/measured/paper/comparison.csv; the picture is drawn from that table.
+With ``--run`` Setting 4 (five arms, one of them everybody's favourite, variance .02, users on the sphere) is run anew
+over 10,000 rounds and its table kept in docs/measured/paper/comparison.csv; the picture is drawn from that table.
 """
 
 import argparse

@@ -81,8 +81,8 @@ def _how(runs: pd.DataFrame) -> list[str]:
         f"`{runs['command'].iloc[0]}`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, version "
         f"{runs['version'].iloc[0]}: {done} of {wanted} cells, {audited} of them audited; "
         f"{runs['cpu_seconds'].sum():,.0f} s of processor time in plans and runs, audits apart. T = 100,000, in "
-        "Settings 3 and 4 50,000; 20 worlds. An audit takes 500 worlds, 40 users and the worst that are found, over the "
-        "cold start and 10,000 rounds of exploitation, under every notion, with the inflation a plan runs under. "
+        "Settings 3 and 4 50,000; 20 worlds. An audit takes 500 worlds, 40 users and the worst that are found, over "
+        "the cold start and 10,000 rounds of exploitation, under every notion, with the inflation a plan runs under. "
         "Settings 1 to 3 run without inflation, Setting 4 under linear, sqrt and log, its personalised plan, which is "
         "slow, under linear only. Fixed plans use the theorem's rate. Cells that are not audited were run by "
         "`python tools/paper_runs.py`, the same plans in the same worlds; `rcb reproduce all` does all of it.",

@@ -1,4 +1,4 @@
-"""Run cells of the paper's settings without their audits: ``python tools/paper_runs.py FOLDER SETTING ... [--kinds ...]``.
+"""Run cells of the paper's settings without their audits: ``python tools/paper_runs.py FOLDER SETTING ...``.
 
 Regret and realised gains come first where time is short; ``rcb reproduce`` runs the same cells with audits, which take
 longer than the runs. Cells go to FOLDER/SETTING/plain, the paper's K before the others; finished ones are left alone.

@@ -1,8 +1,8 @@
 """Keep what runs of the paper's settings found: ``python tools/paper_tables.py FOLDER [--command TEXT]``.
 
 FOLDER is that of ``rcb reproduce all --out FOLDER``, or holds some of its experiments, or cells that
-``tools/paper_runs.py`` ran without audits. Finished cells become tables and figures in docs/measured/paper; what is missing
-is listed as not run. ``docs/paper.md`` is then written anew.
+``tools/paper_runs.py`` ran without audits. Finished cells become tables and figures in docs/measured/paper; what is
+missing is listed as not run. ``docs/paper.md`` is then written anew.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from pathlib import Path
 import matplotlib as mpl
 import pandas as pd
 import paper_page
+from paper_runs import PLAIN
 
 from rcb_bayes import __version__
 from rcb_bayes.files.store import part_file, part_format, read_part
