@@ -84,7 +84,7 @@ def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     >>> outcome.title
     'Setting 1: numbers of arms and features'
     >>> outcome.table["kind"].unique().tolist()
-    ['theorem', 'fixed', 'uniform', 'personalised']
+    ['theorem', 'measured', 'fixed', 'uniform', 'personalised']
     """
     request = request or Request()
     names = find_experiments(name)

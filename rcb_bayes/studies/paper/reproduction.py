@@ -1,4 +1,4 @@
-"""The paper's settings, run: every cell with three kinds of plans, its claims judged."""
+"""The paper's settings, run: every cell with several kinds of plans, its claims judged."""
 
 from dataclasses import replace
 from functools import partial

@@ -96,7 +96,7 @@ def test_an_ad_hoc_number_of_samples_is_judged_for_each_number():
         f"fixed, N = {n}": {"kind": "fixed", "n_per_arm": float(n), "gain": gain, "verdict": verdict}
         for n, gain, verdict in ((10, -0.3, "fail"), (100, 0.3, "pass"))
     }
-    judged = judge_setting("setting-2", [made_up_cell(runs)])
+    judged = [one for one in judge_setting("setting-2", [made_up_cell(runs)]) if one.claim.startswith("ad hoc")]
     assert [(one.claim.split(" (")[1], one.verdict) for one in judged] == [
         ("realised)", "held"),
         ("realised)", "not held"),
