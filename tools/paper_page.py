@@ -216,7 +216,7 @@ def _overview(own: pd.DataFrame, kinds: list[str]) -> list[str]:
 
 
 def _counted(words: pd.Series) -> str:
-    counts = words.fillna("not run").value_counts()
+    counts = words.astype(object).where(words.notna(), "not run").value_counts()
     return ", ".join(f"{counts[word]} {word}" for word in ("pass", "inconclusive", "fail", "not run") if word in counts)
 
 

@@ -264,14 +264,27 @@ def difference(claim: str, kind: str, runs: "Sequence[xr.Dataset]", *, along: st
     values = sorted({run.attrs[along] for run in runs})
     if len(values) < 2:
         return []
-    totals = [np.mean([final_regret(run) for run in runs if run.attrs[along] == value], axis=0) for value in values]
-    interval = mean_interval(totals[0] - totals[-1])
+    ends = [
+        {_rest(run, along): final_regret(run) for run in runs if run.attrs[along] == value}
+        for value in (values[0], values[-1])
+    ]
+    both = sorted(set(ends[0]) & set(ends[1]))  # of a grid with gaps
+    if not both:
+        return []
+    totals = [np.mean([end[key] for key in both], axis=0) for end in ends]
+    interval = mean_interval(totals[0] - totals[1])
     verdict = decide(interval, low=np.nextafter(0.0, 1.0))
     text = (
         f"regret at {along} {values[0]:.3g} minus at {values[-1]:.3g}: {with_error(interval.estimate, interval.error)} "
         f"(mean regret {np.mean(totals):,.4g})"
     )
     return [as_claim(claim, kind, verdict, text, interval)]
+
+
+def _rest(run: "xr.Dataset", along: str) -> tuple[str, ...]:
+    """What else tells a run from others."""
+    names = ("n_arms", "n_features", "variance", "epsilon")
+    return (*(str(run.attrs[name]) for name in names if name != along), run["inflation"].item())
 
 
 def _overruns(runs: "Sequence[xr.Dataset]") -> str:

@@ -61,10 +61,7 @@ def test_schedules_and_gains(linear: float, verdict: str):
     gains = {"linear": linear, "log": 0.3}
     parts = [
         xr.concat(
-            [
-                cell(name=word, inflation=word, gain=gain, variance=v)
-                for word, gain in (("linear", linear), ("log", 0.3))
-            ],
+            [cell(name=word, inflation=word, gain=gain, variance=v) for word, gain in gains.items()],
             dim="run",
             combine_attrs="override",
         )
