@@ -276,7 +276,9 @@ class Market:
         """
         if tuple(arms) == self.arms:
             return self
-        past = None if self.past is None else self.past.among([self.arms.index(arm) for arm in arms if arm in self.arms])
+        past = (
+            None if self.past is None else self.past.among([self.arms.index(arm) for arm in arms if arm in self.arms])
+        )
         return self._each(lambda prior: prior.among(arms), past=past)
 
     def _each(self, change: Callable[[Prior], Prior], *, past: Samples | None) -> "Market":

@@ -39,9 +39,7 @@ def plan_with_arm(market: Market, plan: Plan, *, lasts: bool) -> Plan:
         course = Course(
             expected_cold_start=plan.expected_cold_start, expected_cold_start_mcse=plan.expected_cold_start_mcse
         )
-        return replace(
-            frame, course=course, exploitation=PlannedExploitation(spread_multiple=plan.spread_multiple)
-        )
+        return replace(frame, course=course, exploitation=PlannedExploitation(spread_multiple=plan.spread_multiple))
     if plan.kind == "fixed":
         length = cold_start_rounds(market, n_per_arm=agenda, exploration_rate=plan.exploration_rate, seed=plan.seed)
         course = Course(expected_cold_start=length.mean, expected_cold_start_mcse=length.mcse)
@@ -49,8 +47,8 @@ def plan_with_arm(market: Market, plan: Plan, *, lasts: bool) -> Plan:
     if plan.kind != "sampled" or plan.types is not None:
         what = "for several types of users" if plan.types is not None else "a theorem's"
         raise RcbError(
-            f"This plan is {what}, and is not made anew here. Make one for market.with_arm(label, belief), and pass it: "
-            "add_arm(label, belief, plan=...)."
+            f"This plan is {what}, and is not made anew here. Make one for market.with_arm(label, belief), and pass "
+            "it: add_arm(label, belief, plan=...)."
         )
     request = PlanRequest(
         **{name: getattr(plan.goal, name) for name in ("epsilon", "notion", "personalised", "knows")},

@@ -79,7 +79,7 @@ class Logbook:
             del self._rows[ticket]
 
     def widen(self, arms: tuple[str, ...]) -> None:
-        """So many arms from now on, the new ones last; rows that are there have a 0 for them. A file is replaced at once.
+        """So many arms from now on, the new ones last, with a 0 in the rows there are. A file is replaced at once.
 
         Raises
         ------

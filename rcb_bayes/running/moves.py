@@ -1,10 +1,10 @@
 r"""Arms that come and go while a plan runs: what moved when, and a policy that runs, or replays, such a schedule.
 
-An arm of the plan that was not there, or has left, comes back as ``running.presence`` has it. One that the market lacked
-comes with a belief. While the cold start lasts it comes with a plan for the market with it, which promotes it. The plan's
-rates are those of a mechanism that had the arm from the start: what is known of the other arms has the law of the stage,
-up to who was sampled. In exploitation no plan was made for what is known by then, so that from its coming on nobody is
-told an arm that she would hold, given all data, to be worse than another that is there by more than epsilon
+An arm of the plan that was not there, or has left, comes back as ``running.presence`` has it. One that the market
+lacked comes with a belief. While the cold start lasts it comes with a plan for the market with it, which promotes it.
+That plan's rates are those of a mechanism that had the arm from the start: what is known of the other arms has the law
+of the stage, up to who was sampled. In exploitation no plan was made for what is known by then. So from its coming on
+nobody is told an arm that she would hold, given all data, to be worse by more than epsilon than another that is there
 (``running.heeding``): with :math:`m_i \ge m_j - \epsilon` wherever :math:`p_i > 0` every margin holds, against the new
 arm as against the others, whatever the data. It is recommended where it is the best, and so gets its samples.
 
@@ -150,7 +150,8 @@ class Moving:
         """The plan from a move on: its own, or one that is made once for all worlds."""
         move = self.moves[number]
         if move.plan is not None and move.plan.arms == market.arms:
-            if rcb.exploitation is None or not any(move.plan.agenda.needed[rcb.market.n_arms :]):
+            is_late = rcb.exploitation is not None
+            if bool(move.plan.agenda.needed[-1]) != is_late:  # else it was made for another end of the cold start
                 return move.plan
         key = number, rcb.exploitation is None
         if key not in self._plans:
@@ -299,4 +300,3 @@ class MovingRcb(Policy):
     def n_not_vouched(self) -> int:
         """Times that its engine did not vouch for it."""
         return self.rcb.n_not_vouched
-

@@ -281,9 +281,9 @@ class Recommender:
     def add_arm(self, label: str, belief: Any = None, *, plan: Plan | None = None) -> None:
         """An arm comes: one of the market that was not there, or one that the market lacks, with a belief about it.
 
-        While the cold start lasts it is promoted: one of the market as the plan has it, a new one by a plan that is made
-        anew for the market with it (which takes as long as ``calibrate``), or by the one that is given. Later it is
-        recommended where it is expected to be best, and nowhere else.
+        While the cold start lasts it is promoted: one of the market as the plan has it, a new one by a plan that is
+        made anew for the market with it (which takes as long as ``calibrate``), or by the one that is given. Later it
+        is recommended where it is expected to be best, and nowhere else.
 
         Parameters
         ----------
@@ -307,8 +307,8 @@ class Recommender:
         -------------
         What the plan promises then stands in ``running.moves``: in the cold start it is what a plan with the arm from
         the start promises, up to who was sampled; in exploitation nobody is told an arm that she would hold to be worse
-        than another by more than epsilon, whatever the data (``Heeding``). Users know that the arm has come, and it does
-        not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save the recommender.
+        than another by more than epsilon, whatever the data (``Heeding``). Users know that the arm has come, and it
+        does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save the recommender.
 
         Examples
         --------
@@ -327,8 +327,8 @@ class Recommender:
             return
         if label not in self.market.arms:
             raise RcbError(
-                f"There is no arm '{label}' in this market{suggestion(label, self.market.arms)}: say what users believe "
-                f"of it, add_arm('{label}', (mean, cov)). The arms are {', '.join(self.market.arms)}."
+                f"There is no arm '{label}' in this market.{suggestion(label, self.market.arms)} Say what users "
+                f"believe of a new one, add_arm('{label}', (mean, cov)). The arms are {', '.join(self.market.arms)}."
             )
         if plan is not None:
             raise RcbError(f"'{label}' is an arm of the plan there is. Leave out plan=.")

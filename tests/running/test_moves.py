@@ -140,7 +140,6 @@ def test_in_an_audit_late_arms_are_rivals_from_their_coming_on_and_keep_the_prom
     assert not (lower < -0.05 - 1e-9).any()
 
 
-
 def test_a_run_that_does_not_reckon_with_the_new_arm_is_found_out() -> None:
     """The new arm is there, everybody likes it best, and the platform goes on as before: margins below -epsilon."""
     own = market()
