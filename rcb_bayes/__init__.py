@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from rcb_bayes.running.heeding import Heeding as Heeding
     from rcb_bayes.running.intervals import Bootstrapped as Bootstrapped
     from rcb_bayes.running.intervals import Conformal as Conformal
-    from rcb_bayes.running.moves import Move as Move
-    from rcb_bayes.running.moves import Moving as Moving
     from rcb_bayes.running.need import check_need as check_need
     from rcb_bayes.running.oracle import Oracle as Oracle
     from rcb_bayes.running.oracle import PosteriorOracle as PosteriorOracle
@@ -116,7 +114,6 @@ _NAMES = {
     "reporting": "Report ReportSizes report",
     "running.heeding": "Heeding",
     "running.intervals": "Bootstrapped Conformal",
-    "running.moves": "Move Moving",
     "running.need": "check_need",
     "running.oracle": "Oracle PosteriorOracle RidgeOracle",
     "running.policies": "as_policy",

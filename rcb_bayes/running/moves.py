@@ -50,8 +50,8 @@ class Move:
 
     Examples
     --------
-    >>> import rcb_bayes as rcb
-    >>> rcb.Move(round=8000, arm="old", comes=False)
+    >>> from rcb_bayes.running.moves import Move
+    >>> Move(round=8000, arm="old", comes=False)
     Move(round=8000, arm='old', comes=False, plan=None)
     """
 
@@ -130,9 +130,10 @@ class Moving:
     --------
     With ``market`` and ``plan`` as in ``calibrate``:
 
+    >>> from rcb_bayes.running.moves import Move, Moving
     >>> later = market.with_arm("newest", ([0.3, 0.3], 0.25))
-    >>> moves = [rcb.Move(round=60, arm="newest", comes=True), rcb.Move(round=80, arm="old", comes=False)]
-    >>> runs = rcb.simulate(later, rcb.Moving(plan, moves), horizon=100, n_worlds=2, seed=1)
+    >>> moves = [Move(round=60, arm="newest", comes=True), Move(round=80, arm="old", comes=False)]
+    >>> runs = rcb.simulate(later, Moving(plan, moves), horizon=100, n_worlds=2, seed=1)
     >>> bool((runs["recommended"].isel(t=slice(80, None)) > 0).all())
     True
     """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
+from rcb_bayes.running.moves import Move, Moving
 from tests.running.test_presence import ROWS
 from tests.running.test_presence import market as made
 
@@ -116,7 +117,7 @@ def test_the_same_where_the_arm_comes_in_the_cold_start(tmp_path: Path) -> None:
 def test_an_arm_added_at_round_5000_and_one_retired_at_8000_of_20000(tmp_path: Path) -> None:
     wider, planned, agent = run_of(tmp_path, comes=5000, leaves=8000, n=20_000)
     log_is_right(wider, planned, agent, comes=5000, leaves=8000)
-    moving = rcb.Moving(planned, agent.moves)
+    moving = Moving(planned, agent.moves)
     found = rcb.audit(wider, moving, horizon=20_000, notion="user", epsilon=0.05, n_worlds=200, users=ROWS, seed=3)
     margins = found.margins
     late = [str(name) for name in margins["stage"].values if "with d" in str(name)]
@@ -132,7 +133,7 @@ def test_in_an_audit_late_arms_are_rivals_from_their_coming_on_and_keep_the_prom
     """By construction: in exploitation every world keeps every margin once the arm is there."""
     own = market()
     wider = own.with_arm("d", BELIEF)
-    moving = rcb.Moving(plan(), [rcb.Move(round=150, arm="d", comes=True)])
+    moving = Moving(plan(), [Move(round=150, arm="d", comes=True)])
     found = rcb.audit(wider, moving, horizon=200, notion="user", epsilon=0.05, n_worlds=60, users=ROWS, seed=3)
     late = [str(name) for name in found.margins["stage"].values if "epoch" in str(name) and "with d" in str(name)]
     assert late
