@@ -24,6 +24,7 @@ from rcb_bayes.cli import (
     sensitivity,
     simulate,
     stopping,
+    validate,
 )
 from rcb_bayes.errors import RcbError, is_interrupt
 
@@ -50,6 +51,7 @@ app.command("evaluate")(evaluate.command)
 app.command("sensitivity")(sensitivity.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)
+app.command("validate")(validate.command)
 app.command("demo")(demo.command)
 
 

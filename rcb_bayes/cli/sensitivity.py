@@ -17,7 +17,17 @@ from rcb_bayes.cli.calibrate import (
     as_choice,
     read_plan,
 )
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -42,6 +52,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     along: Annotated[
@@ -85,7 +98,8 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
         plan = planned_for(market, as_choice(notion, personalised), guard=guard, knows=knows, seed=seed, **made)
