@@ -113,7 +113,7 @@ def _mended(
         notes.append(f"rows left out, a value is missing: {(~whole).sum():,} of {len(grid):,}")
         grid, holes = grid[whole], holes[whole]
     added: list[np.ndarray] = []
-    for k in np.flatnonzero(holes.any(axis=0)):
+    for k in np.flatnonzero(holes.any(axis=0)).tolist():
         if holes[:, k].all():
             raise DataError(f"{path}: column '{shown(names[k])}' is empty. Leave it out.")
         mean = float(grid[~holes[:, k], k].mean())
@@ -142,7 +142,9 @@ def _standardised(grid: FloatArray, names: Sequence[str], notes: list[str]) -> F
     chosen = grid[:, is_scaled]
     done = grid.copy()
     done[:, is_scaled] = (chosen - chosen.mean(axis=0)) / chosen.std(axis=0)
-    told = [f"{names[k]} (x - {grid[:, k].mean():.4g}) / {grid[:, k].std():.4g}" for k in np.flatnonzero(is_scaled)]
+    told = [
+        f"{names[k]} (x - {grid[:, k].mean():.4g}) / {grid[:, k].std():.4g}" for k in np.flatnonzero(is_scaled).tolist()
+    ]
     notes.append(f"standardised: {', '.join(told)}")
     return done
 
@@ -194,7 +196,7 @@ def _refuse(columns: Sequence[Column], lines: Sequence[int], *, path: Path, mend
     if not bad:
         return
     first = bad[0]
-    places = sorted([*first.text, *first.infinite, *([] if may_fill else first.missing)])
+    places: list[int] = [*first.text, *first.infinite, *([] if may_fill else first.missing)]
     if len(bad) == 1 and len(places) == 1:
         words = fault_of(first.values[places[0]])
         more = " Or use missing='drop', 'mean' or 'indicator'." if first.missing else ""

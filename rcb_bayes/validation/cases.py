@@ -5,7 +5,8 @@ alarm of .001 over all tests and of missing it of .0001: some 9,000 coefficients
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -42,14 +43,21 @@ class Case:
         return "normal rewards" if self.noise.is_gaussian else "0/1 rewards"
 
 
-def _case(engine: str, belief: str, make: Callable[[], Prior], n: int, sets: int, ranked: int, **more: object) -> Case:
-    given: dict = {"engine": engine, "belief": belief, "make": make, "n": n, "n_sets": sets, "n_ranked": ranked}
+def _case(engine: str, belief: str, make: Callable[[], Prior], n: int, sets: int, ranked: int, **more: Any) -> Case:
+    given: dict[str, Any] = {
+        "engine": engine,
+        "belief": belief,
+        "make": make,
+        "n": n,
+        "n_sets": sets,
+        "n_ranked": ranked,
+    }
     return Case(**given, **more)
 
 
 _LOGIT = BernoulliLogit()
 _OWN = GaussianNoise()
-_LATER = {"in_quick": False}
+_LATER: dict[str, Any] = {"in_quick": False}
 CASES = (
     _case("exact", "independent arms", independent, 5, 3000, 1000),
     _case("exact", "coupled arms", coupled, 5, 3000, 1000),
@@ -79,8 +87,6 @@ def cases_of(engines: tuple[str, ...], *, quick: bool) -> list[Case]:
 
 
 def _renamed(case: Case, engine: str) -> Case:
-    from dataclasses import replace
-
     return replace(case, engine=engine)
 
 
@@ -98,7 +104,9 @@ def engine_names(engines: object) -> tuple[str, ...]:
         raise RcbError(f"engines is a list of names, such as ['exact', 'nuts'], or None for all, got {engines!r}.")
     for name in engines:
         if name not in ENGINES:
-            raise RcbError(f"There is no engine '{name}'.{suggestion(str(name), ENGINES)} Use {', '.join(ENGINES)}.")
+            raise RcbError(
+                f"There is no engine '{name}'.{suggestion(str(name), tuple(ENGINES))} Use {', '.join(ENGINES)}."
+            )
     return tuple(dict.fromkeys(engines))
 
 

@@ -6,6 +6,7 @@ a fine grid of the coefficient, or of the scale.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -61,7 +62,7 @@ def compare(
     shifted = abs(float(off.mean()) + BIAS) > bias
     planted = (Planted(name=f"means off by {BIAS:g} sd", p_value=0.0 if shifted else 1.0, beyond=shifted),)
     spread = float(off.mean(axis=1).std(ddof=1) / np.sqrt(len(off)))
-    given = {"part": part, "case": twin.belief}
+    given: dict[str, Any] = {"part": part, "case": twin.belief}
     return [
         Finding(**given, test="twin: mean", estimate=float(off.mean()), mcse=spread, limit=bias, planted=planted),
         Finding(**given, test="twin: error", estimate=float(np.sqrt((off**2).mean())), limit=error),

@@ -384,7 +384,7 @@ def test_an_intercept_is_offered_and_put_where_the_belief_has_one(
 ) -> None:
     path = tmp_path / "users.csv"
     path.write_text("age,dose\n0.1,1\n0.5,2\n0.2,1\n", encoding="utf-8")
-    given = {"covariates": str(path), "noise": "0.3"}
+    given: dict[str, Any] = {"covariates": str(path), "noise": "0.3"}
     with pytest.raises(RcbError, match=r"The belief has 3 features, the covariates have 2.*add --intercept"):
         build_market("setting_1", ["n_arms=2", "n_features=3"], **given)
     added = build_market("setting_1", ["n_arms=2", "n_features=3"], **given, table=TableWords(intercept=True))
