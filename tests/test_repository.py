@@ -146,14 +146,15 @@ def test_every_dependency_has_a_pin_that_satisfies_it() -> None:
         assert pin in requirement.specifier, f"{requirement} does not allow the pinned {pin}: run make constraints"
 
 
-# h5netcdf is xarray's engine, dask its lazy arrays, ipykernel papermill's, build and the like are commands: used by
-# name, never imported.
+# h5netcdf is xarray's engine, dask its lazy arrays, lifelines a file that is read, ipykernel papermill's, build and the
+# like are commands: used by name, never imported.
 NOT_IMPORTED = {
     *(
         "dask",
         "h5netcdf",
         "ipykernel",
         "jupyterlab",
+        "lifelines",
         "build",
         "import-linter",
         "pre-commit",

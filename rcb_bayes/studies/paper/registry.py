@@ -11,7 +11,7 @@ from rcb_bayes.schema import suggestion
 from rcb_bayes.studies.paper.outcome import Outcome, Request
 
 ALL = "all"
-ELSEWHERE = ("warfarin",)  # the command line's own
+ELSEWHERE = ("warfarin", "actg")  # the command line's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
