@@ -21,7 +21,7 @@ def _check_engines(names: list[str] | None) -> list[str] | None:
 
 def command(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer beliefs an engine: about two minutes instead of six.")
+        bool, typer.Option("--quick", help="Fewer beliefs an engine: about two minutes of one core instead of ten.")
     ] = False,
     engine: Annotated[
         list[str] | None,

@@ -9,6 +9,7 @@ engine's mean, :math:`s` its standard deviations and :math:`\Sigma` its covarian
 | bias | :math:`s'\Sigma^{-1} e` : all means off by the same share of their sd |
 | bias by coefficient | :math:`e_c / s_c` for all c at once |
 | slope | :math:`(m - \mu_0)'\Sigma^{-1} e` : means that move too little or too far from the prior mean |
+| data | :math:`e_c h_c / s_c`, on average, with h the sums X'y of the data: an engine that overlooks some of them |
 | spread | :math:`e_c^2/s_c^2 - 1`, on average: sds too small or too large |
 | ranks | the first four Legendre polynomials of the rank of the truth among draws |
 | mean rewards | of 0/1 rewards: what users get minus what the engine expects, over its sd |
@@ -22,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rcb_bayes.posterior.data import Data
+from rcb_bayes.posterior.data import Data, Statistics, as_rows
 from rcb_bayes.posterior.engines import Engine
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.users.populations import Sphere
@@ -41,14 +42,18 @@ _N_USERS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fitted:
-    """M posteriors and their truths, coefficients stacked: ``truth``, ``mean``, ``sd`` (M, C), ``precision`` (M, C, C),
-    ``prior_mean`` (C,); ``place`` (M', C) of the truth among draws; ``rewards`` (M, U K) over their sd."""
+    """M posteriors and their truths, coefficients stacked.
+
+    ``truth``, ``mean``, ``sd`` (M, C), ``precision`` (M, C, C), ``prior_mean`` (C,); ``hint`` (M, C), sums of the data,
+    scaled; ``place`` (M', C) of the truth among draws; ``rewards`` (M, U K) over their sd.
+    """
 
     truth: FloatArray
     mean: FloatArray
     sd: FloatArray
     precision: FloatArray
     prior_mean: FloatArray
+    hint: FloatArray
     place: FloatArray
     rewards: FloatArray | None
 
@@ -96,9 +101,22 @@ def fit_case(case: Case, root: np.random.SeedSequence) -> tuple[Fitted | None, f
         sd=sd,
         precision=np.linalg.inv(covariance),
         prior_mean=np.asarray(prior.mean.values, dtype=float).reshape(size),
+        hint=_hint(data)[kept],
         place=place,
         rewards=rewards,
     ), left
+
+
+def _hint(data: Data) -> FloatArray:
+    """X'y of every coefficient's arm and feature, centred and scaled over data sets, (M, C)."""
+    if isinstance(data, Statistics):
+        sums = data.xty
+    else:
+        rows = as_rows(data)
+        of_arm = rows.arm[..., None] == np.arange(rows.n_arms)
+        sums = np.einsum("mnk,mnd,mn->mkd", of_arm.astype(float), rows.x, rows.reward - 0.5)
+    flat = sums.reshape(len(sums), -1)
+    return (flat - flat.mean(axis=0)) / flat.std(axis=0)
 
 
 def _places(
@@ -127,6 +145,7 @@ def findings_of(fitted: Fitted, *, part: str, case: str) -> list[Finding]:
         ("bias", _bias, {f"means off by {BIAS:g} sd": shifted}),
         ("bias by coefficient", _bias_by_coefficient, {}),
         ("slope", _slope, {}),
+        ("data", _data, {}),
         ("spread", _spread, {f"sds times {NARROW:g}": narrow}),
     ):
         estimate, error, p_value = judge(fitted)
@@ -169,6 +188,11 @@ def _slope(fitted: Fitted) -> tuple[float, float, float]:
     moved = fitted.mean - fitted.prior_mean
     score = _against(moved, fitted.precision, fitted.mean - fitted.truth)
     return slope_test(score, _against(moved, fitted.precision, moved), margin=_SLOPE_ALLOWED)
+
+
+def _data(fitted: Fitted) -> tuple[float, float, float]:
+    score = ((fitted.mean - fitted.truth) / fitted.sd * fitted.hint).mean(axis=1)
+    return slope_test(score, np.ones(len(score)), margin=_BIAS_ALLOWED)
 
 
 def _spread(fitted: Fitted) -> tuple[float, float, float]:

@@ -27,7 +27,7 @@ def validate(*, quick: bool = False, engines: Sequence[str] | None = None, seed:
     Parameters
     ----------
     quick : bool
-        One to three beliefs an engine instead of two or three, in two minutes instead of six.
+        Fewer beliefs an engine: about two minutes of one core instead of ten.
     engines : sequence of str, optional
         The engines to validate, and nothing else; every engine, gaps, rates and audits unless given. An engine of one's
         own is entered in ``posterior.ENGINES`` and named here.
@@ -55,7 +55,7 @@ def validate(*, quick: bool = False, engines: Sequence[str] | None = None, seed:
     >>> import rcb_bayes as rcb
     >>> found = rcb.validate(engines=["exact"], quick=True, seed=1)
     >>> found.verdict, len(found.findings)
-    ('pass', 20)
+    ('pass', 23)
     """
     tasks = tasks_of(engine_names(engines), quick=bool(quick), mechanism=engines is None)
     roots = np.random.SeedSequence(as_count(seed, name="seed", least=0)).spawn(len(tasks))

@@ -21,6 +21,8 @@ def slope_test(score: FloatArray, information: FloatArray, *, margin: float) -> 
     margin : what an engine that samples is allowed to be off
     """
     total = information.sum()
+    if not total > 0.0:  # nothing that it could be told by
+        return 0.0, 0.0, 1.0
     estimate = float(score.sum() / total)
     error = float(np.sqrt(((score - estimate * information) ** 2).sum()) / total)
     if error == 0.0:

@@ -28,7 +28,16 @@ def exact_answers(seed: int, *, m: int = 1200, c: int = 8) -> Fitted:
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     draws = mean[:, None] + np.einsum("mce,mne->mnc", np.linalg.cholesky(covariance), rng.standard_normal((m, 63, c)))
     place = ((draws < truth[:, None]).sum(axis=1) + rng.random((m, c))) / 64
-    return Fitted(truth=truth, mean=mean, sd=sd, precision=precision, prior_mean=np.zeros(c), place=place, rewards=None)
+    return Fitted(
+        truth=truth,
+        mean=mean,
+        sd=sd,
+        precision=precision,
+        prior_mean=np.zeros(c),
+        hint=data / data.std(axis=0),
+        place=place,
+        rewards=None,
+    )
 
 
 def judged(fitted: Fitted) -> Validation:
@@ -52,6 +61,7 @@ CROOKED: dict[str, tuple[Callable[[Fitted], Fitted], set[str]]] = {
     "means off by .1 sd": (lambda f: replace(f, mean=f.mean + BIAS * f.sd), {"bias"}),
     "one up, another down": (one_arm_up_another_down, {"bias by coefficient"}),
     "means that move too little": (lambda f: replace(f, mean=0.85 * f.mean), {"slope"}),
+    "data overlooked": (lambda f: replace(f, mean=0 * f.mean), {"data"}),
     "sds a tenth too small": (lambda f: replace(f, sd=0.9 * f.sd), {"spread"}),
     "draws too narrow": (lambda f: replace(f, place=0.5 + (f.place - 0.5) * 1.1), {"ranks"}),
     "draws shifted": (lambda f: replace(f, place=np.clip(f.place + 0.03, 0, 1)), {"ranks"}),
