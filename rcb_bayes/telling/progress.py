@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any, Protocol
 
 _PATIENCE = 2.0
@@ -187,8 +188,7 @@ class _Notebook:
         self._last = -1.0
 
     def show(self, words: str, done: int, total: int | None, taken: float) -> None:
-        from IPython.display import display
-
+        display = import_module("IPython.display").display  # there is a kernel, so it is installed
         if self._handle is not None and taken - self._last < _BETWEEN_DISPLAYS:
             return
         self._last = taken
