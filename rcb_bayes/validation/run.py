@@ -11,11 +11,7 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.schema import DEFAULT_SEED, as_count
 from rcb_bayes.telling.progress import progress
-from rcb_bayes.validation.calibrating import calibrate_case
-from rcb_bayes.validation.cases import cases_of, engine_names
-from rcb_bayes.validation.mechanism_twins import MECHANISM, mechanism_findings
 from rcb_bayes.validation.result import Finding, Validation
-from rcb_bayes.validation.twins import twin_findings
 
 _PACKAGES = ("pymc", "pytensor", "nutpie", "arviz", "numpy", "scipy", "numba", "xarray", "scikit-learn")
 Task = tuple[str, Callable[[np.random.SeedSequence], list[Finding]]]
@@ -57,6 +53,8 @@ def validate(*, quick: bool = False, engines: Sequence[str] | None = None, seed:
     >>> found.verdict, len(found.findings)
     ('pass', 23)
     """
+    from rcb_bayes.validation.cases import engine_names
+
     tasks = tasks_of(engine_names(engines), quick=bool(quick), mechanism=engines is None)
     roots = np.random.SeedSequence(as_count(seed, name="seed", least=0)).spawn(len(tasks))
     findings: list[Finding] = []
@@ -72,6 +70,11 @@ def validate(*, quick: bool = False, engines: Sequence[str] | None = None, seed:
 
 def tasks_of(engines: tuple[str, ...], *, quick: bool, mechanism: bool) -> list[Task]:
     """What is to be done, in order, each by a name."""
+    from rcb_bayes.validation.calibrating import calibrate_case
+    from rcb_bayes.validation.cases import cases_of
+    from rcb_bayes.validation.mechanism_twins import MECHANISM, mechanism_findings
+    from rcb_bayes.validation.twins import twin_findings
+
     tasks: list[Task] = []
     for engine in engines:
         tasks += [(engine, partial(calibrate_case, case)) for case in cases_of((engine,), quick=quick)]

@@ -6,7 +6,6 @@ are never counted as if they were.
 """
 
 import numpy as np
-from scipy import stats
 
 from rcb_bayes.schema import FloatArray
 
@@ -20,6 +19,8 @@ def slope_test(score: FloatArray, information: FloatArray, *, margin: float) -> 
     information : (M,), what the score grows by where theta grows by one
     margin : what an engine that samples is allowed to be off
     """
+    from scipy import stats
+
     total = information.sum()
     if not total > 0.0:  # nothing that it could be told by
         return 0.0, 0.0, 1.0
@@ -33,6 +34,8 @@ def slope_test(score: FloatArray, information: FloatArray, *, margin: float) -> 
 
 def joint_test(values: FloatArray) -> float:
     """The p-value of a mean of zero in all of q values (M, q) at once, by Hotelling's T-squared."""
+    from scipy import stats
+
     m, q = values.shape
     mean = values.mean(axis=0)
     covariance = np.atleast_2d(np.cov(values, rowvar=False)) / m
