@@ -24,7 +24,8 @@ from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
-from rcb_bayes.running.need import check_need
+from rcb_bayes.reporting.yardsticks import yardsticks
+from rcb_bayes.running.need import need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -148,7 +149,7 @@ def report(
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     say("would greedy do?")
-    need = check_need(
+    need, greedy = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
     return Report(
@@ -162,6 +163,7 @@ def report(
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
+        yardsticks=yardsticks(market, greedy, horizon=shown, seed=seed),
         runs=runs,
         audit=found,
         not_audited=why_not,
