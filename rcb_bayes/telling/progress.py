@@ -61,3 +61,10 @@ def say(what: str) -> None:
     if _is_watched():
         sys.stderr.write(f"{what} ...\n")
         sys.stderr.flush()
+
+
+def announce(what: str) -> None:
+    """One line on standard error that everybody should see: in terminals, notebooks and pipes, and under CI."""
+    if not _hushed:
+        sys.stderr.write(f"{what}\n")
+        sys.stderr.flush()
