@@ -14,7 +14,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 import rcb_bayes as rcb
-from rcb_bayes.studies.paper.claims import judge_setting
+from rcb_bayes.studies.paper.judging import judge_setting
 from rcb_bayes.studies.paper.tables import as_table
 from tests.reporting.reports import market_of, small_report
 from tests.studies.paper.cells_for_tests import made_up_cell

@@ -19,6 +19,7 @@ from rcb_bayes.cli.calibrate import (
 )
 from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
 from rcb_bayes.cli.options import (
+    FolderOption,
     JsonOption,
     OutOption,
     SeedOption,
@@ -70,6 +71,7 @@ def command(
         float, typer.Option("--least-share", help="From where on fewer of the users would follow is looked for, too.")
     ] = 0.9,
     workers: WorkersOption = None,
+    folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -88,6 +90,7 @@ def command(
     market = build_market(prior, settings, covariates=covariates, noise=noise)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
+        made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}
         plan = planned_for(market, as_choice(notion, personalised), guard=guard, knows=knows, seed=seed, **made)
     found = sensitivity(
         market,
@@ -101,6 +104,7 @@ def command(
         least_share=least_share,
         options=Exploiting(guard=guard),
         workers=workers,
+        folder=None if folder is None else folder / "sensitivity",
         seed=seed + 1,  # not the worlds that the plan was made from
     )
     if json_file is not None:

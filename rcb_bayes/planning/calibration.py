@@ -378,5 +378,5 @@ def _audited(market: Market, plan: Plan, *, horizon: int, judge: Judge, hand_out
         options=options,
         seed=fresh,
         workers=hand_out.workers,
-        store=Store(folder=None if folder is None else folder / f"audit-{name}"),
+        store=Store(folder=None if folder is None else folder / f"audit-{name}", by_itself=True),
     )
