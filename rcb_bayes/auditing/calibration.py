@@ -201,7 +201,7 @@ def calibrate(
             epsilon=request.epsilon,
             notion=request.notion,
             personalised=request.personalised,
-            n_per_arm=n_per_arm if is_given is (n_per_arm is not None) else request.n_per_arm,
+            n_per_arm=50 if is_given and n_per_arm is None else n_per_arm,  # with 0/1 rewards it is not chosen
             n_worlds=request.n_worlds,
             audit_worlds=request.audit_worlds,
             guard=guard,

@@ -26,8 +26,7 @@ from rcb_bayes.posterior.counting import counting
 from rcb_bayes.posterior.engines import is_sampled
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.telling.progress import announce
-from rcb_bayes.telling.wording import duration
+from rcb_bayes.telling.progress import announce, duration
 from rcb_bayes.workers import Workers
 from rcb_bayes.workers.serving import in_worker
 
@@ -71,9 +70,9 @@ def foresee(
     if n is None or total is None:
         announce(f"{each}; how many are asked for is not known beforehand.")
         return
-    shared = isinstance(workers, int) and workers > 1
-    crew = f", shared by {workers} workers" if shared else ""
-    announce(f"{each}: some {n:,} of them take {duration(total / workers if shared else total)}{crew}.")
+    hands = workers if isinstance(workers, int) and workers > 1 else 1
+    crew = f", shared by {hands} workers" if hands > 1 else ""
+    announce(f"{each}: some {n:,} of them take {duration(total / hands)}{crew}.")
 
 
 @contextmanager

@@ -20,8 +20,7 @@ from rcb_bayes.posterior.data import Data, Rows, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
-from rcb_bayes.telling.progress import say, track
-from rcb_bayes.telling.wording import duration
+from rcb_bayes.telling.progress import duration, say, track
 
 DIAGNOSTICS = ("rhat", "ess_bulk", "divergences", "mean_error", "gap")
 _PREFIX = "rcb_data_"

@@ -85,17 +85,3 @@ def times(ratio: float) -> str:
     ('1.9 %', '1,250 %')
     """
     return percent(ratio) if not ratio > 1 else f"{brief(100 * ratio)} %" if math.isfinite(ratio) else "no share"
-
-
-def duration(seconds: float) -> str:
-    """A time in words: seconds up to 90, minutes up to two hours, hours beyond.
-
-    Examples
-    --------
-    >>> from rcb_bayes.telling.wording import duration
-    >>> duration(42.3), duration(600.0), duration(54_000.0)
-    ('42 seconds', '10 minutes', '15 hours')
-    """
-    if seconds < 90.0:
-        return f"{seconds:,.0f} seconds"
-    return f"{seconds / 60.0:,.0f} minutes" if seconds < 7200.0 else f"{seconds / 3600.0:,.0f} hours"

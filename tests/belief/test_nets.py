@@ -4,7 +4,7 @@ One hidden unit, which arms share: mu_a(x) = b_a + v_a tanh(2 w x) with five lat
 with a normal prior, so that one integral over w is all that is left. (w, v) and (-w, -v) are one and the same net: the
 posterior has two modes in the latents and, as a rule, one in mu, which is what anchors tell.
 """
-# pyright: reportOptionalMemberAccess=false, reportOptionalCall=false
+# pyright: reportOptionalMemberAccess=false, reportOptionalCall=false, reportOperatorIssue=false
 
 import numpy as np
 import pymc as pm
@@ -24,7 +24,7 @@ def net() -> rcb.Prior:
         x = pm.Data("x", ROWS, dims=("user", "feature"))
         w, v = pm.Normal("w", 0.0, 1.0, shape=(1, 1)), pm.Normal("v", 0.0, 1.0, shape=(1, 2))
         level = pm.Normal("level", LEVELS, LEVEL_SD, shape=2)
-        pm.Deterministic("mu", level + pt.tanh(2.0 * x @ w) @ v, dims=("user", "arm"))
+        pm.Deterministic("mu", level + pt.tanh(x @ w * 2.0) @ v, dims=("user", "arm"))
     return rcb.Prior.from_pymc(model, mean="mu", inputs="x")
 
 
