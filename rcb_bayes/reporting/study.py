@@ -25,7 +25,8 @@ from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
-from rcb_bayes.running.need import check_need, n_sampled
+from rcb_bayes.reporting.yardsticks import yardsticks
+from rcb_bayes.running.need import n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -196,7 +197,7 @@ def _study(
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     say("would greedy do?")
-    need = check_need(
+    need, greedy = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
     return Report(
@@ -210,6 +211,7 @@ def _study(
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
+        yardsticks=yardsticks(market, greedy, horizon=shown, seed=seed),
         runs=runs,
         audit=found,
         not_audited=why_not,

@@ -105,6 +105,34 @@ def check_need(
     >>> need.verdict, round(need.estimate, 2)
     ('fail', 0.1)
     """
+    return need_and_greedy(
+        market,
+        plan=plan,
+        runs=runs,
+        horizon=horizon,
+        epsilon=epsilon,
+        share=share,
+        tolerated=tolerated,
+        n_worlds=n_worlds,
+        most_worlds=most_worlds,
+        seed=seed,
+    )[0]
+
+
+def need_and_greedy(
+    market: Market,
+    *,
+    plan: Plan | None = None,
+    runs: "xr.Dataset | None" = None,
+    horizon: int = DEFAULT_HORIZON,
+    epsilon: float = 0.05,
+    share: float = 0.01,
+    tolerated: float = 0.02,
+    n_worlds: int | None = None,
+    most_worlds: int | None = None,
+    seed: int = DEFAULT_SEED,
+) -> tuple[Check, GreedyRuns]:
+    """``check_need``, with the runs of greedy that it rests on."""
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
     for name, value in (("share", share), ("tolerated", tolerated)):
         if not (is_number(value) and 0 < value < 1):
@@ -125,7 +153,7 @@ def check_need(
     starved = found.starved(share=share).astype(float)
     value, error = float(starved.mean()), float(probability_error(starved))
     verdict = _OPPOSITE[judge(value, error, tolerated)]
-    return Check(
+    check = Check(
         name="0 greedy suffices",
         verdict=verdict,  # pyright: ignore[reportArgumentType] (of the same three words)
         estimate=value,
@@ -137,6 +165,7 @@ def check_need(
         + _out_of_reach(market, panel, epsilon=float(epsilon), seed=seed),
         remedy=_remedy(verdict),
     )
+    return check, found
 
 
 def n_sampled(market: Market, *, horizon: int, most_worlds: int) -> int:
