@@ -72,6 +72,7 @@ constraints:  ## refresh constraints.txt with the newest versions that resolve t
 	"$$python" -m venv "$$build/venv" && \
 	echo "resolving (a few minutes) ..." && \
 	"$$build/venv/bin/python" -m pip install -q -q -e '.[dev,docs,notebooks]' 'hatchling' && \
+	"$$build/venv/bin/python" -m pip install -q -q --no-deps lifelines && \
 	{ sed -n '/^#/p' constraints.txt; \
 	  "$$build/venv/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^rcb.bayes=='; \
 	} > "$$build/constraints.txt" && cp "$$build/constraints.txt" constraints.txt
@@ -100,6 +101,8 @@ $(VENV)/.installed-dev: $(PY) pyproject.toml constraints.txt
 
 $(VENV)/.installed-notebooks: $(PY) pyproject.toml constraints.txt
 	$(call install,[notebooks])
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt --no-deps lifelines \
+	    >> $(VENV)/install.log 2>&1 || echo "lifelines is not at hand: notebook 11 needs --data, or its package"
 
 $(VENV)/.installed-docs: $(PY) pyproject.toml constraints.txt
 	$(call install,[docs])
