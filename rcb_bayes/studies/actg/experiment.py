@@ -64,7 +64,7 @@ class Sizes:
         )
 
 
-FAST = Sizes(n_worlds=300, audit_worlds=200, n_orders=5, n_halves=40, n_learning_halves=0)
+FAST = Sizes(n_worlds=1000, audit_worlds=300, n_orders=10)
 """A first look."""
 
 
