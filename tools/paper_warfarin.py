@@ -32,8 +32,8 @@ def warfarin_lines(home: Path) -> list[str]:
             f"`python tools/warfarin_figures.py --data warfarin.csv`, {rows['date'].max()}, to the letter: sigma .054, "
             "linear inflation, the plain spread, epsilon .025, variance .8; rewards 0 or 1, or the scaled dose by a "
             "regression in each group and 0 in other buckets. Errors are over plans and orders of patients together. "
-            "Rows that are not here were not run: sampled plans under these choices, and their audits. The study's file "
-            f"above is of an earlier run: {_earlier(home)} for the fixed plan, 0 or 1, with the same choices.",
+            "Rows that are not here were not run: sampled plans under these choices, and their audits. The study's "
+            f"file above is of an earlier run: {_earlier(home)} for the fixed plan, 0 or 1, with the same choices.",
             "",
             f"| {' | '.join(_COLUMNS)} |",
             "|---|---|---|---|---|---|---|---|",
