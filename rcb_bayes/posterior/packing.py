@@ -32,7 +32,8 @@ class Packing:
     def of(cls, still_open: BoolArray, turn: np.ndarray, *, classes: Classes) -> "Packing":
         """Pack the open groups (M, G) of data sets of the same turn (M,); groups of one class may change places."""
         n_groups = still_open.shape[1]
-        parts = [(np.zeros((0, n_groups), int), np.zeros((0, n_groups), int), np.zeros((0, n_groups), bool), turn[:0])]
+        none = np.zeros((0, n_groups), dtype=int)
+        parts: list[tuple[np.ndarray, ...]] = [(none, none, none.astype(bool), turn[:0])]
         for now in np.unique(turn[still_open.any(axis=1)]):
             some = np.flatnonzero(still_open.any(axis=1) & (turn == now))
             own = [np.argwhere(still_open[np.ix_(some, members)]) for members in classes]
