@@ -55,7 +55,7 @@ docs: $(VENV)/.installed-docs  ## build the documentation site, to rcb_out/site/
 bench: $(VENV)/.installed-dev  ## run the benchmark scripts, tests/benchmarks/bench_*.py
 	@for script in $(BENCHMARKS); do echo "$$script"; $(PY) "$$script" || exit 1; done
 
-measure: $(VENV)/.installed-dev  ## measure what README.md quotes, to docs/measured (DATA=warfarin.csv for the patients)
+measure: $(VENV)/.installed-dev  ## measure what docs/measured.md quotes, to docs/measured (DATA=warfarin.csv for the patients)
 	@$(PY) tools/measure.py $(NAMES) $(if $(DATA),--data "$(DATA)")
 
 picture: $(VENV)/.installed-runtime  ## draw the picture of README.md
@@ -72,6 +72,7 @@ constraints:  ## refresh constraints.txt with the newest versions that resolve t
 	"$$python" -m venv "$$build/venv" && \
 	echo "resolving (a few minutes) ..." && \
 	"$$build/venv/bin/python" -m pip install -q -q -e '.[dev,docs,notebooks]' 'hatchling' && \
+	"$$build/venv/bin/python" -m pip install -q -q --no-deps lifelines && \
 	{ sed -n '/^#/p' constraints.txt; \
 	  "$$build/venv/bin/python" -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==' | grep -v '^rcb.bayes=='; \
 	} > "$$build/constraints.txt" && cp "$$build/constraints.txt" constraints.txt
@@ -100,6 +101,8 @@ $(VENV)/.installed-dev: $(PY) pyproject.toml constraints.txt
 
 $(VENV)/.installed-notebooks: $(PY) pyproject.toml constraints.txt
 	$(call install,[notebooks])
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar off -c constraints.txt --no-deps lifelines \
+	    >> $(VENV)/install.log 2>&1 || echo "lifelines is not at hand: notebook 11 needs --data, or its package"
 
 $(VENV)/.installed-docs: $(PY) pyproject.toml constraints.txt
 	$(call install,[docs])

@@ -15,7 +15,6 @@ extensions = [
     "sphinx-mathjax-offline",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
-exclude_patterns = ["README.md"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["dollarmath", "deflist", "attrs_inline"]
 myst_heading_anchors = 3

@@ -146,14 +146,15 @@ def test_every_dependency_has_a_pin_that_satisfies_it() -> None:
         assert pin in requirement.specifier, f"{requirement} does not allow the pinned {pin}: run make constraints"
 
 
-# h5netcdf is xarray's engine, dask its lazy arrays, ipykernel papermill's, build and the like are commands: used by
-# name, never imported.
+# h5netcdf is xarray's engine, dask its lazy arrays, lifelines a file that is read, ipykernel papermill's, build and the
+# like are commands: used by name, never imported.
 NOT_IMPORTED = {
     *(
         "dask",
         "h5netcdf",
         "ipykernel",
         "jupyterlab",
+        "lifelines",
         "build",
         "import-linter",
         "pre-commit",
@@ -177,7 +178,8 @@ def imported_by(sources: Iterable[str]) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             modules.add(node.module.partition(".")[0])
     homes = packages_distributions()
-    outside = modules - sys.stdlib_module_names - {"rcb_bayes", "tests"}
+    tools = {path.stem for path in (ROOT / "tools").glob("*.py")}  # which import each other
+    outside = modules - sys.stdlib_module_names - {"rcb_bayes", "tests"} - tools
     return {canonicalize_name(name) for module in outside for name in homes.get(module, [module])}
 
 

@@ -2,21 +2,24 @@
 
 Of each of K arms a little less is expected than of the one before, and a little more is known about it (variances .5 to
 .005); five features, users on the sphere. Each line is a plan by level and an audit of it in fresh worlds.
-``python tools/many_arms.py 10 50 200 > docs/measured/many_arms.md`` prints the table; a line appears as soon as it is
-known.
+``python tools/many_arms.py 10 50 200 --keep rcb_out/many_arms > docs/measured/many_arms.md`` prints the table. A line
+that is known is kept in the folder and not computed again; ``--only NAME`` computes one line alone.
 """
 
-import sys
+import argparse
+import json
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import rcb_bayes as rcb
 
-N, HORIZON, WORLDS, AUDIT_WORLDS = 20, 20_000, 500, 500
+N, HORIZON, WORLDS, AUDIT_WORLDS, USERS = 20, 10_000, 100, 100, 5
 EPSILON, SHARE, TOP = 0.1, 0.01, 5
+COLUMNS = ("K", "way", "explored", "cold start, rounds", "shorter", "its regret", "given up", "user", "proof", "CPU, s")
 
 
 def market_of(n_arms: int, d: int = 5) -> rcb.Market:
@@ -45,17 +48,18 @@ def ways(n_arms: int) -> dict[str, tuple[dict[str, Any], int]]:
         f"the first {TOP}, then one by one": ({"top": TOP}, 0),
         f"{few} clusters": ({"clusters": few}, 0),
         f"private history, {N // 2} an arm": ({}, N // 2),
+        "elimination and order": ({"eliminate": SHARE, "top": TOP}, 0),
         "elimination and history": ({"eliminate": SHARE}, N // 2),
         "elimination, order and history": ({"eliminate": SHARE, "top": TOP}, N // 2),
+        "clusters and history": ({"clusters": few}, N // 2),
     }
 
 
-def line(n_arms: int, name: str, asked: dict[str, Any], n_past: int) -> str:
-    """One way, as a line of the table."""
+def cell(n_arms: int, asked: dict[str, Any], n_past: int) -> dict[str, Any]:
+    """One way: the plan's figures and the audit's verdicts."""
     market = market_of(n_arms)
     if n_past:
         market = market.with_history(past_of(market, n_past), public=False)
-    exploring = rcb.Exploring(**asked) if asked else None
     start = time.process_time()
     plan = rcb.calibrate(
         market,
@@ -65,38 +69,85 @@ def line(n_arms: int, name: str, asked: dict[str, Any], n_past: int) -> str:
         audit_worlds=AUDIT_WORLDS,
         horizon=HORIZON,
         knows="level",
-        exploring=exploring,
+        exploring=rcb.Exploring(**asked) if asked else None,
         seed=1,
     )
-    planned = time.process_time() - start
-    found = "infeasible"
+    found = {"user": "infeasible", "proof": "infeasible"}
     if plan.feasible:
-        found = rcb.audit(market, plan, horizon=HORIZON, n_worlds=AUDIT_WORLDS, n_users=50, seed=2).verdict
-    n_explored = int((plan.agenda.missing > 0).sum())
+        audit = rcb.audit(market, plan, horizon=HORIZON, n_worlds=AUDIT_WORLDS, n_users=USERS, seed=2)
+        found = dict(audit.verdicts)
     gone = plan.unexplored
-    lost = "0" if gone is None else f"{gone.regret:.2g} ± {gone.regret_mcse:.1g}"
-    cold = f"{plan.expected_cold_start:,.0f} ± {plan.expected_cold_start_mcse:,.0f}"
-    regret = f"{plan.expected_regret:,.0f} ± {plan.expected_regret_mcse:,.0f}"
-    spent = f"{planned:,.0f} | {time.process_time() - start:,.0f}"
-    return f"| {n_arms} | {name} | {n_explored} | {cold} | {regret} | {lost} | {found} | {spent} |"
+    return {
+        "explored": int((plan.agenda.missing > 0).sum()),
+        "cold_start": [plan.expected_cold_start, plan.expected_cold_start_mcse],
+        "regret": [plan.expected_regret, plan.expected_regret_mcse],
+        "given_up": [0.0, 0.0] if gone is None else [gone.regret, gone.regret_mcse],
+        "user": found["user"],
+        "proof": found["proof"],
+        "seconds": time.process_time() - start,
+    }
+
+
+def kept_cell(folder: Path | None, n_arms: int, name: str, asked: dict[str, Any], n_past: int) -> dict[str, Any]:
+    """The same, read from the folder where it is there, and written to it where it is not."""
+    made_of = {"n_arms": n_arms, "asked": asked, "n_past": n_past}
+    made_of |= {"sizes": [N, HORIZON, WORLDS, AUDIT_WORLDS, USERS, EPSILON]}
+    path = None if folder is None else folder / f"{n_arms}_{name.replace(' ', '_').replace(',', '')}.json"
+    if path is not None and path.is_file():
+        kept = json.loads(path.read_text())
+        if kept["made_of"] == made_of:
+            return kept["cell"]
+    found = cell(n_arms, asked, n_past)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"made_of": made_of, "cell": found}))
+    return found
+
+
+def line(n_arms: int, name: str, found: dict[str, Any], before: dict[str, Any]) -> str:
+    """One way, as a line of the table."""
+    lost = "0" if not found["given_up"][0] else "{:.2g} ± {:.1g}".format(*found["given_up"])
+    parts = [
+        str(n_arms),
+        name,
+        str(found["explored"]),
+        "{:,.0f} ± {:,.0f}".format(*found["cold_start"]),
+        f"{before['cold_start'][0] / found['cold_start'][0]:.1f}",
+        "{:,.0f} ± {:,.0f}".format(*found["regret"]),
+        lost,
+        found["user"],
+        found["proof"],
+        f"{found['seconds']:,.0f}",
+    ]
+    return f"| {' | '.join(parts)} |"
 
 
 def main() -> None:
     """The table for the numbers of arms on the command line."""
     warnings.simplefilter("ignore")
-    sizes = [int(part) for part in sys.argv[1:]] or [10, 50, 200]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", type=int, nargs="*", default=[10, 50, 200])
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--only", default="")
+    asked_for = parser.parse_args()
     print("# Many arms\n")
     print(
         "K arms, means .3 to 0 in the first of five features, variances .5 to .005, users on the sphere, sigma = .3; "
-        f"N = {N}, epsilon {EPSILON:g}, user notion, users know the level; {WORLDS} worlds behind plans, "
-        f"{AUDIT_WORLDS} in audits of {HORIZON:,} rounds. CPU seconds of the plan, and with the audit. "
-        "Given up: a round, at most, by arms that are not explored.\n"
+        f"N = {N}, epsilon {EPSILON:g}, user notion, users know the level; {WORLDS} worlds behind plans; audits of "
+        f"{HORIZON:,} rounds in {AUDIT_WORLDS} worlds with {USERS} users at random and the worst of many. Shorter: how "
+        "many times, against none. Given up: a round, at most, by arms that are not explored. User, proof: the "
+        "audit's verdicts under these notions.\n"
     )
-    print("| K | way | explored | cold start, rounds | its regret | given up | audit | plan, s | all, s |")
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
-    for n_arms in sizes:
-        for name, (asked, n_past) in ways(n_arms).items():
-            print(line(n_arms, name, asked, n_past), flush=True)
+    print(f"| {' | '.join(COLUMNS)} |")
+    print("|---" * len(COLUMNS) + "|", flush=True)
+    for n_arms in asked_for.sizes:
+        before: dict[str, Any] = {}
+        for name, way in ways(n_arms).items():
+            if asked_for.only and asked_for.only != name:
+                continue
+            found = kept_cell(asked_for.keep, n_arms, name, *way)
+            before = before or found
+            print(line(n_arms, name, found, before), flush=True)
 
 
 if __name__ == "__main__":

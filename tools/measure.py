@@ -2,16 +2,20 @@
 
 All are measured unless some are named. Each file is what its command printed, below a line that says which command,
 when, and on what. ``warfarin`` needs the consortium's table: ``--data warfarin.csv``; it is left as it is without one.
+``actg`` takes the trial's table from the package ``lifelines``, or from ``--trial actg175.csv``.
 """
 
 import argparse
 import datetime
 import os
+import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from rcb_bayes import __version__
+from rcb_bayes.studies.actg.table import packaged_file
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "measured"
@@ -29,8 +33,10 @@ COMMANDS = {
     "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
+    "actg": ["-m", "rcb_bayes", "reproduce", "actg", "--workers", "4"],
 }
-PLAIN = ("comparison", "warfarin")  # print text; the others Markdown
+PLAIN = ("comparison", "warfarin", "actg")  # print text; the others Markdown
+STUDIES = ("warfarin", "actg")  # say how long they took
 PAGES = {"scale": ROOT / "docs" / "scale.md"}  # pages of their own
 
 
@@ -39,6 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure what the documents quote.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(COMMANDS)}; all unless given")
     parser.add_argument("--data", type=Path, help="the warfarin table")
+    parser.add_argument("--trial", type=Path, help="the ACTG 175 table, where lifelines is not installed")
     asked = parser.parse_args()
     unknown = sorted(set(asked.names) - set(COMMANDS))
     if unknown:
@@ -48,27 +55,40 @@ def main() -> int:
         if name == "warfarin" and asked.data is None:
             print("warfarin: left as it is; --data gives the table", flush=True)
             continue
-        code = measure(name, asked.data)
+        if name == "actg" and asked.trial is None and packaged_file() is None:
+            print("actg: left as it is; --trial gives the table, or pip install --no-deps lifelines", flush=True)
+            continue
+        code = measure(name, asked.data if name == "warfarin" else asked.trial if name == "actg" else None)
         if code not in allowed(name):
             return code
     return 0
 
 
 def measure(name: str, data: Path | None) -> int:
-    """Run one command and keep what it prints."""
-    command = [*COMMANDS[name], str(data)] if name == "warfarin" else COMMANDS[name]
+    """Run one command and keep what it prints; ``data`` is the table of a study, whose name alone is told."""
+    option = ["--data"] if name == "actg" else []
+    command = COMMANDS[name] if data is None else [*COMMANDS[name], *option, str(data)]
+    began, used = time.monotonic(), processor_time()
     done = subprocess.run([sys.executable, *command], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
     if done.returncode in allowed(name):
-        shown = " ".join([*COMMANDS[name], "warfarin.csv"] if name == "warfarin" else command)
+        shown = " ".join(command if data is None else [*command[:-1], data.name])
+        took = f"{(time.monotonic() - began) / 60:.0f} min, {(processor_time() - used) / 60:.0f} of processors"
         text = done.stdout.strip()
         body = f"```text\n{text}\n```" if name in PLAIN else text
         head = (
             f"`python {shown}`, {datetime.date.today()}, version {__version__}, {os.cpu_count()} cores, one BLAS thread"
+            + (f"; {took}" if name in STUDIES else "")
         )
         target = PAGES.get(name, FOLDER / f"{name}.md")
         target.write_text(f"# {name.capitalize()}\n\n{head}\n\n{body}\n", encoding="utf-8")
         print(target.relative_to(ROOT), flush=True)
     return done.returncode
+
+
+def processor_time() -> float:
+    """Seconds that commands have taken of processors, in all."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def allowed(name: str) -> tuple[int, ...]:

@@ -1,16 +1,14 @@
 """Build the documentation site: ``python tools/site_pages.py FOLDER``. Nothing is fetched, nothing is executed.
 
-Sources are put together first: ``docs``, the notebooks with the outputs they carry, the README (whose table of readings
-is a page of its own) and a page of the reference for every public name. A warning of Sphinx, such as a link that leads
-nowhere, ends the build.
+Sources are put together first: ``docs``, the notebooks with the outputs they carry, and a page for every
+public name of the reference. A warning of Sphinx, such as a link that leads nowhere, ends the build.
 """
 
 import argparse
-import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,34 +30,22 @@ def assemble(folder: Path) -> None:
     """Put the sources of the site into a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("_build"))
-    shutil.copy(ROOT / "README.md", folder / "README.md")
     notebooks = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
     (folder / "notebooks").mkdir()
     for path in notebooks:
         shutil.copy(path, folder / "notebooks" / path.name)
     _fill(folder / "tutorials.md", "NOTEBOOKS", _tree(f"notebooks/{path.stem}" for path in notebooks))
-    _fill(folder / "howto.md", "SCALE", "scale" if (folder / "scale.md").exists() else "")
     (folder / "reference.md").write_text(reference(), encoding="utf-8")
-    for path in folder.rglob("*.md"):
-        path.write_text(_own_links(path, folder), encoding="utf-8")
+    with (folder / "measured.md").open("a", encoding="utf-8") as page:
+        print("", "## Files", "", _tree(["measured/*"], glob=True), sep="\n", file=page)
 
 
-def _tree(names: Iterator[str]) -> str:
-    return "\n".join(["```{toctree}", ":maxdepth: 1", "", *names, "```"])
+def _tree(names: Iterable[str], *, glob: bool = False) -> str:
+    return "\n".join(["```{toctree}", ":maxdepth: 1", *([":glob:"] if glob else []), "", *names, "```"])
 
 
 def _fill(path: Path, mark: str, text: str) -> None:
     path.write_text(path.read_text(encoding="utf-8").replace(mark, text), encoding="utf-8")
-
-
-def _own_links(path: Path, folder: Path) -> str:
-    """Links of the README and the guide, which are written for a checkout, as the site has them."""
-    text = path.read_text(encoding="utf-8")
-    if path == folder / "README.md":
-        return re.sub(r"\]\(docs/", "](", text)
-    if path.parent == folder / "explanation":
-        return text.replace("(docs/", "(../")
-    return text
 
 
 def reference() -> str:

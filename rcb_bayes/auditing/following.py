@@ -6,7 +6,7 @@ came up is a sum of independent choices with the plan's probabilities, and so is
 far out in that law, at a level split over all counts, is a deviation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,7 @@ from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.log_tables import Log, as_log, read_log
+from rcb_bayes.running.moves import Move, Moving, MovingRcb
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.schema import FloatArray, is_number, plain
@@ -165,6 +166,7 @@ def check_log(
     *,
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
+    moves: Sequence[Move] = (),
     level: float = 0.05,
 ) -> LogCheck:
     """Whether a log followed its plan: its propensities, its stages, what it counted and how often each arm came up.
@@ -182,6 +184,9 @@ def check_log(
         Of exploitation, where they were not the defaults.
     options : Exploiting, optional
         Of exploitation, where they were not the defaults.
+    moves : sequence of Move
+        Arms that came and left, as ``Recommender.moves`` has them; ``plan`` is then that of the first round, and the
+        market has all arms.
     level : float
         The chance that a faithful log is accused by its counts.
 
@@ -212,15 +217,16 @@ def check_log(
 
     if not (is_number(level) and 0 < level < 1):
         raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
-    check_plan(market, plan)
+    if not moves:
+        check_plan(market, plan)
     table = read_log(log)
     rows = as_log(market, table)
     stages = _stages(table, rows)
     if "counted" not in table.columns:
         rows = replace(rows, counted=stages != ORGANIC)
     known = _known_from(table, len(rows.arm))
-    rcb = Rcb(market, plan, oracle=oracle, options=options)
-    told = list(_replayed(rcb, rows, stages, known))
+    run = MovingRcb(market, Moving(plan, moves), oracle=oracle, options=options, read="summary")
+    told = list(_replayed(run, rows, stages, known))
     deviations = _of_stages(told, stages, has_stages="stage" in table.columns)
     deviations += _of_counted(told, rows)
     deviations += _of_propensities(market, told, rows)
@@ -276,19 +282,22 @@ def _known_from(table: "pd.DataFrame", n: int) -> FloatArray:
 # --- what the plan says ----------------------------------------------------------------------------------------------
 
 
-def _replayed(rcb: Rcb, rows: Log, stages: np.ndarray, known: FloatArray) -> Iterator[_Round]:
+def _replayed(run: MovingRcb, rows: Log, stages: np.ndarray, known: FloatArray) -> Iterator[_Round]:
     """The plan's answer to every round, fed with what the log says was known before it."""
     order = np.argsort(known, kind="stable")
     claimed = np.zeros(len(rows.arm), dtype=bool)
     due, block, start, state = 0, None, 0, None
     for t in range(len(rows.arm)):
         while due < len(order) and known[order[due]] <= t:
-            _settle(rcb, rows, int(order[due]), claimed)
+            _settle(run.rcb, rows, int(order[due]), claimed)
             due += 1
+        if run.move():
+            block = None
+        rcb = run.rcb
         rcb.move_on()
         now = STAGE.key(rcb.moment)
         if block is None or now != state or t - start >= _AT_A_TIME:
-            block, start, state = _block(rcb, rows.x[t : t + _AT_A_TIME]), t, now
+            block, start, state = _block(run, rows.x[t : t + _AT_A_TIME]), t, now
         told = block[t - start]
         if rcb.exploitation is None:
             explored = told.phase == MOST_POPULAR or stages[t] in (PROMOTED, MOST_POPULAR)
@@ -311,9 +320,9 @@ def _settle(rcb: Rcb, rows: Log, t: int, claimed: np.ndarray) -> None:
         rcb.absorb_one(rows.x[t], int(rows.taken[t]), float(rows.reward[t]))
 
 
-def _block(rcb: Rcb, x: FloatArray) -> list[_Round]:
+def _block(run: MovingRcb, x: FloatArray) -> list[_Round]:
     """The plan's answer to users at the present stage."""
-    chances = rcb.recommend_proba(x)
+    rcb, chances = run.rcb, run.recommend_proba(x)
     arms = rcb.market.arms
     name = STAGE.label(rcb.moment, arms)
     if rcb.exploitation is not None:
@@ -327,7 +336,7 @@ def _block(rcb: Rcb, x: FloatArray) -> list[_Round]:
             _Round(name, MOST_POPULAR if first else PROMOTED, own, np.nan if first else rate)
             for first, own, rate in zip(popular, chances, rates, strict=True)
         ]
-    rates = rcb.plan.rate(x, saturated=[arms[arm] for arm in rcb.cold.saturated])
+    rates = rcb.plan.rate(x, saturated=[arms[arm] for arm in rcb.cold.closed])
     return [_Round(f"{name} saturated", PROMOTED, own, rate) for own, rate in zip(chances, rates, strict=True)]
 
 

@@ -27,7 +27,7 @@ from rcb_bayes.running.driving import drive
 from rcb_bayes.running.history import History
 from rcb_bayes.running.protocol import PolicyMaker, as_probabilities, completed
 from rcb_bayes.running.worlds import SimulatedWorld
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.workers import Workers, run_blocks, run_kept, run_tasks
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ _FIT_WORLDS = 100  # whose posteriors are fitted together
 
 
 class _Seen(NamedTuple):
-    """A stage, or a round, in a world: probabilities (U, K), the data behind them, and the arms that the policy itself
-    takes for the best (U, K), where it says."""
+    """A stage, or a round, in a world: probabilities (U, K), the data behind them, the arms that the policy itself
+    takes for the best (U, K), where it says, and those that are there (K,), where not all are."""
 
     name: str
     chances: FloatArray
     data: Data
     best: FloatArray | None
+    present: BoolArray | None = None
 
 
 def policy_views(
@@ -135,6 +136,10 @@ def _as_dataset(seen: list[_Seen]) -> "xr.Dataset":
     told = [one.best for one in seen if one.best is not None]
     if len(told) == len(seen):
         parts["best"] = np.stack(told).astype(float)
+    if any(one.present is not None for one in seen):
+        n_arms = seen[0].chances.shape[1]
+        there = [np.ones(n_arms) if one.present is None else one.present for one in seen]
+        parts["present"] = np.stack(there).astype(float)
     data = [one.data for one in seen]
     if isinstance(data[0], Rows):
         rows = [part for part in data if isinstance(part, Rows)]
@@ -154,6 +159,7 @@ def _as_seen(data: "xr.Dataset", n_arms: int) -> list[_Seen]:
     names = [str(name) for name in data["look"].values]
     chances = data["chances"].values
     best = data["best"].values if "best" in data else [None] * len(names)
+    present = data["present"].values > 0.0 if "present" in data else [None] * len(names)
     if "length" not in data:
         sums = unchecked_statistics(*(data[name].values for name in ("xtx", "xty", "yty", "n")))
         parts: list[Data] = [sums.take(np.array([k])) for k in range(len(names))]
@@ -161,7 +167,7 @@ def _as_seen(data: "xr.Dataset", n_arms: int) -> list[_Seen]:
         ends = np.cumsum(data["length"].values)
         x, arm, reward = (np.split(data[name].values, ends[:-1]) for name in ("x", "arm", "reward"))
         parts = [Rows(x=x[k][None], arm=arm[k][None], reward=reward[k][None], n_arms=n_arms) for k in range(len(names))]
-    return [_Seen(*each) for each in zip(names, chances, parts, best, strict=True)]
+    return [_Seen(*each) for each in zip(names, chances, parts, best, present, strict=True)]
 
 
 # --- what users expect -----------------------------------------------------------------------------------------------
@@ -220,6 +226,7 @@ class _Counting:
 
 def _view(look: list[_Seen], rewards: FloatArray, prior_rewards: FloatArray) -> View:
     told = [seen.best for seen in look if seen.best is not None]
+    rewards = _among_present(look, rewards)
     return View(
         name=look[0].name,
         chances=np.ascontiguousarray(np.stack([seen.chances for seen in look], axis=2).swapaxes(0, 1)),
@@ -227,6 +234,16 @@ def _view(look: list[_Seen], rewards: FloatArray, prior_rewards: FloatArray) -> 
         prior_rewards=prior_rewards,
         best=np.stack(told, axis=2).swapaxes(0, 1) if len(told) == len(look) else best_shares(rewards, axis=0),
     )
+
+
+def _among_present(look: list[_Seen], rewards: FloatArray) -> FloatArray:
+    """Expectations (K, U, W) with arms that are not there no better than the worst that is: nobody could have them."""
+    if all(seen.present is None for seen in look):
+        return rewards
+    everywhere = np.ones(len(rewards), dtype=bool)
+    there = np.stack([everywhere if seen.present is None else seen.present for seen in look], axis=1)[:, None]
+    worst = np.where(there, rewards, np.inf).min(axis=0)
+    return np.where(there, rewards, worst)
 
 
 def _split(view: View, crowd: Crowd, epsilon: float) -> View:
@@ -282,7 +299,7 @@ class _Watched:
         n = self.policy.n_acted_on
         known = self._seen if n is None else self._seen.first(n)
         data = known.sums() if self._sums_do else known.as_rows(range(len(known.n)))
-        return _Seen(name, chances, data, self.policy.best(users))
+        return _Seen(name, chances, data, self.policy.best(users), self.policy.present)
 
 
 def _watched(

@@ -1,19 +1,21 @@
 """``sensitivity``: how far what a plan rests on may be off before users stop following it."""
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcb_bayes._version import __version__
+from rcb_bayes.auditing.directed import Ends, Look, Row
 from rcb_bayes.auditing.directions import Case, Direction, direction_of, usual_directions
 from rcb_bayes.auditing.radius import Crossing, Sizes, desertion, failure
 from rcb_bayes.auditing.run import audit
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.store import Store, open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size, check_run_size
 from rcb_bayes.mechanism.deciding import deciding_cell
@@ -22,11 +24,12 @@ from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.running.naming import name_of, name_of_market
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
 from rcb_bayes.telling.progress import say
-from rcb_bayes.workers import Workers, check_workers, run_tasks
+from rcb_bayes.workers import Workers, check_workers, run_kept
 
 if TYPE_CHECKING:
     from rcb_bayes.auditing.varied import Sensitivity
@@ -48,6 +51,7 @@ def sensitivity(
     least_share: float = 0.9,
     options: Exploiting | None = None,
     workers: Workers = None,
+    folder: str | Path | None = None,
     seed: int = DEFAULT_SEED,
 ) -> "Sensitivity":
     """How far what a plan rests on may be off: verdict, margin, cold start and regret over directions and amounts.
@@ -90,6 +94,8 @@ def sensitivity(
     workers : None, int, str, Client or Executor
         Who works on directions: this process, so many processes, a Dask cluster by its scheduler's address or its
         client, an executor. The answer is the same.
+    folder : path-like, optional
+        Where finished directions are kept: asked for the same in the same folder, they are not computed again.
     seed : int
         The same seed gives the same answer; all amounts share its worlds.
 
@@ -110,7 +116,7 @@ def sensitivity(
     ------
     RcbError
         An unknown direction, or one that this market does not have; amounts that make no sense; a plan for another
-        market, or one that is not feasible.
+        market, or one that is not feasible; a folder of another run.
 
     Applicability
     -------------
@@ -146,11 +152,20 @@ def sensitivity(
     grids = {name: _grid(direction_of(name, market, plan), amounts, names) for name in names}
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
-    as_written = _looked(Case(market=market, plan=plan, epsilon=plan.epsilon), asked, with_runs=True)
-    shared = partial(_Given, market, plan, asked, as_written)
-    tasks = [(name, grids[name]) for name in names]
-    done = run_tasks(_along, tasks, make=shared, workers=workers, description="directions")
-    rows = [row for _, row in sorted(done, key=itemgetter(0))]
+    store = _store(market, plan, asked, grids, folder)
+    case = Case(market=market, plan=plan, epsilon=plan.epsilon)
+    look = partial(_looked, case, asked, with_runs=True)
+    as_written = store.result("cells/as-written.json", look, save=Look.save, load=Look.load)
+    rows = run_kept(
+        store,
+        {f"cells/direction-{number}.json": (name, grids[name]) for number, name in enumerate(names)},
+        function=_along,
+        make=partial(_Given, market, plan, asked, as_written),
+        save=lambda _, row, path: row.save(path),
+        load=lambda _, path: Row.load(path),
+        workers=workers,
+        description="directions",
+    )
     return _joined(market, plan, rows, asked)
 
 
@@ -196,53 +211,20 @@ class _Asked:
     seed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
-    """What is found at one amount."""
-
-    verdict: str
-    margin: tuple[float, float]
-    compliance: tuple[float, float]
-    cold_start: tuple[float, float]
-    regret: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ends:
-    """Where a plan fails below and above the base, and where too few would follow."""
-
-    status: str
-    fails: tuple[Crossing, ...]
-    deserted: tuple[Crossing, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Row:
-    """What is found along one direction."""
-
-    name: str
-    base: float
-    unit: str
-    amounts: list[float]
-    labels: list[str]
-    epsilons: list[float]
-    looks: list[_Look]
-    ends: _Ends
-    radius: tuple[float, float]
-    share_radius: tuple[float, float]
-    words: str
-
-    @property
-    def status(self) -> str:
-        """What the radius is."""
-        return self.ends.status
-
-
 class _Given:
     """What all directions share."""
 
-    def __init__(self, market: Market, plan: Plan, asked: _Asked, as_written: _Look) -> None:
+    def __init__(self, market: Market, plan: Plan, asked: _Asked, as_written: Look) -> None:
         self.market, self.plan, self.asked, self.as_written = market, plan, asked, as_written
+
+
+def _store(
+    market: Market, plan: Plan, asked: _Asked, grids: dict[str, list[float]], folder: str | Path | None
+) -> Store:
+    """Where directions are kept, if anywhere."""
+    manifest = {"experiment": "sensitivity", "plan": name_of(plan), "directions": grids, **name_of_market(market)}
+    manifest |= asdict(asked) | {"options": repr(asked.options)}
+    return open_store(None if folder is None else Path(os.path.expanduser(folder)), manifest, resume=None)
 
 
 def _as_asked(market: Market, plan: Plan, *, least_share: float, options: Exploiting | None, **counts: int) -> _Asked:
@@ -288,7 +270,7 @@ def _grid(direction: Direction, given: Mapping[str, Sequence[float]] | None, nam
     return sorted({direction.base, *(float(value) for value in wanted)})
 
 
-def _along(given: _Given, task: tuple[str, list[float]]) -> _Row:
+def _along(given: _Given, task: tuple[str, list[float]]) -> Row:
     """One direction: every amount audited, then the radius."""
     name, amounts = task
     say(f"along {name}")
@@ -306,7 +288,7 @@ def _along(given: _Given, task: tuple[str, list[float]]) -> _Row:
         looks.append(found)
     lacking = [look.margin[0] + case.epsilon < 0.0 for case, look in zip(cases, looks, strict=True)]
     ends = _sides(direction, amounts, looks, lacking, asked)
-    return _Row(
+    return Row(
         name=name,
         base=direction.base,
         unit=direction.unit,
@@ -321,7 +303,7 @@ def _along(given: _Given, task: tuple[str, list[float]]) -> _Row:
     )
 
 
-def _looked(case: Case, asked: _Asked, *, with_runs: bool) -> _Look:
+def _looked(case: Case, asked: _Asked, *, with_runs: bool) -> Look:
     found = audit(
         case.market,
         case.plan,
@@ -337,7 +319,7 @@ def _looked(case: Case, asked: _Asked, *, with_runs: bool) -> _Look:
     at = found.compliance.sel(epsilon=case.epsilon, method="nearest")
     unknown = (np.nan, np.nan)
     runs = _runs(case, asked) if with_runs and asked.n_runs else (unknown, unknown)
-    return _Look(
+    return Look(
         verdict=found.verdict,
         margin=unknown if cell is None else (cell.estimate, cell.mcse),
         compliance=(float(at["share"]), float(at["share_mcse"])),
@@ -371,12 +353,12 @@ def _mean(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(error)
 
 
-def _sides(direction: Direction, amounts: list[float], looks: list[_Look], lacking: list[bool], asked: _Asked) -> _Ends:
+def _sides(direction: Direction, amounts: list[float], looks: list[Look], lacking: list[bool], asked: _Asked) -> Ends:
     """Whether there is a radius, and where the plan fails below and above the base."""
     none = Crossing(amount=np.nan, mcse=np.nan)
     base = amounts.index(direction.base)
     if direction.unit == "kind" or looks[base].verdict == "fail":
-        return _Ends(status=KIND if direction.unit == "kind" else FAILS, fails=(none, none), deserted=(none, none))
+        return Ends(status=KIND if direction.unit == "kind" else FAILS, fails=(none, none), deserted=(none, none))
     sizes = Sizes(
         horizon=asked.horizon,
         n_worlds=asked.n_worlds,
@@ -399,7 +381,7 @@ def _sides(direction: Direction, amounts: list[float], looks: list[_Look], lacki
         nearer = direction.distance(found.amount) < direction.distance(fails[-1].amount)
         deserted.append(replace(found, amount=fails[-1].amount) if nearer and np.isfinite(fails[-1].amount) else found)
     crosses = any(np.isfinite(one.amount) for one in fails)
-    return _Ends(status=CROSSES if crosses else HOLDS, fails=tuple(fails), deserted=tuple(deserted))
+    return Ends(status=CROSSES if crosses else HOLDS, fails=tuple(fails), deserted=tuple(deserted))
 
 
 def _radius(direction: Direction, sides: tuple[Crossing, ...]) -> tuple[float, float]:
@@ -410,7 +392,7 @@ def _radius(direction: Direction, sides: tuple[Crossing, ...]) -> tuple[float, f
     return direction.distance(near.amount), direction.distance_error(near.amount, near.mcse)
 
 
-def _words(direction: Direction, amounts: list[float], ends: _Ends, least_share: float) -> str:
+def _words(direction: Direction, amounts: list[float], ends: Ends, least_share: float) -> str:
     """What is said of a direction: for whom it holds, and how far."""
     if ends.status == KIND:
         return ""
@@ -426,7 +408,7 @@ def _words(direction: Direction, amounts: list[float], ends: _Ends, least_share:
     return f"holds if {', or '.join(held)}; {share} {more}"
 
 
-def _joined(market: Market, plan: Plan, rows: list[_Row], asked: _Asked) -> "Sensitivity":
+def _joined(market: Market, plan: Plan, rows: list[Row], asked: _Asked) -> "Sensitivity":
     from rcb_bayes.auditing.varied import Sensitivity
 
     every = sorted({amount for row in rows for amount in row.amounts})

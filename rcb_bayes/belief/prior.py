@@ -5,6 +5,7 @@ mean and covariance of :math:`\beta` (arm, feature), draws, a log density where 
 independent, and whether the belief is Gaussian or a finite mixture of Gaussians, so that posteriors are exact.
 """
 
+from collections.abc import Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,66 @@ class Prior(ModelSources, StatedSources):
 
         # Posteriors are made above this layer, and nothing here rests on them.
         return import_module("rcb_bayes.posterior.conditioned").conditioned(self, data, noise=noise)
+
+    def with_arm(self, label: str, belief: Any) -> "Prior":
+        """The belief with one more arm, the last.
+
+        Parameters
+        ----------
+        label : str
+            The new arm.
+        belief : tuple of array_like, or Prior
+            ``(mean, cov)`` of its coefficients, independent of the other arms: (d,) and a variance, (d,) variances or
+            (d, d); or a belief about all arms, the new one last, in which it may be coupled with them.
+
+        Returns
+        -------
+        Prior
+
+        Raises
+        ------
+        BeliefError
+            An arm that is there already; another form, other arms or features, or something else about the arms there
+            are; a belief without a closed form, where ``(mean, cov)`` is given.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> prior = rcb.Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"])
+        >>> prior.with_arm("newest", ([0.1, 0.3], 0.5)).arms
+        ('old', 'new', 'newest')
+        """
+        from rcb_bayes.belief.joining import with_arm
+
+        return with_arm(self, label, belief)
+
+    def among(self, arms: Iterable[str]) -> "Prior":
+        """The belief about some of its arms alone, of a belief in closed form.
+
+        Parameters
+        ----------
+        arms : iterable of str
+            Two arms or more, in the order wanted.
+
+        Returns
+        -------
+        Prior
+
+        Raises
+        ------
+        BeliefError
+            Arms that are not there; a belief without a closed form.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> prior = rcb.Prior.gaussian([[0.5], [0.2], [0.1]], 0.25, arms=["a", "b", "c"])
+        >>> prior.among(["c", "a"]).mean.values[:, 0]
+        array([0.1, 0.5])
+        """
+        from rcb_bayes.belief.joining import among
+
+        return among(self, tuple(arms))
 
     @property
     def n_arms(self) -> int:

@@ -20,7 +20,17 @@ from rcb_bayes.cli.calibrate import (
     check_rewards,
     read_plan,
 )
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
     JsonOption,
     SeedOption,
@@ -62,6 +72,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
@@ -100,7 +113,8 @@ def command(
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     runs = None if runs_file is None else _read_runs(runs_file)
     if plan is None:
         check_rewards(market, personalised=personal)

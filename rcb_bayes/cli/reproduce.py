@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from rcb_bayes.cli.actg import reproduce_actg
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_json
 from rcb_bayes.cli.stopping import keep_parts
 from rcb_bayes.cli.warfarin import reproduce_warfarin
@@ -25,7 +26,7 @@ def command(
         str,
         typer.Argument(
             metavar="SETTING",
-            help="setting-1, ..., setting-4, variants, comparison, all of these (all), or warfarin.",
+            help="setting-1, ..., setting-4, variants, comparison, all of these (all), warfarin, or actg.",
         ),
     ],
     worlds: Annotated[
@@ -35,7 +36,11 @@ def command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that --out holds.")] = False,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="FILE", help="The IWPC file, for warfarin; made-up patients unless given."),
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help="The patients' file: for warfarin the IWPC's, made-up ones unless given; for actg that of lifelines.",
+        ),
     ] = None,
     workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -45,14 +50,18 @@ def command(
     """Run an experiment of the paper with the theorem's plan, a fixed one and sampled ones side by side.
 
     With --out every finished cell is kept (cells/*.nc), with figures, table.csv and claims.txt beside them. For
-    warfarin --worlds are orders in which the patients arrive (10; 2 with --fast).
+    warfarin and actg --worlds are orders in which the patients arrive (10 and 20; 2 and 5 with --fast).
     """
     if setting == "warfarin":
         how = {"permutations": worlds, "fast": fast, "resume": resume, "workers": workers, "seed": seed}
         reproduce_warfarin(data, **how, json_file=json_file, out=out)
         return
+    if setting == "actg":
+        how = {"orders": worlds, "fast": fast, "resume": resume, "workers": workers, "seed": seed}
+        reproduce_actg(data, **how, json_file=json_file, out=out)
+        return
     if data is not None:
-        raise RcbError("--data is for warfarin: the paper's settings make their own data.")
+        raise RcbError("--data is for warfarin and actg: the paper's settings make their own data.")
     from rcb_bayes.studies.paper import Request, reproduce
 
     if out is not None:

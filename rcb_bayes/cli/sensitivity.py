@@ -17,8 +17,19 @@ from rcb_bayes.cli.calibrate import (
     as_choice,
     read_plan,
 )
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
+    FolderOption,
     JsonOption,
     OutOption,
     SeedOption,
@@ -42,6 +53,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     along: Annotated[
@@ -70,6 +84,7 @@ def command(
         float, typer.Option("--least-share", help="From where on fewer of the users would follow is looked for, too.")
     ] = 0.9,
     workers: WorkersOption = None,
+    folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
     out: OutOption = None,
@@ -85,9 +100,11 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
+        made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}
         plan = planned_for(market, as_choice(notion, personalised), guard=guard, knows=knows, seed=seed, **made)
     found = sensitivity(
         market,
@@ -101,6 +118,7 @@ def command(
         least_share=least_share,
         options=Exploiting(guard=guard),
         workers=workers,
+        folder=None if folder is None else folder / "sensitivity",
         seed=seed + 1,  # not the worlds that the plan was made from
     )
     if json_file is not None:

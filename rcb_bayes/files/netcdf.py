@@ -26,17 +26,16 @@ _SPARE_BYTES = 2**20
 def write_netcdf(form: Format, tree: "xr.DataTree | xr.Dataset", path: str | Path) -> None:
     """Write a tree or a dataset, at once or not at all.
 
+    HDF5 writes to memory: where a disk is full it would end the process.
+
     Raises
     ------
     RcbError
         A place that cannot be written to.
     """
-
-    def write(place: Path) -> None:
-        tree.to_netcdf(place, engine="h5netcdf")
-        place.write_bytes(sealed(form, place.read_bytes()))
-
-    write_atomically(path, write)
+    memory = io.BytesIO()
+    tree.to_netcdf(memory, engine="h5netcdf")
+    write_atomically(path, sealed(form, memory.getvalue()))
 
 
 def sealed(form: Format, data: bytes) -> bytes:

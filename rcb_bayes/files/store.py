@@ -22,9 +22,13 @@ _RUN = Format(name="run", version=1, remedy="Choose another folder.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """A folder for one run; without a folder nothing is kept."""
+    """A folder for one run; without a folder nothing is kept.
+
+    A run ``by_itself`` goes on where it is asked for again in the folder, others where they are to be resumed.
+    """
 
     folder: Path | None
+    by_itself: bool = False
 
     def part(self, key: str, make: "Callable[[], xr.Dataset]") -> "xr.Dataset":
         """A finished part, read where it is there, else made and written; a part in another's place is refused."""
@@ -64,9 +68,10 @@ class Store:
             told = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             told = told.removesuffix(" Choose another place.").removesuffix(".")
             told = told if str(target) in told else f"Cannot write {target}: {told}"
+            remedy = "ask for the same again in that folder" if self.by_itself else "go on with --resume"
             raise RcbError(
-                f"{told}. What was finished before is kept in {self.folder}: make room, or make it writable, and go on "
-                "with --resume."
+                f"{told}. What was finished before is kept in {self.folder}: make room, or make it writable, and "
+                f"{remedy}."
             ) from None
 
 
@@ -113,13 +118,13 @@ def open_store(folder: Path | None, parameters: dict[str, Any], *, resume: bool 
         raise RcbError(f"{folder} is a file, expected a folder. Choose another place.")
     if folder.exists() and any(folder.iterdir()):
         _check(folder, wanted, resume=resume)
-        return Store(folder=folder)
+        return Store(folder=folder, by_itself=resume is None)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RcbError(f"Cannot make the folder {folder}: {error.strerror}. Choose another place.") from None
     write_atomically(folder / _MANIFEST, as_text(_RUN, wanted).encode("utf-8"))
-    return Store(folder=folder)
+    return Store(folder=folder, by_itself=resume is None)
 
 
 def _check(folder: Path, wanted: dict[str, Any], *, resume: bool | None) -> None:

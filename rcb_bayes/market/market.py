@@ -213,6 +213,80 @@ class Market:
                 known[id(belief)] = belief.given(samples, noise=self.noise)
         return replace(self, **{name: known[id(belief)] for name, belief in roles.items()})
 
+    def with_arm(self, label: str, belief: Any) -> "Market":
+        """The market with one more arm, the last, in everybody's belief.
+
+        Parameters
+        ----------
+        label : str
+            The new arm.
+        belief : tuple of array_like, or Prior
+            ``(mean, cov)`` of its coefficients, or a belief about all arms, the new one last: see ``Prior.with_arm``.
+
+        Returns
+        -------
+        Market
+
+        Raises
+        ------
+        BeliefError
+            See ``Prior.with_arm``.
+        MarketError
+            A belief about all arms, where users, platform and nature have beliefs of their own.
+
+        Examples
+        --------
+        With ``market`` as in ``calibrate``:
+
+        >>> market.with_arm("newest", ([0.1, 0.3], 0.5)).arms
+        ('old', 'new', 'newest')
+        """
+        if self.is_misspecified and isinstance(belief, Prior):
+            raise MarketError(
+                f"Users, platform and nature have beliefs of their own here, and one about '{label}' and all arms is "
+                "one of them only. Give (mean, cov), or build the market with three beliefs."
+            )
+        return self._each(lambda prior: prior.with_arm(label, belief), past=self.past)
+
+    def among(self, arms: Sequence[str]) -> "Market":
+        """The market with some of its arms alone, of beliefs in closed form.
+
+        Samples of other arms in a private history are left out. With independent arms they say nothing about these.
+
+        Parameters
+        ----------
+        arms : sequence of str
+            Two arms or more, in the order wanted.
+
+        Returns
+        -------
+        Market
+
+        Raises
+        ------
+        BeliefError
+            Arms that are not there; a belief without a closed form.
+
+        Examples
+        --------
+        With ``market`` as in ``calibrate``:
+
+        >>> market.with_arm("newest", ([0.1, 0.3], 0.5)).among(["new", "newest"]).arms
+        ('new', 'newest')
+        """
+        if tuple(arms) == self.arms:
+            return self
+        past = (
+            None if self.past is None else self.past.among([self.arms.index(arm) for arm in arms if arm in self.arms])
+        )
+        return self._each(lambda prior: prior.among(arms), past=past)
+
+    def _each(self, change: Callable[[Prior], Prior], *, past: Samples | None) -> "Market":
+        """The market with every belief changed alike; one that several have is changed once."""
+        roles = {name: getattr(self, name) for name in ("prior", "platform_prior", "nature")}
+        known = {id(belief): change(belief) for belief in {id(one): one for one in roles.values()}.values()}
+        return replace(self, past=past, **{name: known[id(belief)] for name, belief in roles.items()})
+
     @property
     def is_misspecified(self) -> bool:
         """Whether the platform or nature differ from what users believe."""

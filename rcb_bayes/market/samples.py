@@ -30,6 +30,13 @@ class Samples:
         """Users behind the samples of an arm, (n, d)."""
         return self.x[self.arm == arm]
 
+    def among(self, arms: list[int]) -> "Samples":
+        """The samples of some arms, at their places among these."""
+        place = {arm: k for k, arm in enumerate(arms)}
+        kept = np.isin(self.arm, arms)
+        moved = np.array([place[arm] for arm in self.arm[kept].tolist()], dtype=np.int64)
+        return Samples(x=self.x[kept], arm=moved, reward=self.reward[kept])
+
     def rewarded(self, reward: FloatArray) -> "Samples":
         """The same users and arms with other rewards, (n,)."""
         return replace(self, reward=reward)

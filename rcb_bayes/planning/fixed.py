@@ -89,7 +89,7 @@ def fixed_plan(
 def given_plan(
     market: Market,
     *,
-    n_per_arm: int | Sequence[int] | Mapping[str, int],
+    n_per_arm: int | Sequence[int] | Mapping[str, int] | Agenda,
     exploration_rate: float,
     epsilon: float = 0.05,
     notion: str = "user",

@@ -81,7 +81,9 @@ def state_of(agent: "Recommender") -> AgentState:
         pending=_out(agent, dict(agent._awaited.pending.items())),
         late=_late(agent),
         log=None if agent._awaited.log is None else _kept(agent._awaited.log.state()),
-        gone=tuple(sorted(rcb.cold.gone)) if agent.arms_moved else None,
+        gone=tuple(sorted(rcb.cold.gone)) if agent.moves else None,
+        moves=agent.moves or None,
+        heeds=agent.heeds or None,
     )
 
 
@@ -194,7 +196,7 @@ def restore(agent: "Recommender", state: AgentState) -> None:
     elif rcb.exploitation is not None:
         rcb.cold.history = rcb.exploitation.fed
     rcb.cold.saturated = state.cold.saturated
-    rcb.cold.gone, agent.arms_moved = frozenset(state.gone or ()), state.gone is not None
+    rcb.cold.gone, agent.moves, agent.heeds = frozenset(state.gone or ()), state.moves or (), bool(state.heeds)
     rcb.cold.predictor = _predictor(state.cold.predictor, agent.market)
     for ticket, part in _tickets(state.pending):
         agent._awaited.pending.issue(ticket, part)

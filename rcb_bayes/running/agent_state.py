@@ -16,6 +16,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import RECORDS as PLANS
+from rcb_bayes.running.moves import Move
 
 _EPOCHS = 60  # epochs double, and nobody serves 2^60 users
 
@@ -116,7 +117,8 @@ class Kept:
 class AgentState:
     """Everything a recommender goes on from. Seeds are hexadecimal: they may have more digits than JSON keeps.
 
-    ``gone`` are positions of arms that are not there, where arms have come or left.
+    ``gone`` are positions of arms that are not there, where arms have come or left, and ``moves`` tell when. ``heeds``:
+    an arm came that no guard was made for, and exploitation heeds users.
     """
 
     plan: Plan
@@ -132,6 +134,8 @@ class AgentState:
     late: Late
     log: Kept | None
     gone: tuple[int, ...] | None = field(default=None, metadata=LATE)
+    moves: tuple[Move, ...] | None = field(default=None, metadata=LATE)
+    heeds: bool | None = field(default=None, metadata=LATE)
 
 
 _Hex = Annotated[str, Meta(pattern="^[0-9a-f]{1,1000}$")]
@@ -143,6 +147,7 @@ RANGES: dict[type, dict[str, Any]] = {
         "counts": tuple[Count, ...],
     },
     Cold: {"saturated": tuple[Count, ...]},
+    Move: {"round": Count},
     Epoch: {"began": Count, "epoch": Annotated[int, Meta(ge=0, le=_EPOCHS)], "ends": Annotated[int, Meta(ge=0)]},
 }
 _Perhaps: Any = Count | None  # pyright: ignore[reportOperatorIssue]

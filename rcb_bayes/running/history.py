@@ -109,6 +109,13 @@ class History:
         """The same samples, summed alike, to be added to on their own."""
         return History.from_state(self.state())
 
+    def widened(self, n_arms: int) -> "History":
+        """The same samples among so many arms; those that are new have none."""
+        more = n_arms - len(self.n)
+        state = self.state()
+        sums = {name: np.pad(state[name], ((0, more), *(((0, 0),) * (state[name].ndim - 1)))) for name in _SUMS}
+        return History.from_state(state | sums)
+
     def state(self) -> dict[str, np.ndarray]:
         """Everything, as arrays."""
         x, arm, reward = self._waiting()

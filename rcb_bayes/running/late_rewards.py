@@ -45,6 +45,13 @@ class AwaitedRewards:
         self.looked = 0
         self.tally = Tally(rcb.market.n_arms)
 
+    def go_on_with(self, rcb: Rcb) -> None:
+        """The same tickets, of an algorithm that has more arms."""
+        if self.log is not None:
+            self.log.widen(rcb.market.arms)
+        self.tally.widen(rcb.market.n_arms)
+        self._rcb = rcb
+
     # --- tickets ---
 
     def issue(self, users: FloatArray, decisions: Decisions, *, people: FloatArray) -> int:

@@ -44,7 +44,7 @@ class Logbook:
 
     def __init__(self, keep: int | str | Path, *, features: tuple[str, ...], arms: tuple[str, ...]) -> None:
         self.columns = columns_of(features, arms)
-        self._arms = arms
+        self._features, self._arms = features, arms
         self._rows: dict[int, list[Any]] = {}
         self.path = None if isinstance(keep, int) else Path(keep).expanduser()
         self.most = keep if isinstance(keep, int) else None
@@ -77,6 +77,23 @@ class Logbook:
             with self.path.open("a", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerow(["" if value != value else value for value in row])
             del self._rows[ticket]
+
+    def widen(self, arms: tuple[str, ...]) -> None:
+        """So many arms from now on, the new ones last, with a 0 in the rows there are. A file is replaced at once.
+
+        Raises
+        ------
+        RcbError
+            A file that cannot be read or written; nothing has changed then.
+        """
+        columns = columns_of(self._features, arms)
+        more = len(arms) - len(self._arms)
+        if self.path is not None:
+            _widen_file(self.path, columns, more)
+        at = len(self.columns) - len(_AFTER)
+        for row in self._rows.values():
+            row[at:at] = [0.0] * more
+        self.columns, self._arms = columns, arms
 
     def table(self) -> "pd.DataFrame":
         """The rows there are, by ticket; of a file all of them."""
@@ -114,3 +131,21 @@ class Logbook:
                 csv.writer(file).writerow(self.columns)
         except (OSError, UnicodeDecodeError) as error:
             raise RcbError(f"Cannot write a log to {path}: {error}.") from None
+
+
+def _widen_file(path: Path, columns: list[str], more: int) -> None:
+    """A log on disk with columns for more arms, in the place of the one that was there."""
+    other = path.with_name(f"{path.name}.wider")
+    try:
+        with (
+            path.open(newline="", encoding="utf-8") as old,
+            other.open("w", newline="", encoding="utf-8") as new,
+        ):
+            rows, out = csv.reader(old), csv.writer(new)
+            next(rows)
+            out.writerow(columns)
+            for row in rows:
+                out.writerow([*row[: -len(_AFTER)], *(["0.0"] * more), *row[-len(_AFTER) :]])
+        other.replace(path)
+    except (OSError, UnicodeDecodeError, StopIteration) as error:
+        raise RcbError(f"Cannot write a log to {path}: {error}.") from None

@@ -159,6 +159,33 @@ class Rcb(Policy):
         self.counts = self.cold.history.n.astype(np.int64)
         self.move_on()
 
+    def grown(self, market: Market, plan: Plan, *, oracle: Oracle | None) -> "Rcb":
+        """The algorithm where it stands, in a market with more arms, the new ones last, that a plan was made for."""
+        new = Rcb(market, plan, oracle=oracle, options=self.options)
+        more = market.n_arms - self.market.n_arms
+        new.rounds, new.counts = self.rounds, np.pad(self.counts, (0, more))
+        new._n_fits, new._n_not_vouched = self._n_fits, self._n_not_vouched
+        new.cold.history = self.cold.history.widened(market.n_arms)
+        new.cold.saturated, new.cold.waiting = self.cold.saturated, np.pad(self.cold.waiting, (0, more))
+        found = self.exploitation
+        new.exploitation = None
+        if found is not None:
+            is_fed = found.fed is self.cold.history
+            new.exploitation = Exploitation.resumed(
+                market,
+                new.plan,
+                new.oracle,
+                options=self.options,
+                began=found.began,
+                epoch=found.epoch,
+                gamma=found.gamma,
+                fed=new.cold.history if is_fed else found.fed.widened(market.n_arms),
+                now=found.now.widened(market.n_arms),
+                predictor=None,
+            )
+        new.cold.without(self.cold.gone, lasts=found is None)
+        return new
+
     @property
     def predictor(self) -> Predictor | None:
         """What is expected now; None where it is what users expect before any data."""
@@ -242,7 +269,7 @@ class Rcb(Policy):
             decisions = self.cold.decide_now(x, features, uniforms)
             return self.cold.claim(decisions if present is None else confined(decisions, present, present))
         decisions = self.decide(x, features, uniforms)
-        return decisions if present is None else confined(decisions, present, self.counts >= self.plan.agenda.totals)
+        return decisions if present is None else confined(decisions, present, self.has_samples)
 
     def decided_now(self, x: FloatArray, present: BoolArray) -> Decisions:
         """What users would be told now with these arms there, (K,); nothing is counted."""
@@ -250,7 +277,12 @@ class Rcb(Policy):
         if self.exploitation is None:
             return confined(self.cold.decide_now(x, features, still), present, present)
         found = self.exploitation.decide(x, features, still)
-        return confined(found, present, self.counts >= self.plan.agenda.totals)
+        return confined(found, present, self.has_samples)
+
+    @property
+    def has_samples(self) -> BoolArray:
+        """Which arms have the samples that the plan gives them, (K,)."""
+        return self.counts >= self.plan.agenda.totals
 
     def update(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
         """Count what is to be counted; end the cold start or the epoch where it is over."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +28,7 @@ from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_ag
 from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.late_rewards import AwaitedRewards
 from rcb_bayes.running.logbook import Logbook
+from rcb_bayes.running.moves import Move, grown, heeding
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
 from rcb_bayes.running.presence import as_present, position_of
@@ -35,7 +36,7 @@ from rcb_bayes.running.recommendations import Recommendation, Recommendations, r
 from rcb_bayes.running.shown_posterior import posterior_of
 from rcb_bayes.running.tickets import Pending
 from rcb_bayes.running.worlds import Choices
-from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count, suggestion
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Recommender:
         )
         self._checked: Predictor | None = None
         self._has_warned = False
-        self.arms_moved = False  # whether any has come or left
+        self.moves: tuple[Move, ...] = ()  # arms that came or left, and when
+        self.heeds = False  # whether an arm came that no guard was made for
         for label in [absent] if isinstance(absent, str) else absent:
             self.retire(label)
 
@@ -274,23 +276,39 @@ class Recommender:
             raise RcbError(f"The arm '{label}' is not there already. Each arm leaves once; add_arm brings it back.")
         if len(gone) + 1 == self.market.n_arms:
             raise RcbError(f"'{label}' is the last arm that is there: nothing would be left to recommend.")
-        self._without(gone | {arm})
+        self._without(gone | {arm}, Move(round=self.rounds, arm=label, comes=False))
 
-    def add_arm(self, label: str) -> None:
-        """An arm of the market that was not there comes, or comes back.
+    def add_arm(self, label: str, belief: Any = None, *, plan: Plan | None = None) -> None:
+        """An arm comes: one of the market that was not there, or one that the market lacks, with a belief about it.
 
-        While the cold start lasts it is promoted as the plan has it. Later, until it has the plan's samples, it is
-        recommended where it is expected to be best, and nowhere else.
+        While the cold start lasts it is promoted: one of the market as the plan has it, a new one by a plan that is
+        made anew for the market with it (which takes as long as ``calibrate``), or by the one that is given. Later it
+        is recommended where it is expected to be best, and nowhere else.
 
         Parameters
         ----------
         label : str
-            The arm; users' belief about it is part of the market, and the plan was made with it.
+            The arm.
+        belief : tuple of array_like, or Prior
+            What users believe of an arm that the market lacks: ``(mean, cov)`` of its coefficients, or a belief about
+            all arms, this one last, in which it may be coupled with the others (``models/arm_features.py``). None for
+            an arm of the market.
+        plan : Plan, optional
+            For ``market.with_arm(label, belief)``, with the same samples of the arms there are: those of the new arm
+            are 0 once the cold start is over.
 
         Raises
         ------
         RcbError
-            No such arm, or one that is there.
+            No such arm, or one that is there; a belief or a plan that does not fit, a cold start that no plan with the
+            new arm can end, an oracle with a belief of its own. Nothing has changed then.
+
+        Applicability
+        -------------
+        What the plan promises then stands in ``running.moves``: in the cold start it is what a plan with the arm from
+        the start promises, up to who was sampled; in exploitation nobody is told an arm that she would hold to be worse
+        than another by more than epsilon, whatever the data (``Heeding``). Users know that the arm has come, and it
+        does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save the recommender.
 
         Examples
         --------
@@ -300,21 +318,47 @@ class Recommender:
         >>> agent.add_arm("new")
         >>> agent.absent
         ()
+        >>> agent.add_arm("newest", ([0.3, 0.3], 0.25))
+        >>> agent.market.arms, agent.plan.n_per_arm, agent.n_samples
+        (('old', 'new', 'newest'), 10, {'old': 0, 'new': 0, 'newest': 0})
         """
+        if belief is not None:
+            self._extend(label, self.market.with_arm(label, belief), plan)
+            return
+        if label not in self.market.arms:
+            raise RcbError(
+                f"There is no arm '{label}' in this market.{suggestion(label, self.market.arms)} Say what users "
+                f"believe of a new one, add_arm('{label}', (mean, cov)). The arms are {', '.join(self.market.arms)}."
+            )
+        if plan is not None:
+            raise RcbError(f"'{label}' is an arm of the plan there is. Leave out plan=.")
         arm = position_of(label, self.market.arms)
         gone = self._rcb.cold.gone
         if arm not in gone:
             raise RcbError(f"The arm '{label}' is there. Only one that has left, or was absent, can be added.")
-        self._without(gone - {arm})
+        self._without(gone - {arm}, Move(round=self.rounds, arm=label, comes=True))
 
-    def _without(self, gone: frozenset[int]) -> None:
-        self.arms_moved = True
+    def _without(self, gone: frozenset[int], move: Move) -> None:
+        self.moves += (move,)
         self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
+
+    def _extend(self, label: str, market: Market, plan: Plan | None) -> None:
+        """Go on in a market with one arm more."""
+        self._awaited.look()
+        self._rcb.move_on()
+        if plan is not None:
+            check_plan(market, plan)
+        rcb = grown(self._rcb, market, plan, oracle=self.own_oracle)
+        self._awaited.go_on_with(rcb)
+        self.heeds = rcb.exploitation is not None
+        self.moves += (Move(round=self.rounds, arm=label, comes=True, plan=rcb.plan),)
+        self.market, self.plan, self._rcb, self._checked = market, rcb.plan, rcb, None
+        self._cut = None if rcb.plan.agenda.cut is None else rcb.plan.agenda.cut.tolist()
 
     def _present(self, available: Sequence[str] | None) -> BoolArray | None:
         """Arms that are there for a user, (K,); None where all are, with their samples."""
         rcb = self._rcb
-        late = rcb.exploitation is not None and bool((rcb.counts < self.plan.agenda.totals).any())
+        late = rcb.exploitation is not None and not rcb.has_samples.all()
         if available is None and not rcb.cold.gone and not late:
             return None
         return as_present(available, self.market.arms, rcb.cold.gone)
@@ -592,7 +636,9 @@ class Recommender:
         state = read_agent(path, market)
         if state.own_oracle != (oracle is not None):
             raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
-        made = cls(market, state.plan, oracle=oracle, options=state.options, seed=seed_of(state))
+        in_force = heeding(market, oracle) if state.heeds else oracle
+        made = cls(market, state.plan, oracle=in_force, options=state.options, seed=seed_of(state))
+        made.own_oracle = oracle
         restore(made, state)
         return made
 

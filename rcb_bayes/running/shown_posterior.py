@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import PosteriorOracle, prior_tree
 from rcb_bayes.running.policies import Rcb
 
@@ -23,9 +24,9 @@ def posterior_of(rcb: Rcb) -> "xr.DataTree":
         if cold.predictor is None:
             return prior_tree(cold.oracle)
         return cold.oracle.tree(cold.history, cold.saturated, cold.predictor)
-    oracle = exploitation.oracle
+    oracle = exploitation.oracle.oracle if isinstance(exploitation.oracle, Heeding) else exploitation.oracle
     if not isinstance(oracle, PosteriorOracle) or exploitation.predictor is None:
         raise RcbError(f"A {type(oracle).__name__} has no posterior to show. Use a PosteriorOracle.")
-    used = exploitation.oracle_after(exploitation.begins - exploitation.began)
+    used = oracle if exploitation.heeded else exploitation.oracle_after(exploitation.begins - exploitation.began)
     assert isinstance(used, PosteriorOracle)  # a prior that has loosened leaves it one
     return used.tree(exploitation.fed, range(rcb.market.n_arms), exploitation.predictor)

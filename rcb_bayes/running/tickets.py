@@ -157,6 +157,11 @@ class Tally:
     def __init__(self, n_arms: int) -> None:
         self.counts = np.zeros((len(FATES), len(ROUND_KINDS), n_arms), dtype=np.int64)
 
+    def widen(self, n_arms: int) -> None:
+        """So many arms from now on."""
+        more = n_arms - self.counts.shape[2]
+        self.counts = np.pad(self.counts, ((0, 0), (0, 0), (0, more)))
+
     def note(self, fate: int, stage: int, arm: int) -> None:
         """One more."""
         self.counts[fate, stage, arm] += 1

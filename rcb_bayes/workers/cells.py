@@ -1,10 +1,12 @@
 """Cells of a long run: those that a folder has are read, the others are handed out and kept one by one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rcb_bayes.errors import WorkersError
 from rcb_bayes.files.store import Store, part_file, part_format, read_part, write_part
 from rcb_bayes.workers.asking import Workers
 from rcb_bayes.workers.tasks import Tally, run_tasks
@@ -90,11 +92,24 @@ def run_kept[S, T, R](
     if work is not None:
         missing.sort(key=lambda name: -work(tasks[name]))
     todo = [tasks[name] for name in missing]
-    for number, value in run_tasks(function, todo, make=make, workers=workers, description=description, tally=tally):
-        name = missing[number]
-        store.keep(name, value, save=partial(save, tasks[name]))
-        found[name] = value
+    done = run_tasks(function, todo, make=make, workers=workers, description=description, tally=tally)
+    with _saying_what_is_kept(store):
+        for number, value in done:
+            name = missing[number]
+            store.keep(name, value, save=partial(save, tasks[name]))
+            found[name] = value
     return [found[name] for name in names]
+
+
+@contextmanager
+def _saying_what_is_kept(store: Store) -> Iterator[None]:
+    """Of workers that are lost, also where what they finished is."""
+    try:
+        yield
+    except WorkersError as error:
+        if store.folder is None:
+            raise
+        raise WorkersError(f"{error} What was finished is kept in {store.folder}.") from error
 
 
 def _nothing() -> None:

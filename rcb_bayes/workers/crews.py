@@ -20,6 +20,8 @@ _ASK_SECONDS = 2.0
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
+# Memory that is let go of is kept for the next array: the system would clear it anew, page by page (glibc).
+_KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**29)}
 
 
 class Crew(Protocol):
@@ -38,6 +40,11 @@ class Crew(Protocol):
     @property
     def next_worker(self) -> str | None:
         """Who gets the next call, if that is known; another name where that is another process."""
+        ...
+
+    @property
+    def is_near(self) -> bool:
+        """Whether workers may look into this process's memory."""
         ...
 
     def submit(self, call: Call) -> "Future[Answer]":
@@ -60,6 +67,7 @@ class Crew(Protocol):
 class HomeCrew:
     """Processes of this machine, kept from one run to the next."""
 
+    is_near = True
     _idle: "list[Executor]" = []  # noqa: RUF012 - of all crews of this process
 
     def __init__(self, n_workers: int) -> None:
@@ -114,7 +122,7 @@ def _process() -> Executor:
     from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
     return ProcessPoolExecutor(
-        1, timeout=_IDLE_SECONDS, initializer=begin_worker, initargs=(os.getpid(),), env=_ONE_THREAD
+        1, timeout=_IDLE_SECONDS, initializer=begin_worker, initargs=(os.getpid(),), env=_ONE_THREAD | _KEPT_MEMORY
     )
 
 
@@ -131,6 +139,8 @@ def dismiss() -> None:
 
 class ExecutorCrew:
     """An executor of somebody's own: it is neither shut down nor mended."""
+
+    is_near = False
 
     def __init__(self, executor: Executor) -> None:
         self.n_workers = int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
@@ -173,6 +183,8 @@ class ExecutorCrew:
 
 class ClusterCrew:
     """The workers of a Dask cluster, by its client; the scheduler itself sees to workers that die."""
+
+    is_near = False
 
     def __init__(self, client: Any, *, owned: bool) -> None:
         self.address = _address_of(client)

@@ -22,28 +22,35 @@ from typing import Any, Literal
 
 from rcb_bayes._version import __version__
 from rcb_bayes.telling.progress import hush
+from rcb_bayes.workers.parcels import Hidden, Parcel, Shared, opened, shared
 
 _MOST_KEPT = 4
+_LARGE = 2**18  # bytes of an answer's arrays
 _MOST_GIVEN = 2  # what tasks are about may be large, and comes in order
 _PATIENCE = 1.0  # seconds between two looks at whether the parent is alive
 
 _functions: "OrderedDict[str, Callable[..., Any]]" = OrderedDict()
 _made: "OrderedDict[str, tuple[Any, Any]]" = OrderedDict()
 _given: "OrderedDict[str, Any]" = OrderedDict()
+_answers: list[Parcel] = []  # the last one, until the next call: by then it was looked at
 _one_at_a_time = threading.Lock()  # compiled functions keep their arguments where all threads find them
 _inside = threading.local()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A task for a worker, as bytes; what it shares with others by name, with the bytes of what the worker may lack."""
+    """A task for a worker, as bytes; what it shares with others by name, with the bytes of what the worker may lack.
+
+    Who is ``near`` looks into the worker's memory for a large answer, before he calls again.
+    """
 
     versions: dict[str, str]
     function: str
     make: str
     given: str | None
-    parts: dict[str, bytes]
+    parts: dict[str, bytes | Shared]
     task: bytes
+    near: bool = False
 
     @property
     def lacks(self) -> bool:
@@ -54,12 +61,18 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a worker says: the value, that it needs what calls share, or why it cannot serve."""
+    """What a worker says: the value, that it needs what calls share, or why it cannot serve.
+
+    ``seconds`` are of the task, by the clock; ``worked`` of the processor, and ``readied`` of the processor before it:
+    for what it shares with others, and for reading it.
+    """
 
     kind: Literal["done", "needs", "refused"]
     worker: str
     value: Any = None
     seconds: float = 0.0
+    worked: float = 0.0
+    readied: float = 0.0
     warned: tuple[tuple[Warning, str, int], ...] = ()
 
 
@@ -80,33 +93,42 @@ def answer(call: Call) -> Answer:
         told = ", ".join(f"{name} {own.get(name)} (here {call.versions[name]})" for name in names)
         return Answer(kind="refused", worker=who, value=told)
     with _one_at_a_time:
+        _answers.clear()
         if call.lacks:
             return Answer(kind="needs", worker=who)
         import cloudpickle
 
-        function, (made, threads), given = _shared(call)
-        start = time.perf_counter()
+        begun = time.thread_time()
+        try:
+            function, (made, threads), given = _shared(call)
+        except Hidden:
+            return Answer(kind="needs", worker=who)
+        start, task = time.perf_counter(), cloudpickle.loads(call.task)
         with warnings.catch_warnings(record=True) as found, threads.limit(limits=1), _as_worker():
             warnings.simplefilter("always")
-            value = function(made, cloudpickle.loads(call.task), *given)
-        seconds = time.perf_counter() - start
+            ready = time.thread_time()
+            value = function(made, task, *given)
+        seconds, worked, readied = time.perf_counter() - start, time.thread_time() - ready, ready - begun
+        parcel = shared(value, least=_LARGE) if call.near else None
+        if parcel is not None:
+            _answers.append(parcel)
+            value = parcel.told
     told = tuple((one.message, one.filename, one.lineno) for one in found if isinstance(one.message, Warning))
-    return Answer(kind="done", worker=who, value=value, seconds=seconds, warned=told)
+    return Answer(kind="done", worker=who, value=value, seconds=seconds, worked=worked, readied=readied, warned=told)
 
 
 def _shared(call: Call) -> tuple[Callable[..., Any], tuple[Any, Any], tuple[Any, ...]]:
     """The function; its first argument, and the threads of the libraries that were loaded for it; what is given."""
-    import cloudpickle
     from threadpoolctl import ThreadpoolController, threadpool_limits
 
     with threadpool_limits(limits=1) if call.make not in _made else nullcontext(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # told where the market and the plan were made
-        function = _kept(_functions, call.function, lambda: cloudpickle.loads(call.parts[call.function]))
-        make = _kept(_made, call.make, lambda: (cloudpickle.loads(call.parts[call.make])(), ThreadpoolController()))
+        function = _kept(_functions, call.function, lambda: opened(call.parts[call.function]))
+        make = _kept(_made, call.make, lambda: (opened(call.parts[call.make])(), ThreadpoolController()))
         name = call.given
         if name is None:
             return function, make, ()
-        return function, make, (_kept(_given, name, lambda: cloudpickle.loads(call.parts[name]), most=_MOST_GIVEN),)
+        return function, make, (_kept(_given, name, lambda: opened(call.parts[name]), most=_MOST_GIVEN),)
 
 
 def _kept[T](kept: "OrderedDict[str, T]", name: str, make: Callable[[], T], *, most: int = _MOST_KEPT) -> T:

@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import rcb_bayes
+from tests.studies.actg.files import write_table
 from tests.studies.warfarin.files import cells, write_csv
 
 ROOMS = ("baselines", "errors", "plots", "posterior", "studies", "users")
-SLOW = {"reproduce", "Outcome", "Claim", "run_warfarin", "WarfarinResult"}
+SLOW = {"reproduce", "Outcome", "Claim", "run_warfarin", "WarfarinResult", "run_actg", "ActgResult"}
 # What most people do not call themselves, or what has nothing to show: described, without examples.
 WITHOUT_EXAMPLES = {
     *("Covariates", "Engine", "Oracle", "Policy", "PosteriorBatch", "WeakDirections"),
@@ -104,6 +105,8 @@ def test_examples_give_what_they_say(names: list[str], folder: Path) -> None:
             from rcb_bayes.studies.warfarin.synthetic import synthetic_patients
 
             write_csv(folder / "warfarin.csv", *cells(synthetic_patients(30)))
+        if name == "load_actg":  # nor is the trial's
+            write_table(folder / "actg175.csv")
         for test in examples_of(name):
             run_first(name) if test.name == name else run(test)
 

@@ -1,4 +1,4 @@
-"""The README and the guide are true: commands parse, code runs, outputs and figures are what a run gives."""
+"""The README and the pages of docs are true: commands parse, code runs, outputs and figures are what a run gives."""
 
 import re
 import subprocess
@@ -16,9 +16,11 @@ from rcb_bayes.reporting import report
 from tests.documents.blocks import Block, blocks_of, commands_in, differences, numbers_in, run_python
 
 ROOT = Path(__file__).resolve().parents[2]
-README, GUIDE = ROOT / "README.md", ROOT / "docs" / "guide.md"
-MEASURED = ROOT / "docs" / "measured"
-DOCUMENTS = [README, GUIDE, ROOT / "notebooks" / "README.md"]
+README, DOCS = ROOT / "README.md", ROOT / "docs"
+GUIDE, MEASURED, TABLE = DOCS / "guide.md", DOCS / "measured", DOCS / "measured.md"
+READINGS = DOCS / "explanation" / "readings.md"
+PAGES = [*DOCS.glob("*.md"), *DOCS.glob("explanation/*.md"), *DOCS.glob("howto/*.md")]
+DOCUMENTS = [README, ROOT / "notebooks" / "README.md", *PAGES]
 
 
 def section(path: Path, title: str) -> str:
@@ -77,6 +79,14 @@ def test_the_readme_runs(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(DOCS.glob("howto/*.md")), ids=lambda path: path.stem)
+def test_how_to_pages_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_document(path, tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.slow
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_document(GUIDE, tmp_path, monkeypatch, capsys)
 
@@ -91,7 +101,10 @@ def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caps
         if block.note in ("needs-data", "not-run"):
             continue
         if block.kind == "python":
+            capsys.readouterr()
             assert not run_python(block, names, source=path)
+            if following is not None and following.kind == "text":
+                assert not differences(following.text, capsys.readouterr().out)
         elif block.kind == "sh" and following is not None and following.kind == "text":
             assert not output_differs(block, following, capsys)
 
@@ -115,18 +128,18 @@ def test_a_planted_figure_is_found(tmp_path: Path) -> None:
 
 
 def test_measured_figures_are_in_the_files_they_link_to() -> None:
-    rows = re.findall(r"^\| (.+) \| (.+) \| \[.+\]\((docs/measured/\w+\.md)\) \|$", section(README, "Measured"), re.M)
+    rows = re.findall(r"^\| (.+) \| (.+) \| \[.+\]\((measured/\w+\.md)\) \|$", TABLE.read_text(encoding="utf-8"), re.M)
     assert len(rows) > 5
     for what, figures, file in rows:
-        known = numbers_in((ROOT / file).read_text(encoding="utf-8"))
+        known = numbers_in((DOCS / file).read_text(encoding="utf-8"))
         assert not [number for number in numbers_in(figures) if number not in known], f"{what}: not in {file}"
 
 
 def test_figures_of_the_readings_are_those_of_the_plans() -> None:
-    """Rounded in the README, so compared by hand: what is said, and where it stands in the file."""
-    said = section(README, "Where we read the paper our own way")
+    """Rounded on their page, so compared by hand: what is said, and where it stands in the file."""
+    said = READINGS.read_text(encoding="utf-8")
     plans = (MEASURED / "plans.md").read_text(encoding="utf-8")
-    for in_readme, row, figures in (
+    for in_readings, row, figures in (
         ("2,250 / 35,157 / 281,250", r"^\| (?:2|5|10) \| 1 \|.*$", [2250, 35157, 281250]),
         ("makes N 30 / 1,095 / 11,934", r"^\| (?:2|5|10) \| 1, tau.*$", [30, 1095, 11934]),
         ("5.3 thousand / 193 thousand / 2.9 million", r"^\| (?:2|5|10) \| 1 \|.*$", [5300, 193000, 2900000]),
@@ -139,9 +152,9 @@ def test_figures_of_the_readings_are_those_of_the_plans() -> None:
         (".49, .24, .12, .06", r"^\| [1-4] \| 0\.\d+ ±.*$", [0.49, 0.24, 0.12, 0.06]),
         ("leaves users at -.223", r"^\| proof \| 5.*$", [-0.223]),
         ("5.6 and 35.6", r"^\| (?:proof|definition, user) \| \d.*$", [5.6, 35.6]),
-        ("the personal ones .54", r"^\| 0.\d+ \| user \| for each user.*$", [0.54, 0.54]),
+        ("the personal ones is .54", r"^\| 0.\d+ \| user \| for each user.*$", [0.54, 0.54]),
     ):
-        assert in_readme in said
+        assert in_readings in said
         lines = re.findall(row, plans, re.M)
         assert len(lines) == len(figures)
         for line, value in zip(lines, figures, strict=True):
@@ -155,12 +168,23 @@ def digits_of(value: float) -> int:
 
 
 def test_all_readings_are_told() -> None:
-    rows = re.findall(r"^\| (\d+) \|", section(README, "Where we read the paper our own way"), re.M)
+    rows = re.findall(r"^\| (\d+) \|", section(READINGS, "Where we read the paper our own way"), re.M)
     assert rows == [str(k) for k in range(1, 27)]
 
 
+def test_the_readme_quotes_the_readings() -> None:
+    quoted = numbers_in(section(README, "Where we read the paper our own way").replace("readings](", "]("))
+    known = [*numbers_in(READINGS.read_text(encoding="utf-8")), 1.0]  # "1 in 35.6"
+    assert {35.6, 5.6, 2250.0} <= set(quoted) <= set(known)
+
+
+def test_the_readme_is_two_screens() -> None:
+    words = re.sub(r"```.*?```", "", README.read_text(encoding="utf-8"), flags=re.S).split()
+    assert len(words) < 700
+
+
 def test_links_lead_somewhere() -> None:
-    for path in [*DOCUMENTS, ROOT / "docs" / "extend.md", ROOT / "CONTRIBUTING.md"]:
+    for path in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 

@@ -36,9 +36,7 @@ def test_sources_are_put_together_without_gaps(tmp_path: Path) -> None:
     tool().assemble(tmp_path / "pages")
     tutorials = (tmp_path / "pages" / "tutorials.md").read_text(encoding="utf-8")
     assert tutorials.count("notebooks/") == len(list((ROOT / "notebooks").glob("[0-9]*.ipynb")))
-    readings = (tmp_path / "pages" / "explanation" / "readings.md").read_text(encoding="utf-8")
-    for mark in re.findall(r':(?:start-after|end-before): "(.*)"', readings):
-        assert (tmp_path / "pages" / "README.md").read_text(encoding="utf-8").count(mark) == 1
+    assert "measured/*" in (tmp_path / "pages" / "measured.md").read_text(encoding="utf-8")
 
 
 class Links(HTMLParser):

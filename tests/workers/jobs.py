@@ -97,3 +97,16 @@ def runs_of(folder: Path) -> dict[int, int]:
         task = int(path.name.split("-")[1])
         found[task] = found.get(task, 0) + 1
     return found
+
+
+def mean_of(made: int, task: tuple[int, int], given: np.ndarray) -> float:
+    return made * float(given[:, task[1]].mean())
+
+
+def told_by(folder: Path, task: tuple[int, int], given: np.ndarray) -> tuple[int, float]:
+    time.sleep(0.05)
+    return os.getpid(), float(given[0])
+
+
+def ramp(made: int, size: int) -> np.ndarray:
+    return made * np.arange(float(size))

@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 
 import rcb_bayes as rcb
+from rcb_bayes.auditing import plan_judging
 from rcb_bayes.errors import WorkersError
 from rcb_bayes.workers import run_tasks, sum_blocks
 from tests.workers import jobs
@@ -59,6 +60,57 @@ def test_a_student_t_belief_on_a_cluster(cluster: Any) -> None:
     own = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
     gaps = partial(rcb.estimate_gaps, own, saturated=["arm_0"], n_per_arm=5, n_worlds=600)
     xr.testing.assert_identical(gaps(), gaps(workers=cluster.scheduler_address))
+
+
+def small() -> "tuple[rcb.Market, rcb.Plan]":
+    prior = rcb.Prior.gaussian([[0.3, 0.1], [0.1, 0.1], [0.0, 0.0]], 0.2)
+    own = rcb.Market(prior=prior, covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3))
+    return own, rcb.calibrate(own, epsilon=0.1, n_per_arm=5, n_worlds=300, audit_worlds=300)
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_an_audit_and_a_plan_on_a_cluster(cluster: Any, in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if in_parts:  # scenes in pieces, with worlds that travel to whoever looks at them
+        monkeypatch.setattr(plan_judging, "_WHOLE", 0)
+        monkeypatch.setattr(plan_judging, "_PIECE", 3 * 5 * 300)
+    own, plan = small()
+    audit = partial(rcb.audit, own, plan, horizon=120, n_worlds=1100, n_users=12, seed=3)
+    here = audit()
+    for workers in (cluster.scheduler_address, 2):
+        there = audit(workers=workers)
+        assert here.to_dict() == there.to_dict()
+        xr.testing.assert_identical(here.margins, there.margins)
+    if not in_parts:
+        again = rcb.calibrate(
+            own, epsilon=0.1, n_per_arm=5, n_worlds=300, audit_worlds=300, workers=cluster.scheduler_address
+        )
+        assert again.to_dict() == plan.to_dict()
+
+
+def test_a_scheduler_that_goes_away_in_an_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, plan = small()
+    audit = partial(rcb.audit, own, plan, horizon=120, n_worlds=1100, n_users=12, seed=3)
+    here, folder = audit(), tmp_path / "out"
+    save = plan_judging._save
+    made: dict[str, Any] = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    found = distributed.LocalCluster(**made, host="127.0.0.1", silence_logs=50)
+
+    def third(*arguments: Any) -> None:
+        save(*arguments)
+        if len(list((folder / "cells").glob("*.nc"))) == 3:
+            found.close()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plan_judging, "_save", third)
+        said = r"to the Dask scheduler at tcp://.* was lost.*What was finished is kept in .*out"
+        with pytest.raises(WorkersError, match=said) as told:
+            audit(workers=found.scheduler_address, folder=folder)
+    assert "\n" not in str(told.value)
+    kept = {path: path.stat().st_mtime_ns for path in (folder / "cells").glob("*.nc")}
+    assert len(kept) >= 3
+    there = audit(folder=folder)
+    assert here.to_dict() == there.to_dict()
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # not computed again
 
 
 def test_a_killed_worker_costs_its_task(cluster: Any, tmp_path: Path) -> None:

@@ -106,23 +106,53 @@ def test_plans_over_grids(workers: int, tmp_path: Path) -> None:
     xr.testing.assert_identical(price(), price(workers=workers))
 
 
-def test_compare_plans(plan: rcb.Plan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ALL)
+def test_compare_plans(plan: rcb.Plan, workers: int, tmp_path: Path) -> None:
     plans = {"fixed": plan, "new only": lambda market, seed: rcb.baselines.AlwaysArm(market, "new")}
     sizes: dict[str, Any] = {"horizon": 60, "n_worlds": 3, "audit_worlds": 100, "audit_horizon": 2}
     compare = partial(rcb.compare_plans, gaussian(), plans, **sizes)
     here = compare().drop_vars("seconds")
-    xr.testing.assert_identical(here, compare(workers=2, folder=tmp_path / "out").drop_vars("seconds"))
+    xr.testing.assert_identical(here, compare(workers=workers, folder=tmp_path / "out").drop_vars("seconds"))
     xr.testing.assert_identical(here, compare(folder=tmp_path / "out").drop_vars("seconds"))  # read
     with pytest.raises(rcb.RcbError, match="holds another run: horizon 60 there, 61 here"):
         compare(horizon=61, folder=tmp_path / "out")
 
 
-def test_audit_types(plan: rcb.Plan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ALL)
+def test_audit_types(plan: rcb.Plan, workers: int, tmp_path: Path) -> None:
     doubters = rcb.Prior.gaussian([[0.9, 0.2], [0.2, 0.2]], 0.01, arms=["old", "new"])
     types = [rcb.UserType(name="as planned", share=0.7), rcb.UserType(name="doubters", share=0.3, prior=doubters)]
     judge = partial(rcb.audit_types, gaussian(), plan, types, horizon=20, n_worlds=100, n_users=20)
-    here, there, read = judge(), judge(workers=2, folder=tmp_path / "out"), judge(folder=tmp_path / "out")
+    here, there, read = judge(), judge(workers=workers, folder=tmp_path / "out"), judge(folder=tmp_path / "out")
     assert here.to_dict() == there.to_dict() == read.to_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [2, 8])
+def test_calibrate(workers: int) -> None:
+    """With N chosen, and with an audit to pass."""
+    made = partial(rcb.calibrate, gaussian(), epsilon=0.2, n_worlds=200, audit_worlds=200, horizon=200)
+    assert made().to_dict() == made(workers=workers).to_dict()
+
+
+@pytest.mark.parametrize("workers", ALL)
+def test_sensitivity_goes_on_in_its_folder(plan: rcb.Plan, workers: int, tmp_path: Path) -> None:
+    amounts = {"scale": [0.5, 1.0], "noise": [2.0]}
+    sizes: dict[str, Any] = {"along": list(amounts), "amounts": amounts, "horizon": 20, "n_worlds": 60, "n_users": 10}
+    judge = partial(rcb.sensitivity, gaussian(), plan, **sizes, n_runs=2)
+    here, folder = judge(), tmp_path / "out"
+    assert here.identical(judge(workers=workers, folder=folder))
+    kept = sorted(folder.glob("cells/*.json"))
+    assert [path.stem for path in kept] == ["as-written", "direction-0", "direction-1"]
+    kept[1].unlink()
+    times = {path: path.stat().st_mtime_ns for path in (kept[0], kept[2])}
+    assert here.identical(judge(folder=folder))
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    with pytest.raises(rcb.RcbError, match="holds another run: horizon 20 there, 21 here"):
+        judge(folder=folder, horizon=21)
+    kept[1].write_text(kept[1].read_text().replace("scale", "scalf", 1))
+    with pytest.raises(rcb.RcbError, match=r"direction-0\.json.* Delete the file to have it computed anew"):
+        judge(folder=folder)
 
 
 @pytest.mark.slow
@@ -149,11 +179,12 @@ def test_reproduce(workers: int) -> None:
 
 
 @pytest.mark.slow
-def test_warfarin(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [2, 8])
+def test_warfarin(workers: int, tmp_path: Path) -> None:
     cohort = rcb.studies.synthetic_cohort(200, seed=1)
     sizes: dict[str, Any] = {"epsilons": [0.1], "variances": [0.8], "n_permutations": 2, "n_plans": 1, "n_worlds": 50}
     run = partial(rcb.studies.run_warfarin, cohort, **sizes, audit=True, audit_worlds=50, baselines=False)
-    here, there, read = run(), run(workers=2, folder=tmp_path / "out"), run(folder=tmp_path / "out")
+    here, there, read = run(), run(workers=workers, folder=tmp_path / "out"), run(folder=tmp_path / "out")
     for name in ("runs", "figures", "groups", "grid", "plans", "audits"):
         xr.testing.assert_identical(getattr(here, name), getattr(there, name))
         xr.testing.assert_identical(getattr(here, name), getattr(read, name))
