@@ -14,7 +14,8 @@ from rcb_bayes.gaps.checks import Check, judge
 from rcb_bayes.gaps.estimation import mean_error, probability_error
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_run_size
-from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact
+from rcb_bayes.mechanism.foreseeing import foresee
+from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact, n_refits
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import draw_worlds
@@ -143,6 +144,7 @@ def need_and_greedy(
     engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
     n_worlds = _worlds(engine, most_worlds) if n_worlds is None else as_count(n_worlds, name="n_worlds", least=2)
     check_run_size(horizon=horizon, n_worlds=n_worlds, every=horizon)
+    foresee(market, n_worlds * n_refits(market, horizon=horizon), seed=seed)
     rows = not market.noise.is_gaussian
     panel = make_panel(market, n_users=_ROW_PANEL if rows else _PANEL, rng=generator(seed, Stream.GREEDY_USERS))
     found = greedy_runs(
@@ -164,6 +166,11 @@ def need_and_greedy(
         remedy=_remedy(verdict),
     )
     return check, found
+
+
+def n_sampled(market: Market, *, horizon: int, most_worlds: int) -> int:
+    """How many posteriors ``check_need`` asks for where each takes a NUTS run."""
+    return min(_SAMPLED_WORLDS, most_worlds) * n_refits(market, horizon=horizon)
 
 
 def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, share: float) -> str:

@@ -73,6 +73,13 @@ def say(what: str) -> None:
     sys.stderr.flush()
 
 
+def announce(what: str) -> None:
+    """One line on standard error that is worth knowing in terminals, notebooks and pipes; nothing under CI."""
+    if _screen() is not None:
+        sys.stderr.write(f"{what}\n")
+        sys.stderr.flush()
+
+
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
