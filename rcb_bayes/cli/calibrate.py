@@ -47,6 +47,9 @@ _OF_A_PLAN = {
     "plan_worlds": "--plan-worlds",
     "audit_worlds": "--audit-worlds",
     "knows": "--knows",
+    "top": "--top",
+    "eliminate": "--eliminate",
+    "clusters": "--clusters",
 }
 
 
