@@ -21,10 +21,12 @@ from numpy.typing import ArrayLike
 
 from rcb_bayes.authoring import described_arms, labelled_coords, number_above, per_coefficient
 
+_USUAL = 3  # arms, where no table tells
+
 
 def build_model(
     *,
-    n_arms: int | None = None,
+    n_arms: int = _USUAL,
     n_features: int = 5,
     table: Any = None,
     mean: ArrayLike = 0.0,
@@ -35,15 +37,15 @@ def build_model(
 ) -> pm.Model:
     """Belief of described arms; ``table`` is a CSV file, a DataFrame, rows by arm or an array, ``arm`` their names.
 
-    Without a table three arms, or ``n_arms``, are told by a 1 and a number from -1 to 1. ``scale`` is one number, or
+    Without a table ``n_arms`` arms are told by a 1 and a number from -1 to 1. ``scale`` is one number, or
     one per column of the table.
     """
     if table is None:
-        n = 3 if n_arms is None else n_arms
+        n = n_arms if arms is None else len(arms)
         rows, names = np.stack([np.ones(n), np.linspace(-1.0, 1.0, n)], axis=1), None
     else:
         rows, names = described_arms(table)
-    if n_arms is not None and n_arms != len(rows):
+    if table is not None and n_arms not in (_USUAL, len(rows)):
         raise ValueError(f"The table has {len(rows)} arms, and n_arms is {n_arms}. Leave out n_arms.")
     coords = labelled_coords(len(rows), n_features, arms=names if arms is None else arms, features=features)
     if len(coords["arm"]) != len(rows):
