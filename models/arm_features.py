@@ -41,7 +41,7 @@ def build_model(
     one per column of the table.
     """
     if table is None:
-        n = n_arms if arms is None else len(arms)
+        n = len(labelled_coords(n_arms, n_features, arms=arms, features=features)["arm"])
         rows, names = np.stack([np.ones(n), np.linspace(-1.0, 1.0, n)], axis=1), None
     else:
         rows, names = described_arms(table)
