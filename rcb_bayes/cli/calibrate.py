@@ -173,7 +173,9 @@ def command(
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
     n_per_arm: SamplesOption = None,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
+    worlds: Annotated[
+        int, typer.Option("--plan-worlds", "--worlds", min=50, help="Simulated worlds behind each stage.")
+    ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
