@@ -309,7 +309,7 @@ def test_gallery_names_keep_their_defaults_and_say_so(rcb: Run, tmp_path: Path) 
         (["setting_1", "--rho", "0"], "rho is a probability above 0 and at most 1, got 0.0."),
         (["setting_1", "--rho", "95"], "rho is a probability above 0 and at most 1, got 95.0."),
         (["setting_1", "--n-per-arm", "0"], "Invalid value for '--n-per-arm'"),
-        (["setting_1", "--worlds", "1"], "Invalid value for '--worlds'"),
+        (["setting_1", "--worlds", "1"], "Invalid value for '--check-worlds' / '--worlds'"),
         (["setting_1", "--inflation", "liner"], "There is no schedule 'liner'. Did you mean 'linear'?"),
         (["setting_1", "--set", "n_arms"], "--set takes NAME=VALUE, got 'n_arms'. For instance: --set n_arms=3"),
         (["setting_1", "--set", "n_amrs=3"], "n_amrs"),
