@@ -231,7 +231,7 @@ class Audit:
         others = [f"{name} {verdict}" for name, verdict in self.verdicts.items() if name != self.notion]
         lines += [f"other notions: {', '.join(others)}"] if others else []
         if self.verdict == "inconclusive" and self.kind == "ex ante":
-            lines.append(f"margins 0.02 from -epsilon take about {self.worlds_needed():,} worlds to decide")
+            lines.append(f"to tell a margin .02 above or below -epsilon takes about {self.worlds_needed():,} worlds")
         return "\n".join([*lines, *self.notes])
 
     def _headline(self) -> str:
