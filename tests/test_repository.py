@@ -178,7 +178,8 @@ def imported_by(sources: Iterable[str]) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             modules.add(node.module.partition(".")[0])
     homes = packages_distributions()
-    outside = modules - sys.stdlib_module_names - {"rcb_bayes", "tests"}
+    tools = {path.stem for path in (ROOT / "tools").glob("*.py")}  # which import each other
+    outside = modules - sys.stdlib_module_names - {"rcb_bayes", "tests"} - tools
     return {canonicalize_name(name) for module in outside for name in homes.get(module, [module])}
 
 

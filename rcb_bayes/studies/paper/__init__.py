@@ -1,4 +1,4 @@
-"""The paper's experiments: its settings with three kinds of plans, its claims judged, other beliefs, other policies."""
+"""The paper's experiments: its settings with several plans, its claims judged, other beliefs, other policies."""
 
 from rcb_bayes.studies.paper.claims import Claim
 from rcb_bayes.studies.paper.outcome import Outcome, Request

@@ -4,7 +4,7 @@ Worlds are the same in all cells with the same number of arms and features, so t
 world. A claim about all cells is held if it holds in each, with bounds for all of them at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -28,7 +28,6 @@ from rcb_bayes.studies.paper.tables import with_error
 if TYPE_CHECKING:
     import xarray as xr
 
-KINDS = ("theorem", "fixed", "uniform", "personalised")
 _PER_GROUP = 6  # bins of a record that are judged together
 _CUBIC = (2.5, 3.5)
 _Z = 1.96
@@ -79,24 +78,6 @@ class Claim:
     upper: float
 
 
-def judge_setting(name: str, parts: "list[xr.Dataset]") -> list[Claim]:
-    """All claims that the paper makes about a setting."""
-    common: list[Callable] = [gain_above, audited_above, upward_trend]
-    own: dict[str, list[Callable]] = {
-        "setting-1": [*common, cubic_in_arms, mild_in_features],
-        "setting-2": [ad_hoc_negative, ad_hoc_fails],
-        "setting-3": [*common, falls_with_epsilon, larger_for_small_variance],
-        "setting-4": [*common, larger_for_small_variance, schedules_alike],
-    }
-    found = []
-    for judge in own[name]:
-        for kind in KINDS if name != "setting-2" else ("fixed",):
-            runs = [run for part in parts for run in runs_of(part, kind)]
-            if runs:
-                found += judge(kind, runs)
-    return found
-
-
 def runs_of(part: "xr.Dataset", kind: str) -> "list[xr.Dataset]":
     """The runs of a kind in a cell, as far as there were any."""
     return [
@@ -108,13 +89,13 @@ def runs_of(part: "xr.Dataset", kind: str) -> "list[xr.Dataset]":
 
 def gain_above(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     """The realised gain, averaged over worlds and a stretch of rounds, is nowhere below -epsilon."""
-    cells = [(run, column) for run in runs for column in _grouped(run).T]
+    cells = [(run, column) for run in runs for column in stretches(run).T]
     tested = [(mean_interval(column, n_tests=len(cells)), run.attrs["epsilon"]) for run, column in cells]
     decisions: list[Decision] = [decide(interval, low=-epsilon) for interval, epsilon in tested]
     worst = min((interval for interval, _ in tested), key=lambda interval: interval.lower)
     text = f"least certain of {len(cells)} stretches: realised gain {with_error(worst.estimate, worst.error)}"
     text = f"{text}{_overruns(runs)}"
-    return [_claim("gain above -epsilon (realised)", kind, all_of(decisions), text, worst)]
+    return [as_claim("gain above -epsilon (realised)", kind, all_of(decisions), text, worst)]
 
 
 def audited_above(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
@@ -140,7 +121,7 @@ def upward_trend(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     decisions: list[Decision] = [decide(interval, low=np.nextafter(0.0, 1.0)) for interval in tested]
     up = sum(one == "held" for one in decisions)
     text = f"rises in {up} of {len(seen)} runs, least slope {with_error(worst.estimate, worst.error)} per log t"
-    return [_claim("upward trend of the gain", kind, all_of(decisions), text, worst)]
+    return [as_claim("upward trend of the gain", kind, all_of(decisions), text, worst)]
 
 
 def cubic_in_arms(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
@@ -149,16 +130,16 @@ def cubic_in_arms(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     if not arms.any():
         return []
     low, high = _CUBIC
-    slope = log_contrast([_regret(run) for run in runs], arms)
+    slope = log_contrast([final_regret(run) for run in runs], arms)
     text = f"regret grows like K to the {with_error(slope.estimate, slope.error)}"
-    claims = [_claim("cost grows like K cubed (regret)", kind, decide(slope, low=low, high=high), text, slope)]
+    claims = [as_claim("cost grows like K cubed (regret)", kind, decide(slope, low=low, high=high), text, slope)]
     lengths = np.array([float(run["expected_cold_start"]) for run in runs])
     if np.isfinite(lengths).all():
         errors = np.array([float(run["expected_cold_start_mcse"]) for run in runs])
         planned = _of_estimates(arms, lengths, errors)
         text = f"the planned cold start grows like K to the {with_error(planned.estimate, planned.error)}"
         verdict = decide(planned, low=low, high=high)
-        claims.append(_claim("cost grows like K cubed (cold start)", kind, verdict, text, planned))
+        claims.append(as_claim("cost grows like K cubed (cold start)", kind, verdict, text, planned))
     return claims
 
 
@@ -174,7 +155,7 @@ def mild_in_features(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     arms, features = _exponents(runs)
     if not (arms.any() and features.any()):
         return []
-    regrets = [_regret(run) for run in runs]
+    regrets = [final_regret(run) for run in runs]
     difference = log_contrast(regrets, arms - features)
     along_d, along_k = (log_contrast(regrets, weights) for weights in (features, arms))
     text = (
@@ -183,17 +164,17 @@ def mild_in_features(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
         f"a difference of {with_error(difference.estimate, difference.error)}"
     )
     verdict = decide(difference, low=np.nextafter(0.0, 1.0))
-    return [_claim("mild in d (an exponent below that of K)", kind, verdict, text, difference)]
+    return [as_claim("mild in d (an exponent below that of K)", kind, verdict, text, difference)]
 
 
 def falls_with_epsilon(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     """Regret at the largest epsilon is below that at the smallest, world by world."""
-    return _difference("regret falls with epsilon", kind, runs, along="epsilon")
+    return difference("regret falls with epsilon", kind, runs, along="epsilon")
 
 
 def larger_for_small_variance(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     """Regret at the smallest prior variance is above that at the largest, world by world."""
-    return _difference("regret larger for small prior variance", kind, runs, along="variance")
+    return difference("regret larger for small prior variance", kind, runs, along="variance")
 
 
 def schedules_alike(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
@@ -207,12 +188,12 @@ def schedules_alike(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
         return []
     tested = []
     for one, other in pairs:
-        first, second = _regret(one), _regret(other)
+        first, second = final_regret(one), final_regret(other)
         tested.append(mean_interval((first - second) / ((first + second).mean() / 2), n_tests=len(pairs)))
     worst = max(tested, key=lambda interval: abs(interval.estimate))
     decisions: list[Decision] = [decide(interval, low=-_ALIKE, high=_ALIKE) for interval in tested]
     text = f"regrets differ by {with_error(100 * worst.estimate, 100 * worst.error)} % at most, of {len(pairs)} pairs"
-    return [_claim("inflation schedules alike (within 10 %)", kind, all_of(decisions), text, worst)]
+    return [as_claim("inflation schedules alike (within 10 %)", kind, all_of(decisions), text, worst)]
 
 
 def ad_hoc_negative(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
@@ -220,12 +201,12 @@ def ad_hoc_negative(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     claims = []
     for n in sorted({int(run["n_per_arm"].item()) for run in runs}):
         own = [run for run in runs if run["n_per_arm"].item() == n]
-        columns = [column for run in own for column in _grouped(run).T]
+        columns = [column for run in own for column in stretches(run).T]
         tested = [mean_interval(column, n_tests=len(columns)) for column in columns]
         worst = min(tested, key=lambda interval: interval.upper)
         decisions: list[Decision] = [decide(interval, high=np.nextafter(0.0, -1.0)) for interval in tested]
         text = f"N = {n:,}: least realised gain {with_error(worst.estimate, worst.error)} of {len(tested)} stretches"
-        claims.append(_claim("ad hoc N gives negative gains (realised)", kind, any_of(decisions), text, worst))
+        claims.append(as_claim("ad hoc N gives negative gains (realised)", kind, any_of(decisions), text, worst))
     return claims
 
 
@@ -234,6 +215,8 @@ def ad_hoc_fails(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
     claims = []
     for n in sorted({int(run["n_per_arm"].item()) for run in runs}):
         own = [run for run in runs if run["n_per_arm"].item() == n]
+        if not any(run["verdict_user"].item() for run in own):
+            continue
         found = _audits(own, "user", held="fail", refuted="pass")
         found["figure"] = f"N = {n:,}: {found['figure']}"
         claims.append(Claim(claim="ad hoc N breaks the constraint (audited, user)", kind=kind, **found))
@@ -243,7 +226,8 @@ def ad_hoc_fails(kind: str, runs: "Sequence[xr.Dataset]") -> list[Claim]:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _claim(claim: str, kind: str, verdict: Decision, figure: str, interval: Interval) -> Claim:
+def as_claim(claim: str, kind: str, verdict: Decision, figure: str, interval: Interval) -> Claim:
+    """A claim with the interval that decides."""
     return Claim(
         claim=claim,
         kind=kind,
@@ -256,11 +240,12 @@ def _claim(claim: str, kind: str, verdict: Decision, figure: str, interval: Inte
     )
 
 
-def _regret(run: "xr.Dataset") -> FloatArray:
+def final_regret(run: "xr.Dataset") -> FloatArray:
+    """Regret at the end, in each world."""
     return run["regret"].isel(t=-1).values
 
 
-def _grouped(run: "xr.Dataset") -> FloatArray:
+def stretches(run: "xr.Dataset") -> FloatArray:
     """Gains averaged over stretches of rounds, (worlds, stretches)."""
     lengths = np.diff(np.append(0, run["t"].values))
     starts = np.arange(0, len(lengths), _PER_GROUP)
@@ -274,19 +259,32 @@ def _exponents(runs: "Sequence[xr.Dataset]") -> tuple[FloatArray, FloatArray]:
     return exponent_weights(arms, features), exponent_weights(features, arms)
 
 
-def _difference(claim: str, kind: str, runs: "Sequence[xr.Dataset]", *, along: str) -> list[Claim]:
+def difference(claim: str, kind: str, runs: "Sequence[xr.Dataset]", *, along: str) -> list[Claim]:
     """Regret at the smallest value of a parameter minus that at the largest, averaged over the other cells."""
     values = sorted({run.attrs[along] for run in runs})
     if len(values) < 2:
         return []
-    totals = [np.mean([_regret(run) for run in runs if run.attrs[along] == value], axis=0) for value in values]
-    interval = mean_interval(totals[0] - totals[-1])
+    ends = [
+        {_rest(run, along): final_regret(run) for run in runs if run.attrs[along] == value}
+        for value in (values[0], values[-1])
+    ]
+    both = sorted(set(ends[0]) & set(ends[1]))  # of a grid with gaps
+    if not both:
+        return []
+    totals = [np.mean([end[key] for key in both], axis=0) for end in ends]
+    interval = mean_interval(totals[0] - totals[1])
     verdict = decide(interval, low=np.nextafter(0.0, 1.0))
     text = (
         f"regret at {along} {values[0]:.3g} minus at {values[-1]:.3g}: {with_error(interval.estimate, interval.error)} "
         f"(mean regret {np.mean(totals):,.4g})"
     )
-    return [_claim(claim, kind, verdict, text, interval)]
+    return [as_claim(claim, kind, verdict, text, interval)]
+
+
+def _rest(run: "xr.Dataset", along: str) -> tuple[str, ...]:
+    """What else tells a run from others."""
+    names = ("n_arms", "n_features", "variance", "epsilon")
+    return (*(str(run.attrs[name]) for name in names if name != along), run["inflation"].item())
 
 
 def _overruns(runs: "Sequence[xr.Dataset]") -> str:

@@ -23,7 +23,7 @@ def plot_setting(parts: "list[xr.Dataset]", *, kind: str, columns: str, lines: s
     Parameters
     ----------
     parts : cells of a setting
-    kind : "theorem", "fixed", "uniform" or "personalised"
+    kind : "theorem", "measured", "fixed", "uniform" or "personalised"
     columns, lines : what panels and colours stand for, as ``Setting`` has it
     """
     values = sorted({part.attrs[columns] for part in parts})

@@ -38,7 +38,7 @@ class Run:
     Attributes
     ----------
     name : what it is called in tables
-    kind : "theorem", "fixed", "uniform", "personalised", "tuned", or "baseline"
+    kind : "theorem", "measured", "fixed", "uniform", "personalised", "tuned", or "baseline"
     plan : a plan, a function (market, seed) -> policy, or None where there is nothing to run
     note : what is to be said about it
     options : of the exploitation stage, in its runs and in its audit
@@ -80,7 +80,8 @@ def measure(market: Market, run: Run, *, horizon: int, epsilon: float, effort: E
             found |= binned(runs, horizon=horizon) | paid_for(runs, epsilon=epsilon)
             only_first = isinstance(run.plan, Plan) and bool((runs["stage"] == MOST_POPULAR).all())
             found["seconds"] = run.seconds + time.process_time() - begun
-            found |= _audited(market, run, horizon, epsilon, effort, seed, only_first=only_first, notes=notes)
+            if effort.audit_worlds:
+                found |= _audited(market, run, horizon, epsilon, effort, seed, only_first=only_first, notes=notes)
     return _as_dataset(run, found | _planned(run.plan), notes)
 
 
@@ -200,7 +201,7 @@ def _nothing(n_worlds: int, horizon: int) -> dict[str, Any]:
 
 def _planned(plan: Plan | PolicyMaker | None) -> dict[str, Any]:
     names = ("n_per_arm", "exploration_rate", "expected_cold_start", "expected_cold_start_mcse", "share_free")
-    names = (*names, "share_explored", "spread_multiple")
+    names = (*names, "share_explored", "spread_multiple", "tau", "rho", "guarantee_probability")
     if not isinstance(plan, Plan):
         return dict.fromkeys((*names, "guard_keeps"), np.nan) | {"notion": ""}
     keeps = float(np.mean([rule.kept for rule in plan.guards])) if plan.guards else 1.0

@@ -1,10 +1,13 @@
-"""Plans for a market side by side: the theorem's, with a fixed N, and by sampling, uniform and personalised."""
+"""Plans for a market side by side: the theorem's with constants given or measured, with a fixed N, and by sampling."""
 
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from rcb_bayes.auditing.calibration import calibrate
+from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.calibration import guard_anew
@@ -15,25 +18,46 @@ from rcb_bayes.schema import DEFAULT_HORIZON
 from rcb_bayes.studies.paper.measures import Run
 from rcb_bayes.studies.paper.settings import PRIOR_GAP, RHO, TAU, TAU_STAR, Cell, Effort
 
+_GIVEN = {"tau": TAU, "rho": RHO, "tau_star": TAU_STAR, "prior_gap": PRIOR_GAP}
+_MEASURED: dict[str, float | None] = dict.fromkeys(_GIVEN)
+
 
 def plans_for(market: Market, cell: Cell, *, effort: Effort, seed: int) -> list[Run]:
-    """The plans of a cell, each run and audited under every inflation."""
-    theorem = timed(theorem_run, market, cell, horizon=effort.horizon(cell))
+    """The plans of a cell, each run and audited under every inflation; a personalised one, which is slow, under one."""
+    horizon = effort.horizon(cell)
+    theorem = timed(theorem_run, market, cell, horizon=horizon)
     assert isinstance(theorem.plan, Plan)
-    made = [theorem]
-    made += [fixed_run(market, n, theorem.plan.exploration_rate, epsilon=cell.epsilon) for n in cell.fixed]
-    for personalised in (False, True):
-        made.append(timed(sampled_run, market, cell.epsilon, personalised=personalised, effort=effort, seed=seed))
-    return [entry for run in made for entry in _inflated(market, run, cell.inflations)]
+    made: dict[str, Callable[[], list[Run]]] = {
+        "theorem": lambda: [theorem],
+        "measured": lambda: [timed(measured_run, market, cell, horizon=horizon)],
+        "fixed": lambda: [fixed_run(market, n, rate, epsilon=cell.epsilon) for n in cell.fixed],
+        "uniform": lambda: [sampled(personalised=False)],
+        "personalised": lambda: [sampled(personalised=True)],
+    }
+    rate = theorem.plan.exploration_rate
+    sampled = partial(timed, sampled_run, market, cell.epsilon, effort=effort, seed=seed)
+    schedules = dict.fromkeys(cell.kinds, cell.inflations) | {"personalised": cell.inflations[:1]}
+    return [entry for kind in cell.kinds for run in made[kind]() for entry in _inflated(market, run, schedules[kind])]
 
 
 def theorem_run(market: Market, cell: Cell, *, horizon: int) -> Run:
     """Theorem 1's plan with the paper's tau and rho; its note says where its cold start outlasts the horizon."""
-    plan = theorem_plan(
-        market, epsilon=cell.epsilon, tau=TAU, rho=RHO, tau_star=TAU_STAR, prior_gap=PRIOR_GAP, horizon=horizon
-    )
-    note = "" if plan.feasible else plan.reason
-    return Run(name="theorem", kind="theorem", plan=plan, note=note)
+    return _by_theorem("theorem", market, cell, horizon=horizon, **_GIVEN)
+
+
+def measured_run(market: Market, cell: Cell, *, horizon: int) -> Run:
+    """Theorem 1's plan with the constants that the belief has; its note says what they are."""
+    try:
+        return _by_theorem("measured", market, cell, horizon=horizon, **_MEASURED)
+    except RcbError as error:  # constants of which there is no plan
+        return Run(name="theorem, measured", kind="measured", plan=None, note=str(error))
+
+
+def _by_theorem(kind: str, market: Market, cell: Cell, *, horizon: int, **constants: Any) -> Run:
+    plan = theorem_plan(market, epsilon=cell.epsilon, horizon=horizon, **constants)
+    notes = (*plan.notes, *(() if plan.feasible else (plan.reason,)))
+    name = "theorem" if kind == "theorem" else "theorem, measured"
+    return Run(name=name, kind=kind, plan=plan, note=" ".join(notes))
 
 
 def fixed_run(market: Market, n_per_arm: int, rate: float, *, epsilon: float) -> Run:

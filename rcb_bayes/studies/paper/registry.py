@@ -28,16 +28,22 @@ class Experiment:
         return partial(getattr(import_module(self.module), self.function), *self.arguments)(request)
 
 
-def _setting(number: int, summary: str) -> Experiment:
+def _setting(name: str, summary: str) -> Experiment:
     home = "rcb_bayes.studies.paper.reproduction"
-    return Experiment(summary=summary, module=home, function="run_setting", arguments=(f"setting-{number}",))
+    return Experiment(summary=summary, module=home, function="run_setting", arguments=(name,))
+
+
+_SETTINGS = {
+    "setting-1": "numbers of arms and features",
+    "setting-2": "ad hoc numbers of samples",
+    "setting-3": "epsilon and prior variance",
+    "setting-4": "a favourite arm, and prior variances that grow",
+}
+_ORTHANT = {f"{name}-orthant": f"{summary}; users without negative features" for name, summary in _SETTINGS.items()}
 
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "setting-1": _setting(1, "numbers of arms and features"),
-    "setting-2": _setting(2, "ad hoc numbers of samples"),
-    "setting-3": _setting(3, "epsilon and prior variance"),
-    "setting-4": _setting(4, "a favourite arm, and prior variances that grow"),
+    **{name: _setting(name, summary) for name, summary in (_SETTINGS | _ORTHANT).items()},
     "variants": Experiment(
         summary="Settings 1 and 4 with other beliefs, and with beliefs that are off",
         module="rcb_bayes.studies.paper.variants",
@@ -78,7 +84,7 @@ def reproduce(name: str, request: Request | None = None) -> list[Outcome]:
     >>> outcome.title
     'Setting 1: numbers of arms and features'
     >>> outcome.table["kind"].unique().tolist()
-    ['theorem', 'fixed', 'uniform', 'personalised']
+    ['theorem', 'measured', 'fixed', 'uniform', 'personalised']
     """
     request = request or Request()
     names = find_experiments(name)

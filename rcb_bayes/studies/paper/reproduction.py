@@ -1,14 +1,14 @@
-"""The paper's settings, run: every cell with three kinds of plans, its claims judged."""
+"""The paper's settings, run: every cell with several kinds of plans, its claims judged."""
 
 from dataclasses import replace
 from functools import partial
 
 from rcb_bayes.files.store import open_store
 from rcb_bayes.studies.paper.cells import run_cell
-from rcb_bayes.studies.paper.claims import KINDS, judge_setting
 from rcb_bayes.studies.paper.figures import plot_setting
+from rcb_bayes.studies.paper.judging import judge_setting
 from rcb_bayes.studies.paper.outcome import Outcome, Request, write_outcome
-from rcb_bayes.studies.paper.settings import SETTINGS, Effort, Setting, effort_of
+from rcb_bayes.studies.paper.settings import GRID, KINDS, SETTINGS, Effort, Setting, effort_of
 from rcb_bayes.studies.paper.tables import as_table
 from rcb_bayes.workers import run_cells as run_cells_of
 
@@ -28,7 +28,7 @@ def run_setting(name: str, request: Request) -> Outcome:
 
 def run_cells(setting: Setting, request: Request, *, effort: Effort | None = None) -> Outcome:
     """Every cell of a setting; finished ones are read from the folder where the run is resumed."""
-    effort = effort or effort_of(n_worlds=request.n_worlds, fast=request.fast)
+    effort = effort or effort_of(n_worlds=request.n_worlds, fast=request.fast, usual=GRID)
     cells = setting.fast if request.fast else setting.cells
     parameters = {"experiment": setting.name, "n_worlds": effort.n_worlds, "fast": request.fast, "seed": request.seed}
     store = open_store(request.folder, parameters, resume=request.resume)

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from rcb_bayes.belief import load_prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
+from rcb_bayes.studies.paper.orthant import Orthant
 from rcb_bayes.users import Sphere
 
+KINDS = ("theorem", "measured", "fixed", "uniform", "personalised")
+USERS = {"sphere": Sphere, "orthant": Orthant}
 SIGMA = 0.05
 # As the paper takes them to be; the theorem's plan says where they contradict the belief.
 TAU, RHO, TAU_STAR, PRIOR_GAP = 0.01, 0.95, 0.01, 1.0
@@ -24,6 +28,8 @@ class Cell:
     horizon : T
     fixed : the N of plans with a fixed number of samples per arm
     inflations : how prior variances grow in exploitation; each a run of its own
+    users : on the whole "sphere", or on its "orthant" without negative features; the paper says neither
+    kinds : of plans, of ``KINDS``
     """
 
     belief: str
@@ -34,6 +40,8 @@ class Cell:
     horizon: int = 100_000
     fixed: tuple[int, ...] = (100,)
     inflations: tuple[str, ...] = ("none",)
+    users: str = "sphere"
+    kinds: tuple[str, ...] = KINDS
 
     @property
     def key(self) -> str:
@@ -43,14 +51,15 @@ class Cell:
     @property
     def work(self) -> float:
         """About how long it takes, beside other cells."""
-        return self.n_arms * self.n_features**0.25 * len(self.inflations) * (2 + len(self.fixed))
+        n_plans = len(self.kinds) + ("fixed" in self.kinds) * (len(self.fixed) - 1)
+        return self.n_arms * self.n_features**0.25 * len(self.inflations) * n_plans
 
     def market(self) -> Market:
-        """The belief, users on the unit sphere, Gaussian rewards."""
+        """The belief, the users, Gaussian rewards."""
         shape = {"n_arms": self.n_arms, "n_features": self.n_features}
         scale = {"lam": 1.0 / self.variance} if self.belief == "setting_3" else {"variance": self.variance}
         prior = load_prior(self.belief, **shape, **scale)
-        return Market(prior=prior, covariates=Sphere(self.n_features), noise=GaussianNoise(SIGMA))
+        return Market(prior=prior, covariates=USERS[self.users](self.n_features), noise=GaussianNoise(SIGMA))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +86,7 @@ class Effort:
     n_worlds : worlds that plans are run in
     plan_worlds : simulated worlds behind the rates of a stage
     planned_worlds : worlds of the audit that plans leave room for; the fewer, the less their guards let through
-    audit_worlds, audit_users : of an audit
+    audit_worlds, audit_users : of an audit; without worlds there is none
     audit_rounds : rounds of exploitation that an audit looks at
     most_rounds : cap on the horizon
     """
@@ -96,19 +105,21 @@ class Effort:
 
 
 FULL = Effort()
+GRID = Effort(planned_worlds=500, audit_worlds=500, audit_users=40)  # of a setting's whole grid: some 90 audits
 FAST = Effort(n_worlds=5, plan_worlds=500, audit_worlds=200, audit_users=30, audit_rounds=1_000, most_rounds=10_000)
 
 
-def effort_of(*, n_worlds: int | None, fast: bool) -> Effort:
+def effort_of(*, n_worlds: int | None, fast: bool, usual: Effort = FULL) -> Effort:
     """The usual effort, or that of a fast run, with this many worlds if given."""
-    usual = FAST if fast else FULL
-    return usual if n_worlds is None else replace(usual, n_worlds=n_worlds)
+    found = FAST if fast else usual
+    return found if n_worlds is None else replace(found, n_worlds=n_worlds)
 
 
 def _environment(
-    name: str, arms: tuple[int, ...], features: tuple[int, ...], *, fixed: tuple[int, ...]
+    name: str, arms: tuple[int, ...], features: tuple[int, ...], *, fixed: tuple[int, ...], kinds: tuple[str, ...]
 ) -> tuple[Cell, ...]:
-    return tuple(Cell(belief=name, n_arms=k, n_features=d, fixed=fixed) for d, k in product(features, arms))
+    given: dict[str, Any] = {"belief": name, "fixed": fixed, "kinds": kinds}
+    return tuple(Cell(n_arms=k, n_features=d, **given) for d, k in product(features, arms))
 
 
 def _budget(epsilons: tuple[float, ...], variances: tuple[float, ...]) -> tuple[Cell, ...]:
@@ -124,40 +135,52 @@ def _decay(variances: tuple[float, ...], inflations: tuple[str, ...]) -> tuple[C
 _AD_HOC = (10, 100, 1000)
 _SCHEDULES = ("linear", "sqrt", "log")
 
-SETTINGS = {
-    setting.name: setting
-    for setting in (
-        Setting(
-            name="setting-1",
-            title="Setting 1: numbers of arms and features",
-            cells=_environment("setting_1", (2, 3, 5, 10), (3, 5, 10), fixed=(100,)),
-            fast=_environment("setting_1", (2, 3, 5), (3, 5), fixed=(100,)),
-            columns="n_features",
-            lines="n_arms",
-        ),
-        Setting(
-            name="setting-2",
-            title="Setting 2: ad hoc numbers of samples",
-            cells=_environment("setting_2", (2, 3, 5, 10), (3, 5, 10), fixed=_AD_HOC),
-            fast=_environment("setting_2", (2, 5), (3, 5), fixed=_AD_HOC),
-            columns="n_features",
-            lines="n_arms",
-        ),
-        Setting(
-            name="setting-3",
-            title="Setting 3: epsilon and prior variance",
-            cells=_budget((0.01, 0.03, 0.05), (1 / 3, 1 / 5, 1 / 10)),
-            fast=_budget((0.01, 0.05), (1 / 3, 1 / 10)),
-            columns="epsilon",
-            lines="variance",
-        ),
-        Setting(
-            name="setting-4",
-            title="Setting 4: a favourite arm, and prior variances that grow",
-            cells=_decay((0.02, 0.04, 0.1), _SCHEDULES),
-            fast=_decay((0.02, 0.1), _SCHEDULES),
-            columns="variance",
-            lines="inflation",
-        ),
+
+def _without_negative_features(setting: Setting) -> Setting:
+    cells, fast = (tuple(replace(cell, users="orthant") for cell in grid) for grid in (setting.cells, setting.fast))
+    return replace(
+        setting,
+        name=f"{setting.name}-orthant",
+        title=f"{setting.title}; users without negative features",
+        cells=cells,
+        fast=fast,
     )
+
+
+_ON_THE_SPHERE = (
+    Setting(
+        name="setting-1",
+        title="Setting 1: numbers of arms and features",
+        cells=_environment("setting_1", (2, 3, 5, 10), (3, 5, 10), fixed=(100,), kinds=KINDS),
+        fast=_environment("setting_1", (2, 3, 5), (3, 5), fixed=(100,), kinds=KINDS),
+        columns="n_features",
+        lines="n_arms",
+    ),
+    Setting(
+        name="setting-2",
+        title="Setting 2: ad hoc numbers of samples",
+        cells=_environment("setting_2", (2, 3, 5, 10), (3, 5, 10), fixed=_AD_HOC, kinds=("fixed",)),
+        fast=_environment("setting_2", (2, 5), (3, 5), fixed=_AD_HOC, kinds=("fixed",)),
+        columns="n_features",
+        lines="n_arms",
+    ),
+    Setting(
+        name="setting-3",
+        title="Setting 3: epsilon and prior variance",
+        cells=_budget((0.01, 0.03, 0.05), (1 / 3, 1 / 5, 1 / 10)),
+        fast=_budget((0.01, 0.05), (1 / 3, 1 / 10)),
+        columns="epsilon",
+        lines="variance",
+    ),
+    Setting(
+        name="setting-4",
+        title="Setting 4: a favourite arm, and prior variances that grow",
+        cells=_decay((0.02, 0.04, 0.1), _SCHEDULES),
+        fast=_decay((0.02, 0.1), _SCHEDULES),
+        columns="variance",
+        lines="inflation",
+    ),
+)
+SETTINGS = {
+    setting.name: setting for setting in (*_ON_THE_SPHERE, *(_without_negative_features(one) for one in _ON_THE_SPHERE))
 }

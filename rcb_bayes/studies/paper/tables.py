@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _PLANNED = ("n_per_arm", "exploration_rate", "expected_cold_start", "share_free", "share_explored", "guard_keeps")
+_CONSTANTS = ("tau", "rho", "guarantee_probability")  # of a theorem's plan
 _HEADINGS = ("run", "regret", "cold start", "N", "keeps", "user", "margin", "proof", "definition", "comply", "CPU s")
 _PARAMETERS = ("n_arms", "n_features", "variance", "epsilon", "horizon")
 
@@ -40,6 +41,7 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
             row["bill_per_exploration"], row["bill_per_exploration_mcse"] = _per_exploration(one)
         for item in _PLANNED:
             row[item] = one[item].item()
+        row |= {item: one[item].item() if item in one else np.nan for item in _CONSTANTS}  # not of older parts
         for notion in NOTIONS:
             row[f"verdict_{notion}"] = one[f"verdict_{notion}"].item()
             for item in ("margin", "margin_mcse", "margin_lower", "margin_upper"):

@@ -5,7 +5,7 @@ been told is 1 or 0, whatever it recommends.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rcb_bayes.running.driving import Arrivals, Block, drive
 from rcb_bayes.running.protocol import BarePolicy, PolicyMaker
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
 from rcb_bayes.studies.warfarin.cohort import ARMS, Cohort
+from rcb_bayes.studies.warfarin.letter import DoseRewards
 from rcb_bayes.telling.progress import track
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def replay(
     policy: PolicyMaker | np.ndarray,
     *,
     market: Market | None = None,
+    rewards: DoseRewards | None = None,
     n_permutations: int = 10,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
@@ -38,6 +40,7 @@ def replay(
     policy : a function (market, seed) -> policy, made anew for each order; or the arm of each patient, (n,), for doses
         that do not depend on what was seen
     market : what the policy is made for; its features are the cohort's
+    rewards : what the policy is told, 1 for the right bucket and 0 for others unless given; regret stays the same
     n_permutations : orders of arrival; two policies replayed with one seed meet the same ones
     seed : of orders and of the policy's choices
 
@@ -69,14 +72,15 @@ def replay(
         raise RcbError("A policy that learns needs a market: pass market=physician_market(cohort).")
     runs = []
     for child in track(np.random.SeedSequence(seed).spawn(n_permutations), description="permutations"):
-        order, choices, own = (np.random.default_rng(part) for part in child.spawn(3))
+        order, choices, own, noise = (np.random.default_rng(part) for part in child.spawn(4))
         patients = order.permutation(len(cohort))
         if isinstance(policy, np.ndarray):
             runs.append(_given(cohort, policy, patients))
         else:
             assert market is not None  # refused above
             made = policy(market, int(own.integers(2**31)))
-            runs.append(_run(cohort, made, patients, choices.random((len(cohort), 2))))
+            told = None if rewards is None else _Told(rewards, patients, noise)
+            runs.append(_run(_Patients(cohort, patients, choices.random((len(cohort), 2)), told), made, patients))
     dims = {"cold_start_length": ("permutation",)}
     variables = {
         name: (dims.get(name, ("permutation", "t")), np.stack([run[name] for run in runs])) for name in runs[0]
@@ -93,6 +97,7 @@ def replay_plans(
     policies: Sequence[PolicyMaker],
     *,
     market: Market,
+    rewards: DoseRewards | None = None,
     n_permutations: int = 10,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
@@ -107,15 +112,24 @@ def replay_plans(
 
     if not policies:
         raise RcbError("Expected a policy for each plan, one or more, got none.")
-    runs = [replay(cohort, one, market=market, n_permutations=n_permutations, seed=seed) for one in policies]
+    how: dict[str, Any] = {"market": market, "rewards": rewards, "n_permutations": n_permutations, "seed": seed}
+    runs = [replay(cohort, one, **how) for one in policies]
     return xr.concat(runs, dim=xr.DataArray(np.arange(len(runs)), dims="plan", name="plan"))
 
 
-class _Patients:
-    """A world of patients in an order: 1 for the right bucket, 0 for another."""
+class _Told:
+    """What patients in an order earn in their right bucket, and the noise of each round."""
 
-    def __init__(self, cohort: Cohort, patients: np.ndarray, uniforms: FloatArray) -> None:
-        self._x, self._uniforms = cohort.features[patients], uniforms
+    def __init__(self, rewards: DoseRewards, patients: np.ndarray, rng: np.random.Generator) -> None:
+        self.mean = rewards.mean[patients]
+        self.noise = rewards.sigma * rng.standard_normal(len(patients))
+
+
+class _Patients:
+    """A world of patients in an order: 1 for the right bucket and 0 for another, or what else they earn."""
+
+    def __init__(self, cohort: Cohort, patients: np.ndarray, uniforms: FloatArray, told: _Told | None) -> None:
+        self._x, self._uniforms, self._told = cohort.features[patients], uniforms, told
         self._features = np.ascontiguousarray(self._x.T)
         self.right = cohort.arm[patients]
 
@@ -124,21 +138,24 @@ class _Patients:
         return Arrivals(x=self._x[some], features=self._features[:, some], uniforms=self._uniforms[some])
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
-        return (self.right[start:stop] == np.arange(len(ARMS))[:, None]).astype(float)
+        is_right = (self.right[start:stop] == np.arange(len(ARMS))[:, None]).astype(float)
+        return is_right if self._told is None else is_right * self._told.mean[start:stop]
 
     def rewards(self, start: int, arm: np.ndarray) -> FloatArray:
-        return (arm == self.right[start : start + len(arm)]).astype(float)
+        some = slice(start, start + len(arm))
+        is_right = (arm == self.right[some]).astype(float)
+        return is_right if self._told is None else is_right * self._told.mean[some] + self._told.noise[some]
 
 
-def _run(cohort: Cohort, policy: BarePolicy, patients: np.ndarray, uniforms: FloatArray) -> dict[str, np.ndarray]:
+def _run(world: _Patients, policy: BarePolicy, patients: np.ndarray) -> dict[str, np.ndarray]:
     """One order of arrival."""
-    world = _Patients(cohort, patients, uniforms)
     out = _empty(patients, world.right)
     length = 0
     for block in drive(policy, world, horizon=len(patients)):
         _note(out, block)
         if (block.decisions.stage != EXPLOIT).any():
             length = block.stop
+    out["regret"] = (out["recommended"] != out["right"]).astype(np.int8)
     ended = bool((out["stage"][-1:] == EXPLOIT).all())
     return out | {"cold_start_length": np.array(length if ended else -1)}
 
@@ -160,7 +177,6 @@ def _note(out: dict[str, np.ndarray], block: Block) -> None:
     some, decisions = slice(block.start, block.stop), block.decisions
     out["recommended"][some] = decisions.arm
     out["stage"][some] = decisions.stage
-    out["regret"][some] = 1.0 - block.reward
     out["propensity"][some] = decisions.propensity
     out["gain"][some] = decisions.gain
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from rcb_bayes.studies.paper import claims
-from rcb_bayes.studies.paper.claims import Claim, judge_setting
+from rcb_bayes.studies.paper.claims import Claim
+from rcb_bayes.studies.paper.judging import judge_setting
 from tests.studies.paper.cells_for_tests import made_up_cell
 
 
@@ -95,7 +96,7 @@ def test_an_ad_hoc_number_of_samples_is_judged_for_each_number():
         f"fixed, N = {n}": {"kind": "fixed", "n_per_arm": float(n), "gain": gain, "verdict": verdict}
         for n, gain, verdict in ((10, -0.3, "fail"), (100, 0.3, "pass"))
     }
-    judged = judge_setting("setting-2", [made_up_cell(runs)])
+    judged = [one for one in judge_setting("setting-2", [made_up_cell(runs)]) if one.claim.startswith("ad hoc")]
     assert [(one.claim.split(" (")[1], one.verdict) for one in judged] == [
         ("realised)", "held"),
         ("realised)", "not held"),

@@ -10,7 +10,7 @@ import pytest
 from rcb_bayes.studies.paper import Request, measures, reproduction
 from rcb_bayes.studies.paper.cells import run_cell
 from rcb_bayes.studies.paper.reproduction import run_cells
-from rcb_bayes.studies.paper.settings import SETTINGS, Cell, Effort
+from rcb_bayes.studies.paper.settings import KINDS, SETTINGS, Cell, Effort
 
 TINY = Effort(n_worlds=2, plan_worlds=60, audit_worlds=60, audit_users=5, audit_rounds=20, most_rounds=200)
 FIRST = Cell(belief="setting_1", n_arms=2, n_features=2, fixed=(5,))
@@ -19,7 +19,10 @@ FOURTH = Cell(belief="setting_4", n_arms=2, n_features=2, fixed=(5,), inflations
 
 def test_a_cell_has_all_plans_in_the_same_worlds():
     found = run_cell(FIRST, effort=TINY, seed=1)
-    assert found["run"].values.tolist() == ["theorem", "fixed, N = 5", "sampled, uniform", "sampled, personalised"]
+    names = ["theorem", "theorem, measured", "fixed, N = 5", "sampled, uniform", "sampled, personalised"]
+    assert found["run"].values.tolist() == names
+    assert found["n_per_arm"].sel(run="theorem, measured") < found["n_per_arm"].sel(run="theorem")
+    assert (found["tau"].sel(run="theorem").item(), found["rho"].sel(run="theorem").item()) == (0.01, 0.95)
     assert found["t"].values[-1] == 200
     assert (np.diff(found["regret"].values, axis=2) >= 0).all()
     assert "and there are 200" in found["note"].sel(run="theorem").item()
@@ -42,13 +45,20 @@ def test_inflated_runs_are_audited_as_they_were_run(monkeypatch: pytest.MonkeyPa
     spied("audit", audited_with)
     found = run_cell(FOURTH, effort=replace(TINY, plan_worlds=50, audit_worlds=50, most_rounds=100), seed=1)
     kinds = found["kind"].values.tolist()
-    assert kinds == ["theorem"] * 2 + ["fixed"] * 2 + ["uniform"] * 2 + ["personalised"] * 2
-    fixed = found.isel(run=[2, 3])
+    assert kinds == ["theorem"] * 2 + ["measured"] * 2 + ["fixed"] * 2 + ["uniform"] * 2 + ["personalised"]
+    fixed = found.isel(run=[4, 5])
     assert fixed["inflation"].values.tolist() == ["linear", "log"]
     assert (fixed["verdict_user"].values != "").all()
     assert {"linear", "log"} == set(audited_with)
     assert audited_with == run_with[-len(audited_with) :]  # the theorem's plan may see no arm saturated
     assert not any("without inflation" in note for note in found["note"].values)
+
+
+def test_runs_without_audits_have_no_verdicts():
+    cell = replace(FIRST, kinds=("fixed",), users="orthant")
+    found = run_cell(cell, effort=replace(TINY, audit_worlds=0), seed=1)
+    assert (found["verdict_user"].values == "").all()
+    assert np.isfinite(found["regret"].values).all()
 
 
 @pytest.mark.slow
@@ -80,6 +90,6 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     pd.testing.assert_frame_equal(outcome.table.drop(columns=drop), whole.table.drop(columns=drop))
     assert [claim.verdict for claim in outcome.claims] == [claim.verdict for claim in whole.claims]
     names = {path.name for path in outcome.files}
-    assert {"table.csv", "claims.txt", "theorem.png", "fixed.png", "uniform.png", "personalised.png"} == names
+    assert {"table.csv", "claims.txt", *(f"{kind}.png" for kind in KINDS)} == names
     assert all(path.stat().st_size > 0 for path in outcome.files)
-    assert len(pd.read_csv(tmp_path / "out" / "table.csv")) == 8
+    assert len(pd.read_csv(tmp_path / "out" / "table.csv")) == 10

@@ -1,5 +1,7 @@
 """The grids are the paper's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,13 @@ def test_grids():
     assert {cell.variance for cell in fourth} == {0.02, 0.04, 0.1}
     assert {cell.inflations for cell in fourth} == {("linear", "sqrt", "log")}
     assert {cell.horizon for cell in (*third, *fourth)} == {50_000}
+
+
+def test_every_setting_is_there_for_users_without_negative_features():
+    for name in ("setting-1", "setting-2", "setting-3", "setting-4"):
+        own, other = SETTINGS[name].cells, SETTINGS[f"{name}-orthant"].cells
+        assert [replace(cell, users="sphere") for cell in other] == list(own)
+        assert (other[0].market().covariates.sample(50, seed=1) >= 0).all()
 
 
 def test_every_cell_has_a_file_of_its_own_and_fast_runs_are_smaller():

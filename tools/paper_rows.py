@@ -1,0 +1,189 @@
+"""What the paper says, row by row: its claims, tables and figures, and where our answer to each comes from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A claim about a setting.
+
+    Attributes
+    ----------
+    claims : how ``claims.csv`` names it; more than one name is more than one way to judge it
+    place : where the paper says it
+    text : what it says
+    number : the paper's figure
+    """
+
+    claims: tuple[str, ...]
+    place: str
+    text: str
+    number: str = ""
+
+
+_GAIN = Said(
+    claims=(
+        "gain above -epsilon (realised)",
+        "gain above -epsilon (audited, user)",
+        "gain above -epsilon (audited, proof)",
+    ),
+    place="",
+    text="the gain stays above -epsilon",
+    number="above -.05 (Setting 3: -.01 to -.05)",
+)
+_TREND = Said(claims=("upward trend of the gain",), place="", text="the gain rises during exploitation")
+_SUBLINEAR = Said(
+    claims=("regret is sublinear (last tenfold of rounds)",),
+    place="",
+    text="regret is sublinear",
+    number="exponent 1/2",
+)
+
+SETTINGS: dict[str, tuple[Said, ...]] = {
+    "setting-1": (
+        _GAIN,
+        _TREND,
+        _SUBLINEAR,
+        Said(claims=("regret at the level of 1e5",), place="", text="regret at T = 100,000", number="10^5"),
+        Said(
+            claims=("regret with K = 10 exceeds that with 3 and 5",),
+            place="",
+            text="regret with K = 10 is far above that with 3 and 5",
+        ),
+        Said(
+            claims=("cost grows like K cubed (regret)", "cost grows like K cubed (cold start)"),
+            place="",
+            text="the cold start, and with it the cost, grows like K cubed",
+            number="exponent 3",
+        ),
+        Said(
+            claims=("mild in d (an exponent below that of K)",), place="", text="the number of features matters little"
+        ),
+    ),
+    "setting-2": (
+        Said(claims=("regret at the level of 1e3",), place="", text="regret with an ad hoc N", number="10^3"),
+        Said(
+            claims=("regret of ad hoc N considerably below Setting 1's",),
+            place="",
+            text="that is considerably less than Setting 1's",
+            number="100 times",
+        ),
+        Said(
+            claims=("ad hoc N gives negative gains (realised)",), place="", text="gains are negative over some periods"
+        ),
+        Said(
+            claims=("negative gains more pronounced as d grows",),
+            place="",
+            text="more so as d grows, above all for K = 10",
+        ),
+        Said(
+            claims=("N = 1,000: gain negative for most cells with d of 5 or 10",),
+            place="",
+            text="with N = 1,000, too, in most cells with d of 5 or 10",
+        ),
+        Said(claims=("ad hoc N breaks the constraint (audited, user)",), place="", text="ad hoc N is not epsilon-DBIC"),
+    ),
+    "setting-3": (
+        _GAIN,
+        _TREND,
+        _SUBLINEAR,
+        Said(claims=("regret falls with epsilon",), place="", text="regret falls as epsilon grows"),
+        Said(
+            claims=("regret larger for small prior variance",),
+            place="",
+            text="regret at variance 1/10 is much larger than at 1/5 and 1/3",
+        ),
+    ),
+    "setting-4": (
+        _GAIN,
+        _TREND,
+        _SUBLINEAR,
+        Said(claims=("linear growth has the largest gain",), place="", text="linear growth has the largest gain"),
+        Said(claims=("gain grows with prior variance",), place="", text="the gain grows with prior variance"),
+        Said(
+            claims=("inflation schedules alike (within 10 %)",),
+            place="",
+            text="regret is much the same under every schedule",
+        ),
+        Said(claims=("regret larger for small prior variance",), place="", text="regret falls as prior variance grows"),
+        Said(
+            claims=("schedules differ less where variance is large",),
+            place="",
+            text="schedules differ less where variance is large",
+        ),
+    ),
+}
+KINDS = ("theorem", "measured", "fixed", "uniform", "personalised")
+NAMES = {
+    "theorem": "Theorem 1, the paper's constants",
+    "measured": "Theorem 1, constants measured",
+    "fixed": "fixed N",
+    "uniform": "sampled, one rate",
+    "personalised": "sampled, a rate each",
+}
+OWN = ("theorem", "measured", "fixed")
+"""Plans that the paper may have run: it does not say which."""
+
+FIGURES = (
+    (
+        "Table 1",
+        "what others assume",
+        "others",
+        "their policies run side by side: [comparison](measured/comparison.md)",
+    ),
+    ("Table 2", "RCB's and the physician's doses by the right one", "table 2", ""),
+    ("Figure 1", "the algorithm as a drawing", "", "nothing to reproduce"),
+    ("Figure 2", "share of wrong doses over patients, by epsilon and variance", "figure 2", ""),
+    ("Figure 3, upper", "Setting 1: gain and regret by d and K", "setting-1", ""),
+    ("Figure 3, lower", "Setting 2: the same with N = 10", "setting-2", ""),
+    ("Figure 4", "Setting 3: gain and regret by epsilon and variance (its caption says Setting 2)", "setting-3", ""),
+    ("Figure 5", "Setting 4: gain and regret by variance and schedule (its caption says Setting 2)", "setting-4", ""),
+    ("Figure 6", "Setting 2 with N = 100", "setting-2", ""),
+    ("Figure 7", "Setting 2 with N = 1,000", "setting-2", ""),
+    ("Figure 8", "warfarin: regret and gain by epsilon and variance", "figure 8", ""),
+)
+
+REVERSED = (
+    (
+        "Regret over prior variance, Settings 3 and 4",
+        "The paper: the smaller the variance, the larger the regret, since firm opinions need a long cold start. "
+        "Here regret grows with the variance. True coefficients are drawn from the prior, so that the "
+        "gaps between arms "
+        "grow with its standard deviation, and every wrong recommendation costs more. The reason that the paper gives "
+        "does not work through its own formula: the smallest eigenvalue phi0 in N is that of the users' features, "
+        "not of the prior, so that N is the same at every variance. The paper does not say how it drew the true "
+        "coefficients; with coefficients that do not depend on the prior the sign could be another.",
+    ),
+    (
+        "Error over epsilon, warfarin",
+        "The paper: the error is lowest, .35, at the tightest budget and above .40 at the loosest; its "
+        "appendix has regret "
+        "fall as epsilon grows. A larger epsilon allows a higher rate, so that the cold start is shorter, and all that "
+        "follows is the same. Here the error falls a little with epsilon or does not move beyond its own error. "
+        "Text and appendix of the paper contradict each other on this.",
+    ),
+    (
+        "Cubic growth in K",
+        "The theorem's N grows like K cubed, and its cold start like K to the fourth. At T = 100,000 "
+        "most of these cold "
+        "starts do not end, so that what is seen of regret is that of a platform which never leaves its first stage: "
+        "it grows with K like the gap between the best arm and an average one.",
+    ),
+)
+
+SILENT = (
+    ("who the users are", "no law of x: the unit sphere and its positive orthant are both run"),
+    ("the true coefficients", "not said: drawn from the prior"),
+    ("tau* of Theorem 1's N", "not said for any setting: .01, as tau, and measured"),
+    (
+        "the plans that were run",
+        "with the theorem's N most cold starts outlast T, so figures that show exploitation come from another N",
+    ),
+    ("what a gain is", "not defined: realised gain over the best rival, and audits of what users expect"),
+    (
+        "prior variances in Settings 1 to 3",
+        "Assumption 4 lets them grow, the settings do not say how: they stay as they are",
+    ),
+    ("warfarin: rewards", "two rules, 0 or 1 and scaled doses: both are run"),
+    ("warfarin: N", "Theorem 1 asks for more samples than there are patients: fixed and sampled plans stand in"),
+)
