@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from rcb_bayes.users import Gaussian as Gaussian
     from rcb_bayes.users import Sphere as Sphere
     from rcb_bayes.users import Uniform as Uniform
+    from rcb_bayes.validation import validate as validate
 
 if sys.version_info < (3, 12):  # noqa: UP036 (a checkout can be imported by any interpreter)
     raise ImportError(f"rcb_bayes needs Python 3.12 or newer, this is {sys.version.split()[0]}.")
@@ -122,6 +123,7 @@ _NAMES = {
     "running.simulation": "simulate",
     "running.sklearn_oracle": "SklearnOracle",
     "users": "Ball Covariates Empirical Gaussian Sphere Uniform",
+    "validation": "validate",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.errors import DataError, MarketError
-from rcb_bayes.schema import FEATURE, FloatArray, as_labels
+from rcb_bayes.schema import FEATURE, FloatArray, as_labels, default_labels
 
 _PROBES = 64
 
@@ -107,8 +107,8 @@ def of_transformer(transformer: Any, *, inputs: Sequence[str], sample: FloatArra
                 "Use PolynomialFeatures(2), SplineTransformer(), a pipeline of such, or a FeatureMap."
             )
     name = type(transformer).__name__
-    fitted = _fitted(transformer, np.ascontiguousarray(sample, dtype=float), name=name)
-    evaluate = _Transform(fitted, name)
+    fitted = _fitted(transformer, np.ascontiguousarray(sample, dtype=float), inputs=tuple(inputs), name=name)
+    evaluate = _Transform(fitted, name, *_columns(fitted, tuple(inputs), name=name))
     width = evaluate(sample[:1]).shape[1]
     found = FeatureMap(
         inputs=tuple(inputs), features=_labels(fitted, inputs, width), evaluate=evaluate, named=True, source=name
@@ -119,22 +119,55 @@ def of_transformer(transformer: Any, *, inputs: Sequence[str], sample: FloatArra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Transform:
-    """A fitted transformer as a plain function; a class, so that it can be sent to other processes."""
+    """A fitted transformer as a plain function; a class, so that it can be sent to other processes.
+
+    One that was fitted to named columns is given these, ``columns``, of the labels of x, ``inputs``.
+    """
 
     fitted: Any
     name: str
+    inputs: tuple[str, ...]
+    columns: tuple[str, ...]
 
     def __call__(self, x: FloatArray) -> FloatArray:
         try:
-            found = self.fitted.transform(x)
+            found = self.fitted.transform(_table(x, self.inputs)[list(self.columns)] if self.columns else x)
         except Exception as error:
             raise DataError(f"The feature map ({self.name}) failed: {_line(error)}") from error
         found = found.toarray() if hasattr(found, "toarray") else found
         return np.asarray(getattr(found, "values", found), dtype=float)
 
 
-def _fitted(transformer: Any, sample: FloatArray, *, name: str) -> Any:
-    """The transformer itself where it is fitted, else a clone fitted to covariates only."""
+def _table(x: FloatArray, names: Sequence[str]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(x, columns=list(names))
+
+
+def _columns(fitted: Any, inputs: tuple[str, ...], *, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of x, and of these the columns that a transformer was fitted to; none where it was fitted to an array.
+
+    Default labels are no names: then columns are told by their places.
+
+    Raises
+    ------
+    MarketError
+        Columns that the users do not have.
+    """
+    columns = tuple(str(column) for column in getattr(fitted, "feature_names_in_", ()))
+    if len(columns) == len(inputs) and inputs == default_labels(FEATURE, len(inputs)):
+        return columns, columns
+    missing = [column for column in columns if column not in inputs]
+    if missing:
+        raise MarketError(
+            f"The feature map ({name}) was fitted to a column '{missing[0]}', and the users have "
+            f"{', '.join(inputs[:8])}. Name the users' covariates as its columns, or fit it to an array."
+        )
+    return inputs, columns
+
+
+def _fitted(transformer: Any, sample: FloatArray, *, inputs: tuple[str, ...], name: str) -> Any:
+    """The transformer itself where it is fitted, else a clone fitted to covariates only, named if it asks for names."""
     from sklearn.base import clone
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
@@ -150,11 +183,20 @@ def _fitted(transformer: Any, sample: FloatArray, *, name: str) -> Any:
         raise MarketError(_looks_at_rewards(name))
     try:
         copy: Any = clone(transformer)
+        if _asks_for_names(transformer):
+            return copy.fit(_table(sample, inputs))
         return copy.fit(sample)
     except (TypeError, ValueError, AttributeError) as error:
         if "y" in str(error).replace("'", " ").replace("`", " ").split():
             raise MarketError(_looks_at_rewards(name)) from error
         raise MarketError(f"The feature map ({name}) could not be fitted to the covariates: {_line(error)}") from error
+
+
+def _asks_for_names(transformer: Any) -> bool:
+    """Whether it, or a step of it, picks columns by their names."""
+    parts = [transformer, *(step for _, step in getattr(transformer, "steps", []))]
+    chosen = [columns for part in parts for _, _, columns in getattr(part, "transformers", None) or ()]
+    return any(isinstance(name, str) for one in chosen for name in ([one] if isinstance(one, str) else np.ravel(one)))
 
 
 def _is_stateful(transformer: Any) -> bool:
@@ -186,7 +228,8 @@ def _looks_at_rewards(name: str) -> str:
 
 def _labels(fitted: Any, inputs: Sequence[str], width: int) -> tuple[str, ...]:
     try:
-        names = [str(label) for label in fitted.get_feature_names_out(list(inputs))]
+        own = getattr(fitted, "feature_names_in_", inputs)
+        names = [str(label) for label in fitted.get_feature_names_out(list(own))]
     except Exception:
         return as_labels(None, dim=FEATURE, size=width)
     unique = len(names) == width and len(set(names)) == width

@@ -1,11 +1,15 @@
 """What every test has."""
 
+import os
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.global_state import global_state, touched
+
+# Half a minute on a busy machine, and a line about it would stand where tests expect none.
+os.environ.setdefault("RCB_PROGRESS", "off")
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ import rcb_bayes as rcb
 from rcb_bayes.studies.paper.judging import judge_setting
 from rcb_bayes.studies.paper.tables import as_table
 from tests.reporting.reports import market_of, small_report
+from tests.studies.actg.results import made_up_result as made_up_trial_result
 from tests.studies.paper.cells_for_tests import made_up_cell
 from tests.studies.warfarin.results import made_up_result
 
@@ -87,6 +88,7 @@ CASES = {
         begins="pass: Yes",
     ),
     "Outcome": Case(make=outcome, file="result.nc", begins="made up"),
+    "ActgResult": Case(make=made_up_trial_result, begins="made up"),
     "WarfarinResult": Case(make=lambda: made_up_result(told=True), file="result.nc", begins="made up"),
 }
 

@@ -13,6 +13,7 @@ from rcb_bayes.files.store import open_store
 from rcb_bayes.market import Market
 from rcb_bayes.market.fingerprint import of_belief
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
+from rcb_bayes.mechanism.foreseeing import foresee, gaussian_like
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MECHANISM, STAGE
 from rcb_bayes.planning.calibration import planned, with_best_n
@@ -194,7 +195,27 @@ def calibrate(
     store = open_store(None if folder is None else Path(folder), manifest, resume=None)
     plan_of = planned if is_given else partial(with_best_n, judge=plan_verdict)
 
+    def rehearse(other: Market) -> Plan:
+        return calibrate(
+            other,
+            epsilon=request.epsilon,
+            notion=request.notion,
+            personalised=request.personalised,
+            n_per_arm=50 if is_given and n_per_arm is None else n_per_arm,  # with 0/1 rewards it is not chosen
+            n_worlds=request.n_worlds,
+            audit_worlds=request.audit_worlds,
+            guard=guard,
+            spread=spread,
+            horizon=horizon,
+            knows=knows,
+            types=None if types is None else [_like_gaussian(kind) for kind in types],
+            least_share=least_share,
+            exploring=exploring,
+            seed=request.seed,
+        )
+
     def make() -> Plan:
+        foresee(market, rehearse, engine=engine, workers=workers, seed=request.seed)
         with at_work(workers) as crew, one_thread():
             if types is None:
                 plan = plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
@@ -225,6 +246,11 @@ def _as_type(market: Market, kind: UserType, request: PlanRequest, *, least_shar
     own = replace(market, prior=kind.prior or market.prior, platform_prior=market.platform_prior, nature=market.nature)
     epsilon = planned_epsilon(kind, usual=request.epsilon, least_share=least_share, seed=request.seed)
     return TypeRequest(name=kind.name, share=kind.share, market=own, request=replace(request, epsilon=epsilon))
+
+
+def _like_gaussian(kind: UserType) -> UserType:
+    """The type with a belief in closed form, for a rehearsal."""
+    return kind if kind.prior is None else replace(kind, prior=gaussian_like(kind.prior))
 
 
 def _name_of_type(kind: UserType) -> list[str | None]:

@@ -17,6 +17,7 @@ from rcb_bayes.mechanism.knowledge import Knows, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
+from rcb_bayes.telling.html import as_html
 from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
@@ -203,6 +204,9 @@ class Audit:
     def __repr__(self) -> str:
         return f"<Audit: {self._headline()}>"
 
+    def _repr_html_(self) -> str:
+        return as_html("Audit", self.summary(), verdict=self.verdict)
+
     def summary(self) -> str:
         """Verdict, and the worst cell of every stage.
 
@@ -227,7 +231,7 @@ class Audit:
         others = [f"{name} {verdict}" for name, verdict in self.verdicts.items() if name != self.notion]
         lines += [f"other notions: {', '.join(others)}"] if others else []
         if self.verdict == "inconclusive" and self.kind == "ex ante":
-            lines.append(f"about {self.worlds_needed():,} worlds would tell margins .02 off -epsilon")
+            lines.append(f"to tell a margin .02 above or below -epsilon takes about {self.worlds_needed():,} worlds")
         return "\n".join([*lines, *self.notes])
 
     def _headline(self) -> str:

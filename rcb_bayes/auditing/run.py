@@ -29,6 +29,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size
 from rcb_bayes.mechanism.deciding import lowest_by_user, verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
+from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import as_notion
@@ -185,6 +186,10 @@ def audit(
     if isinstance(plan, Plan):
         _check(market, plan, options)
     sizes = [asked.n_worlds] if until is None else _sizes(until, asked.n_worlds, max_worlds)
+    known = isinstance(plan, Plan) and oracle is None  # other policies ask for what they like
+    seen: dict[str, Any] = {"horizon": horizon, "oracle": None, "options": options, "workers": None}
+    rehearse = partial(_once, plan=plan, asked=asked, store=Store(folder=None), **seen)
+    foresee(market, rehearse if known else None, workers=workers, seed=asked.seed)
     with at_work(workers) as crew:
         for look, size in enumerate(sizes, 1):
             part = replace(asked, n_worlds=size, level=asked.level / len(sizes))

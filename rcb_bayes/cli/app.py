@@ -16,6 +16,7 @@ from rcb_bayes.cli import (
     check,
     demo,
     distil,
+    doctor,
     elicit,
     evaluate,
     models,
@@ -24,6 +25,7 @@ from rcb_bayes.cli import (
     sensitivity,
     simulate,
     stopping,
+    validate,
 )
 from rcb_bayes.errors import RcbError, is_interrupt
 
@@ -34,7 +36,6 @@ _PIPE_CLOSED = 141  # as shells have it: 128 plus the signal
 app = typer.Typer(
     name="rcb",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     help="Incentivized exploration you can trust: check a belief, plan, run and audit.",
@@ -50,6 +51,8 @@ app.command("evaluate")(evaluate.command)
 app.command("sensitivity")(sensitivity.command)
 app.command("report")(report.command)
 app.command("reproduce")(reproduce.command)
+app.command("doctor")(doctor.command)
+app.command("validate")(validate.command)
 app.command("demo")(demo.command)
 
 
@@ -89,8 +92,8 @@ def run(arguments: Sequence[str]) -> int:
         code = command.main(args=list(arguments), prog_name="rcb", standalone_mode=False)
     except typer.Abort:
         code = stopping.STOPPED
-    except SystemExit:  # Typer and Rich leave so, with 1, when the reader of a pipe has gone: that is no failed check
-        return _PIPE_CLOSED
+    except SystemExit:  # Typer and Rich leave so, with 1, when a pipe is closed: no failed check
+        return PASS if "_RCB_COMPLETE" in os.environ else _PIPE_CLOSED
     except BaseException as error:  # a Rust panic is no Exception
         if is_interrupt(error):
             return _complain(stopping.words(), code=stopping.STOPPED)

@@ -18,7 +18,17 @@ from rcb_bayes.cli.calibrate import (
     check_knows,
     read_plan,
 )
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -46,6 +56,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     log: Annotated[
@@ -67,7 +80,9 @@ def command(
     ] = None,
     inflation: InflationOption = "none",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
+    worlds: Annotated[
+        int, typer.Option("--audit-worlds", "--worlds", min=50, help="Fresh worlds of the users' belief.")
+    ] = 1000,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
     ] = False,
@@ -89,7 +104,8 @@ def command(
     from rcb_bayes.market.sizes import check_audit_size
     from rcb_bayes.mechanism.exploiting import Exploiting
 
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     if log is not None:
         if knows is not None:
             raise RcbError("--knows is for plans: a log is told, whatever users knew. Leave out --log, or --knows.")

@@ -12,7 +12,17 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -47,6 +57,9 @@ _OF_A_PLAN = {
     "plan_worlds": "--plan-worlds",
     "audit_worlds": "--audit-worlds",
     "knows": "--knows",
+    "top": "--top",
+    "eliminate": "--eliminate",
+    "clusters": "--clusters",
 }
 
 
@@ -155,12 +168,17 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
     n_per_arm: SamplesOption = None,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
+    worlds: Annotated[
+        int, typer.Option("--plan-worlds", "--worlds", min=50, help="Simulated worlds behind each stage.")
+    ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
@@ -192,7 +210,9 @@ def command(
             "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
             "in all? Add --horizon, such as --horizon 10000."
         )
-    market = warm_started(build_market(prior, settings, covariates=covariates, noise=noise), warm_start, private)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = warm_started(market, warm_start, private)
     check_rewards(market, personalised=personalised)
     from rcb_bayes.auditing.calibration import calibrate
 

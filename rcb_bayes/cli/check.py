@@ -10,7 +10,17 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_figure, write_json
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 from rcb_bayes.telling.wording import figure, percent
@@ -28,6 +38,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm.")] = 50,
     tau: Annotated[float, typer.Option("--tau", help="The gap that Assumptions 1 and 2 ask for.")] = 0.01,
@@ -36,7 +49,9 @@ def command(
         str | None,
         typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
     ] = None,
-    worlds: Annotated[int, typer.Option("--worlds", min=2, help="Simulated worlds behind each figure.")] = 2000,
+    worlds: Annotated[
+        int, typer.Option("--check-worlds", "--worlds", min=2, help="Simulated worlds behind each figure.")
+    ] = 2000,
     need: Annotated[
         bool,
         typer.Option("--need/--no-need", help="Whether greedy, which needs no incentives, suffices."),
@@ -58,7 +73,8 @@ def command(
     from rcb_bayes.mechanism.length import saturated_sets
     from rcb_bayes.running.need import check_need
 
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
     sets = saturated_sets(market, n_per_arm=n_per_arm, seed=seed)

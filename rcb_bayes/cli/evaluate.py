@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
 from rcb_bayes.schema import DEFAULT_SEED
 
@@ -19,6 +29,9 @@ def command(
     log: Annotated[Path, typer.Option("--log", metavar="FILE", help="The log of a run (CSV), with propensities.")],
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     policy: Annotated[
         list[str] | None,
@@ -46,7 +59,8 @@ def command(
     """
     from rcb_bayes.evaluation import evaluate
 
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     found = {
         arm: evaluate(
             os.path.expanduser(log), arm, market, estimators=estimators, stages=stages, level=level, seed=seed

@@ -1,21 +1,24 @@
 """A market from the words of a command line: belief, users, rewards."""
 
 import ast
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import MarketError, RcbError
 from rcb_bayes.schema import suggestion
 
 if TYPE_CHECKING:
     from rcb_bayes.market import Market
     from rcb_bayes.market.noise import Noise
-    from rcb_bayes.users import Covariates
+    from rcb_bayes.users import Covariates, Empirical
 
 _POPULATIONS = ("sphere", "ball", "gaussian")
+_MISSING = ("refuse", "drop", "mean", "indicator")  # as `users.mending` has them, which is not loaded for --help
 _USERS, _SIGMA = "sphere", 0.05  # of gallery names
+_SIZED = {"features", "n_features", "history"}  # parameters that settle a belief's features
 
 PriorArgument = Annotated[
     str, typer.Argument(metavar="PRIOR", help="A belief: a gallery name (`rcb models`) or a file with build_model().")
@@ -42,7 +45,59 @@ NoiseOption = Annotated[
 ]
 
 
-def build_market(name: str, settings: list[str] | None, *, covariates: str | None, noise: str | None) -> "Market":
+def _check_missing(word: str) -> str:
+    if word not in _MISSING:
+        raise RcbError(f"--missing takes {', '.join(_MISSING)}, got '{word}'.{suggestion(word, _MISSING)}")
+    return word
+
+
+MissingOption = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        callback=_check_missing,
+        help="Missing values of a CSV: refuse, drop (leave the users out), mean (fill it in), or indicator (fill it in "
+        "and add a 0/1 column).",
+    ),
+]
+StandardiseOption = Annotated[
+    bool,
+    typer.Option(
+        "--standardise", help="Centre the columns of a CSV and divide by their standard deviation, but for 0/1."
+    ),
+]
+InterceptOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--intercept/--no-intercept",
+        help="Put a column of ones first.  "
+        r"\[default: only where the belief has a feature 'intercept' that a CSV lacks]",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWords:
+    """What the command line says about a table of users."""
+
+    missing: str = "refuse"
+    standardise: bool = False
+    intercept: bool | None = None
+
+    @property
+    def is_said(self) -> bool:
+        """Whether anything is."""
+        return self.missing != "refuse" or self.standardise or self.intercept is not None
+
+
+def build_market(
+    name: str,
+    settings: list[str] | None,
+    *,
+    covariates: str | None,
+    noise: str | None,
+    table: TableWords = TableWords(),  # noqa: B008 (frozen)
+) -> "Market":
     """The market that the options describe.
 
     A CSV's columns become the features of a belief that names none of its own; otherwise they are found by name.
@@ -55,7 +110,6 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
     from rcb_bayes.belief.files import find_model, gallery, load_prior, parameters_of
     from rcb_bayes.market import Market
     from rcb_bayes.market.noise import GaussianNoise
-    from rcb_bayes.users import Empirical
 
     # Words first: what is misspelt is told before PyMC is loaded for the belief.
     params = parse_settings(settings or [])
@@ -66,31 +120,37 @@ def build_market(name: str, settings: list[str] | None, *, covariates: str | Non
         raise RcbError(_lacking(path.name, users=True, rewards=noise is None))
     unsaid = covariates is None
     covariates = covariates or _USERS
-    users: Covariates | None = None
+    users: Empirical | None = None
     is_table = covariates.lower().endswith(".csv")
+    if table.is_said and not is_table:
+        raise RcbError("--missing, --standardise and --intercept are about a table: add --covariates users.csv.")
     if is_table:
-        users = Empirical.from_csv(covariates)
         taken = parameters_of(path).get("features")
-        if taken is not None and taken.default is None and not {"features", "n_features", "history"} & set(params):
+        is_given = taken is None or taken.default is not None or bool(_SIZED & set(params))
+        if not is_given:
+            users = read_table(covariates, None, table)
             params["features"] = list(users.features)
-            typer.echo(f"features: {', '.join(users.features)} (the columns of {Path(covariates).name})", err=True)
+            _tell(f"features: {', '.join(users.features)} (the columns of {Path(covariates).name})")
     else:
         _check_population(covariates)
     prior = load_prior(name, **params)
-    if users is None:
+    population: Covariates
+    if users is not None:
+        population = users
+    elif is_table:
+        population = read_table(covariates, prior.inputs, table)
+    else:
         # A curve is nothing on the sphere: with one covariate its users are two points.
-        users = _population("ball" if unsaid and prior.feature_map is not None else covariates, len(prior.inputs))
-    elif users.features != prior.inputs and set(prior.inputs) <= set(users.features):
-        left_out = [column for column in users.features if column not in prior.inputs]
-        if left_out:
-            typer.echo(f"columns left out, no features of the belief: {', '.join(left_out)}", err=True)
-        users = Empirical.from_csv(covariates, columns=prior.inputs)
+        population = _population("ball" if unsaid and prior.feature_map is not None else covariates, len(prior.inputs))
     if rewards is None and not prior.has_sigma:
         if is_own:
             raise RcbError(_lacking(path.name, users=False, rewards=True))
         rewards = GaussianNoise(_SIGMA)
     settled: Any = rewards  # None leaves it to the belief's own sigma
-    return Market(prior=prior, covariates=users, noise=settled)
+    market = Market(prior=prior, covariates=population, noise=settled)
+    if is_table:
+        _tell_scales(market)
+    return market
 
 
 def users_of(covariates: str, features: tuple[str, ...]) -> "Covariates":
@@ -101,6 +161,68 @@ def users_of(covariates: str, features: tuple[str, ...]) -> "Covariates":
         return Empirical.from_csv(covariates, columns=features)
     _check_population(covariates)
     return _population(covariates, len(features))
+
+
+def read_table(covariates: str, inputs: tuple[str, ...] | None, table: TableWords) -> "Empirical":
+    """The users of a CSV: the columns that a belief names, or all of them where it takes their names.
+
+    Raises
+    ------
+    RcbError
+        Columns that cannot be used, all at once; a belief with one feature more than there are columns.
+    """
+    from rcb_bayes.files.tables import read_cells
+    from rcb_bayes.schema import FEATURE, default_labels
+    from rcb_bayes.users import Empirical
+    from rcb_bayes.users.mending import INTERCEPT, Mending, read_users
+
+    path = Path(covariates).expanduser()
+    header = read_cells(path).header
+    wanted: list[str] | None = None
+    lacking = [] if inputs is None else [name for name in inputs if name not in header]
+    if table.missing == "indicator":
+        lacking = [name for name in lacking if name.removesuffix("_missing") not in header]
+    name = INTERCEPT if table.intercept else None
+    if inputs is not None and table.intercept is None and lacking == [INTERCEPT]:
+        name = INTERCEPT  # a feature of that name is the same for everybody
+    if inputs is not None and set(lacking) <= {name}:
+        wanted = [column for column in inputs if column != name and column in header]
+        left = [column for column in header if column not in inputs]
+        if left:
+            _tell(f"columns left out, no features of the belief: {', '.join(left)}")
+    mending = Mending(missing=table.missing, intercept=name, standardise=table.standardise, leave_text=wanted is None)
+    rows, names, notes = read_users(path, columns=wanted, mending=mending)
+    for note in notes:
+        _tell(note)
+    if inputs is not None and len(names) + 1 == len(inputs) and name is None:
+        unnamed = inputs == default_labels(FEATURE, len(inputs))
+        if unnamed or len(lacking) == 1:
+            raise MarketError(
+                f"The belief has {len(inputs)} features, the covariates have {len(names)}. If the one more is an "
+                "intercept, add --intercept: it puts a column of ones first."
+            )
+    extra = [] if inputs is None or wanted is None else [column for column in names if column not in inputs]
+    if extra:
+        raise MarketError(
+            f"The belief has no feature '{extra[0]}', which --missing indicator adds. Use --missing mean or drop."
+        )
+    if wanted is not None and inputs is not None and set(names) == set(inputs):
+        order = [names.index(column) for column in inputs]  # an intercept may stand anywhere
+        rows, names = rows[:, order], list(inputs)
+    return Empirical(rows, features=names)
+
+
+def _tell(note: str) -> None:
+    typer.echo(note, err=True)
+
+
+def _tell_scales(market: "Market") -> None:
+    """Say where one column outweighs all others."""
+    from rcb_bayes.market.scales import scale_note
+
+    note = scale_note(market)
+    if note is not None:
+        _tell(note.replace("Standardise the columns", "Add --standardise"))
 
 
 def _lacking(name: str, *, users: bool, rewards: bool) -> str:

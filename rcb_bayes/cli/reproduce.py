@@ -50,7 +50,7 @@ def command(
     """Run an experiment of the paper with the theorem's plan, a fixed one and sampled ones side by side.
 
     With --out every finished cell is kept (cells/*.nc), with figures, table.csv and claims.txt beside them. For
-    warfarin and actg --worlds are orders in which the patients arrive (10 and 40; 2 and 5 with --fast).
+    warfarin and actg --worlds are orders in which the patients arrive (10 and 20; 2 and 5 with --fast).
     """
     if setting == "warfarin":
         how = {"permutations": worlds, "fast": fast, "resume": resume, "workers": workers, "seed": seed}

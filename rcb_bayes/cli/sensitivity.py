@@ -17,7 +17,17 @@ from rcb_bayes.cli.calibrate import (
     as_choice,
     read_plan,
 )
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -43,6 +53,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     along: Annotated[
@@ -62,7 +75,7 @@ def command(
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Worlds of each audit.")] = 1000,
+    worlds: Annotated[int, typer.Option("--audit-worlds", "--worlds", min=50, help="Worlds of each audit.")] = 1000,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
     runs: Annotated[
         int, typer.Option("--runs", min=0, help="Runs behind cold start and regret; 0 leaves these out.")
@@ -87,7 +100,8 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
         made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}

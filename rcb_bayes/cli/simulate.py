@@ -25,7 +25,17 @@ from rcb_bayes.cli.calibrate import (
     figure,
     read_plan,
 )
-from rcb_bayes.cli.market import CovariatesOption, NoiseOption, PriorArgument, SetOption, build_market
+from rcb_bayes.cli.market import (
+    CovariatesOption,
+    InterceptOption,
+    MissingOption,
+    NoiseOption,
+    PriorArgument,
+    SetOption,
+    StandardiseOption,
+    TableWords,
+    build_market,
+)
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -63,6 +73,9 @@ def command(
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
+    missing: MissingOption = "refuse",
+    standardise: StandardiseOption = False,
+    intercept: InterceptOption = None,
     noise: NoiseOption = None,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
@@ -76,7 +89,7 @@ def command(
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds of each world.")] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
+    worlds: Annotated[int, typer.Option("--run-worlds", "--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     clock: Annotated[
         str,
         typer.Option("--clock", help="Epochs from the cold start's end (relative), or to powers of two (global)."),
@@ -120,7 +133,8 @@ def command(
     users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
-    market = build_market(prior, settings, covariates=covariates, noise=noise)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:

@@ -9,6 +9,7 @@ from rcb_bayes.gaps.checks import Check, Checks, Verdict, combine, judge
 from rcb_bayes.gaps.estimation import gap_values, probability_error, separation_values
 from rcb_bayes.gaps.stages import Desk, Stages
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.mechanism.worlds import block_seed, draw_worlds, n_blocks_of, simulate_data
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number, suggestion
@@ -87,6 +88,12 @@ def check_assumptions(
 def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | None = None) -> Checks:
     """``check_assumptions`` on simulations that other figures are read from too."""
     _check_constants(tau=tau, rho=rho, inflation=inflation)
+
+    def rehearse(other: Market) -> None:
+        again = Stages(other, n_per_arm=stages.n_per_arm, n_worlds=stages.n_worlds, seed=stages.seed)
+        check_stages(again, tau=tau, rho=rho, inflation=inflation)
+
+    foresee(stages.market, rehearse, engine=stages.engine_name, workers=stages.workers, seed=stages.seed)
     separation = _separation(stages, tau=tau, rho=rho)  # first: it fits all arms, and the stages before it need some
     return Checks(
         [

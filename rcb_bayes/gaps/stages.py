@@ -58,7 +58,7 @@ class Stages:
         check_stage_size(market, n_per_arm=self.n_per_arm, n_worlds=self.n_worlds)
         self.workers = check_workers(workers)
         self.engine = make_engine(market.prior, market.noise, engine=engine, seed=seed)
-        self._engine_name = engine
+        self.engine_name = engine
         self.n_not_vouched = 0
         self.n_sent = 0
         # With an unknown sigma every sample tells about every arm, independent or not.
@@ -136,7 +136,7 @@ class Stages:
         return run_blocks(function, n_blocks, make=make, workers=self.workers)
 
     def _recipe(self) -> tuple[Market, str, int]:
-        return self.market, self._engine_name, self.seed
+        return self.market, self.engine_name, self.seed
 
     def _own_users(self) -> FloatArray:
         """The users of each world, (W, U, d); a stream apart, so that they do not depend on the stage."""

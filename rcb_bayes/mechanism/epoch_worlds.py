@@ -52,8 +52,7 @@ def begin_exploitation(
     Parameters
     ----------
     purpose : the stream of what they draw from then on
-    epoch : worlds are of the users' prior as loose as it is by then: whose prior has loosened reckons with other
-        worlds, in which all epochs before were other ones, too
+    epoch : under Assumption 4 worlds are drawn from the prior as widened by then, those of all epochs before it, too
     rounds : of the cold start of each path, (R,); 0 where the clock does not ask for them
     comers : users of a world's own, see ``EpochWorlds``
     block : of the worlds, with a stream of its own; all of them in one stream unless given

@@ -160,6 +160,12 @@ def learning_rounds(horizon: int, *, each: int, growth: float) -> Iterator[tuple
         start = stop
 
 
+def n_refits(market: Market, *, horizon: int) -> int:
+    """How often posteriors without a closed form are fitted anew in a world."""
+    each, growth = (_Sums if market.noise.is_gaussian else _Tallied).schedule
+    return len(list(learning_rounds(horizon, each=each, growth=growth)))
+
+
 def _in_batches(
     market: Market, panel: Panel, worlds: Worlds, engine: Engine, *, horizon: int, rng: np.random.Generator
 ) -> GreedyRuns:

@@ -109,8 +109,8 @@ def critical_value(values: FloatArray, *, level: float = 0.05, seed: int = 0) ->
     """Number of errors such that all cells' means stay within them, one side, with probability 1 - level.
 
     A studentised multiplier bootstrap over worlds (rows): every world's deviations from the means get a common standard
-    normal factor. Cells with fewer than ten events say nothing about their own spread and are left out; what is left
-    is never judged by less than one cell alone would be.
+    normal factor. Cells with fewer than ten events say nothing about their own spread and are left out. The number is
+    at least that of a single cell, the normal quantile at 1 - level.
     """
     from scipy.special import ndtri
 

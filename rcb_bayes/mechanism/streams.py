@@ -50,6 +50,7 @@ class Stream(IntEnum):
     GREEDY_USERS = 60
     GREEDY_WORLDS = 61
     GREEDY_REACH = 62
+    FAVOURITES = 63
     EXPLORED_ARMS = 70
 
 

@@ -258,7 +258,8 @@ def with_best_n(
             return _chosen(plan, choices)
     if best is None:
         return _chosen(made(sizes[-1]), choices)
-    note = f"No N of {', '.join(str(n) for n in sizes)} passes an audit of {request.audit_worlds:,} worlds for certain."
+    tried = ", ".join(str(n) for n in sizes)
+    note = f"None of N = {tried} is predicted to pass an audit of {request.audit_worlds:,} worlds."
     provenance = replace(best.provenance, notes=(*best.notes, note))
     return _chosen(replace(best, provenance=provenance), choices)
 

@@ -193,7 +193,7 @@ def _unknown_length(forward: PlannedWalk, length: float, error: float) -> str:
     return (
         f"The cold start takes {figure(length, error)} rounds, so that its length is not known: {n:,} worlds certify "
         f"next to nothing where the point estimates allow a rate of {stage.ideal:.2g}. "
-        f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would tell, or a larger epsilon."
+        f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would settle it, or a larger epsilon."
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _ZERO = 1e-12  # what rounding leaves of a margin that is zero
+NOWHERE = "#D9D9D9"  # of a pair without a margin
 
 
 def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" = None) -> "Axes":
@@ -59,8 +60,9 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
 def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" = None) -> "Axes":
     """A heat map, recommended arm by rival: the lowest margin over stages and users, against -epsilon.
 
-    Colours turn at -epsilon. The number is that of the cell with the worst verdict; one that is thin may lie below
-    -epsilon and still pass, or be inconclusive: its verdict is written under it unless it passes.
+    Colours turn at -epsilon; a hatched pair has no margin. The number is that of the cell with the worst verdict; one
+    that is thin may lie below -epsilon and still pass, or be inconclusive: its verdict is written under it unless it
+    passes.
 
     Parameters
     ----------
@@ -84,6 +86,7 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     (['old', 'new'], 'rival')
     """
     from matplotlib.colors import TwoSlopeNorm
+    from matplotlib.patches import Rectangle
 
     arms = [str(arm) for arm in margins["arm"].values]
     axes = own_axes(axes, size=(1.6 + 0.9 * max(len(arms), 3), 1.2 + 0.75 * max(len(arms), 3)))
@@ -93,6 +96,10 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     reach = max(float(np.max(np.abs(known + epsilon), initial=0.0)), epsilon, 1e-6)
     norm = TwoSlopeNorm(vcenter=-epsilon, vmin=-epsilon - reach, vmax=-epsilon + reach)
     image = axes.imshow(values, cmap="PuOr", norm=norm, aspect="auto")
+    for i, j in np.argwhere(~np.isfinite(values)):  # hatched: white is the colour of -epsilon
+        axes.add_patch(
+            Rectangle((j - 0.5, i - 0.5), 1, 1, facecolor=NOWHERE, edgecolor="white", hatch="///", linewidth=0)
+        )
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
             if cell is not None:

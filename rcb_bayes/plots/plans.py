@@ -106,14 +106,15 @@ def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes"
     for k, (arm, style) in enumerate(arm_styles(plan.arms).items()):
         value, error = plan.coverage[k], plan.coverage_mcse[k]
         if np.isfinite(value):
+            axes.bar([k], [value], width=0.55, color=style.colour, alpha=0.3)
             axes.errorbar([k], [value], yerr=[2 * error], fmt=style.marker, color=style.colour, capsize=4, label=arm)
         else:
             axes.plot([k], [0.0], "x", color=style.colour, clip_on=False, label=f"{arm}: never saturated")
     axes.set_xticks(range(len(plan.arms)), plan.arms)
     axes.set_xlim(-0.6, len(plan.arms) - 0.4)
-    axes.margins(y=0.15)
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("arm (bars: ± 2 Monte Carlo errors)")
+    ends = [v + 2 * e for v, e in zip(plan.coverage, plan.coverage_mcse, strict=True) if np.isfinite(v)]
+    axes.set_ylim(0.0, 1.12 * max(ends, default=1.0))
+    axes.set_xlabel("arm (whiskers: ± 2 Monte Carlo errors)")
     axes.set_ylabel("smallest eigenvalue of X'X/N")
     axes.set_title(f"Coverage of {plan.agenda.words} samples of each arm")
     return axes

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FEW_WORLDS = 8  # drawn one by one
 _MOST_POINTS = 2000  # of a curve
+_RARE = 1e-4  # the ends of the axis of propensities; what is beyond is drawn there
 
 
 def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
@@ -161,6 +162,8 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     """With which probability each arm was recommended when it was: the share of its rounds at or below each value.
 
+    The axis is stretched at both ends (log odds), since most recommendations are nearly certain or rare.
+
     Small propensities make off-policy estimates of an arm noisy.
 
     Parameters
@@ -181,6 +184,8 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
     >>> rcb.plots.plot_propensities(runs).get_title()
     'How likely recommendations were'
     """
+    from matplotlib.ticker import NullFormatter
+
     check_worlds(runs)
     axes = own_axes(axes)
     recommended, propensity = runs["recommended"].values.ravel(), runs["propensity"].values.ravel()
@@ -191,10 +196,19 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
             continue
         some = np.unique(np.linspace(0, len(values) - 1, _MOST_POINTS).round().astype(int))
         share = (some + 1) / len(values)
-        axes.step(values[some], share, where="post", color=style.colour, linestyle=style.dash, label=arm)
-    axes.set_xscale("log")
+        axes.step(
+            np.clip(values[some], _RARE, 1.0 - _RARE),
+            share,
+            where="post",
+            color=style.colour,
+            linestyle=style.dash,
+            label=arm,
+        )
+    axes.set_xscale("logit", one_half="0.5")
+    axes.set_xlim(_RARE, 1.0 - _RARE)
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(0, 1.02)
-    axes.set_xlabel("propensity: the probability of what was recommended")
+    axes.set_xlabel("propensity: the probability of what was recommended (right edge: certain)")
     axes.set_ylabel("share of the arm's rounds at or below it")
     axes.set_title("How likely recommendations were")
     axes.legend(title="arm", frameon=False)

@@ -25,6 +25,7 @@ from rcb_bayes.belief.moving import MovedPrior
 from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
+from rcb_bayes.posterior.counting import counted
 from rcb_bayes.posterior.data import Data, Statistics, Tallies, as_counted, as_statistics
 from rcb_bayes.posterior.exact import exact_arm_moments, exact_draws, exact_moments
 from rcb_bayes.posterior.gibbs import GibbsEngine, layout_of
@@ -273,7 +274,14 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     if isinstance(prior, MovedPrior):  # its posteriors are those of the belief that was moved
         inner = make_engine(prior.base, noise_left(noise, scale=prior.scale), engine=engine, seed=seed)
         return MovedEngine(prior, inner, scale=prior.scale, shift=prior.shift, reason="moved")
-    return ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, seed)
+    return counted(ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, seed))
+
+
+def is_sampled(prior: Prior, noise: Noise, *, engine: str = "auto") -> bool:
+    """Whether every posterior of a belief is sampled by NUTS: no faster engine can answer, or it was asked for."""
+    if engine == "auto":
+        return _choose(prior, noise) == NutsEngine.name
+    return engine == NutsEngine.name
 
 
 def posterior_means(

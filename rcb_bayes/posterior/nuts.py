@@ -6,10 +6,11 @@ length.
 """
 
 import time
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from rcb_bayes.posterior.data import Data, Rows, as_rows, as_statistics
 from rcb_bayes.posterior.results import MIN_BULK_ESS, RHAT_LIMIT, PosteriorBatch
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP, largest_error
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
-from rcb_bayes.telling.progress import say, track
+from rcb_bayes.telling.progress import duration, say, track
 
 DIAGNOSTICS = ("rhat", "ess_bulk", "divergences", "mean_error", "gap")
 _PREFIX = "rcb_data_"
@@ -28,6 +29,7 @@ _PADDING = 64
 _LONGER, _LONGEST = 2, 4  # times the draws, where a run is not vouched for
 _LONG_SECONDS, _MOST_SECONDS = 20.0, 48 * 3600
 _NEARLY = 1.02  # r-hat of chains that have but met with bad luck
+_compiled: WeakKeyDictionary[Prior, dict[Hashable, Any]] = WeakKeyDictionary()  # samplers, by belief and reward model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class NutsEngine:
         self.reason = "nuts: any belief, by nutpie" + (", not vouched for on mixtures" if prior.has_mixture else "")
         self._seed = seed
         self._settings = settings or NutsSettings()
+        self._own: dict[Hashable, Any] = {}
 
     @property
     def discrete(self) -> tuple[str, ...]:
@@ -212,8 +215,25 @@ class NutsEngine:
             parts = _padded(as_rows(data))
         return {f"{_PREFIX}{name}": value for name, value in parts.items()}
 
-    @cached_property
+    @property
     def _compiled(self) -> Any:
+        """The sampler of the belief and the reward model, compiled once for as long as the belief is there."""
+        is_known = isinstance(self.noise, Hashable)  # else it is the user's own, and this engine's sampler alone
+        known = _compiled.setdefault(self.prior, {}) if is_known else self._own
+        name = self.noise if is_known else None
+        if name not in known:
+            known[name] = self._compile()
+        return known[name]
+
+    def seconds(self, data: Data) -> float:
+        """How long the posterior of the first data set takes, after all is compiled."""
+        one = data.take(slice(0, 1))
+        assert self._compiled is not None
+        started = time.monotonic()
+        self._run(one, seed=_seed_of(one), factor=1, raw=True)
+        return time.monotonic() - started
+
+    def _compile(self) -> Any:
         import nutpie
 
         if self.discrete:
@@ -259,8 +279,7 @@ def foretell(n_sets: int, seconds: float) -> None:
             "(splines, pm.gp.HSGP)."
         )
     if total > _LONG_SECONDS:
-        told = f"{total / 60.0:,.0f} minutes" if total >= 90.0 else f"{total:,.0f} seconds"
-        say(f"NUTS: {n_sets:,} more posteriors at about {seconds:.2f} s each, some {told}")
+        say(f"NUTS: {n_sets:,} more posteriors at about {seconds:.2f} s each, some {duration(total)}")
 
 
 def _finished(sampler: Any) -> Any:

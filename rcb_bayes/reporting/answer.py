@@ -36,7 +36,7 @@ def top(report: "Report") -> Markup:
             *(prose(sentence) for sentence in answer.sentences),
             class_=f"verdict {answer.verdict}",
         ),
-        facts(_parts(report)),
+        facts(parts(report)),
         parameters([(name, value) for name, value in market]),
         prose(f"Users put up with epsilon = {plan.epsilon:g} in the sense '{plan.notion}': {meaning}. "),
         prose("Every figure is a Monte Carlo estimate; ± is one error unless said otherwise."),
@@ -53,7 +53,8 @@ def _need(report: "Report") -> list[tuple[str, Any, Any]]:
     return [("Need I explore at all?", told, f"greedy leaves an arm that matters untried in {share} of worlds")]
 
 
-def _parts(report: "Report") -> list[tuple[str, Any, Any]]:
+def parts(report: "Report") -> list[tuple[str, Any, Any]]:
+    """The question's parts: each with its figure and a word on it."""
     plan, runs, audit = report.plan, report.runs, report.audit
     whom = percent(plan.share_explored) if plan.personalised else "all users" if plan.feasible else "nobody"
     rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)

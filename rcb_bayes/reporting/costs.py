@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import chart, plain, prose, section
+from rcb_bayes.reporting.yardsticks import told
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
@@ -26,8 +27,26 @@ def cost(report: "Report", data: dict[str, Any]) -> Markup:
             f"The plan run in {many} of {report.horizon:,} rounds. The cold start {end}; the regret of a whole "
             f"run is {last}, against the best arm for each user."
         ),
+        None if report.yardsticks is None else _yardsticks(report),
         _regret(regret, alt=f"Cumulative regret over {report.horizon:,} rounds reaches {last}; the cold start {end}."),
         tag("div", _gain(data["gain"]), _samples(data["arms"], data["samples"]), class_="pair"),
+    )
+
+
+def _yardsticks(report: "Report") -> Markup:
+    assert report.runs is not None  # asked for where it is
+    assert report.yardsticks is not None
+    rows = [[name, figure(*more)] for name, *more in told(report.yardsticks, own=run_regret(report.runs))]
+    return chart(
+        "yardsticks",
+        "Regret of a whole run, beside what needs no plan",
+        alt=f"Regret over {report.horizon:,} rounds: {'; '.join(f'{name} {value}' for name, value in rows)}.",
+        note=(
+            "Greedy recommends what looks best so far, and learns by luck. A favourite is the arm that a user expects "
+            "most of before any data. Everybody follows either of the two. Whiskers: ± 2 standard errors."
+        ),
+        head=["", "regret"],
+        rows=rows,
     )
 
 

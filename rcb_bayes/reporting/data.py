@@ -7,6 +7,7 @@ import numpy as np
 
 from rcb_bayes.mechanism.deciding import FIGURES, pair_cells, stage_cells
 from rcb_bayes.mechanism.run_curves import cold_start_end, mean_over_worlds, windowed_gain
+from rcb_bayes.reporting.yardsticks import told
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.directions import principal_places
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _WORLDS = 6  # drawn one by one
 _POINTS = 120  # of a curve over rounds, evenly spaced; half as many again in proportion
+_LONG = 44  # letters of a row's label
 _HARDLY = 0.005  # a rate below this is none on the map
 _SWEPT = ("exploration_rate", "expected_cold_start", "expected_regret")
 
@@ -28,18 +30,20 @@ def chart_data(report: "Report") -> dict[str, Any]:
     data: dict[str, Any] = {
         "arms": list(report.market.arms),
         "epsilon": report.plan.epsilon,
-        "frontier": _frontier(report.gaps, report.market.arms),
+        "frontier": _frontier(report.gaps, report.market.arms, alike=report.plan.alike),
         "sweep": _sweep(report),
     }
     if report.plan.personalised:
         data["map"] = _map(report)
     if report.audit is not None:
-        data |= {"margins": _margins(report.audit), "compliance": _compliance(report.audit)}
+        data |= {"margins": margin_rows(report.audit), "compliance": _compliance(report.audit)}
         data["matrix"] = _matrix(report.audit)
     if report.knowledge is not None:
         data["knowledge"] = _knowledge(report.knowledge)
     if report.runs is not None:
         data |= {"regret": _regret(report.runs), "gain": _gain(report.runs), "samples": _samples(report.runs)}
+        if report.yardsticks is not None:
+            data["yardsticks"] = _yardsticks(report.yardsticks, own=run_regret(report.runs))
     return data
 
 
@@ -57,14 +61,21 @@ def run_regret(runs: "xr.Dataset") -> tuple[float, float]:
     return float(total.mean()), float(total.std(ddof=1) / len(total) ** 0.5) if len(total) > 1 else math.nan
 
 
-def _frontier(gaps: "xr.Dataset", arms: tuple[str, ...]) -> dict[str, Any]:
+def _frontier(gaps: "xr.Dataset", arms: tuple[str, ...], *, alike: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    """A curve for each arm; arms that are alike in the belief share one, since theirs differ by chance alone."""
     rows = []
+    shown = {str(arm) for arm in gaps["arm"].values}
+    groups = [[arm for arm in group if arm in shown] for group in alike] if alike else [[arm] for arm in shown]
+    first = {group[0]: group for group in groups if group}
     for arm in gaps["arm"].values:
-        row = gaps.sel(arm=arm)
+        if str(arm) not in first:
+            continue
+        row, others = gaps.sel(arm=arm), len(first[str(arm)]) - 1
         best = [row["best_tau"].item(), row["best_rho"].item()]
         rows.append(
             {
                 "arm": arms.index(str(arm)),
+                "name": f"{arm} and {others} like it" if others else str(arm),
                 "rho": short(row["rho"].values),
                 "error": short(row["rho_mcse"].values, 2),
                 "best": short(best) if best[0] > 0 else None,
@@ -131,13 +142,46 @@ def _thousandths(rates: FloatArray) -> list[int]:
     return np.where(rates < _HARDLY, 0, np.round(1000 * rates)).astype(int).tolist()
 
 
-def _margins(audit: "Audit") -> list[dict[str, Any]]:
+def margin_rows(audit: "Audit") -> list[dict[str, Any]]:
+    """The deciding cell of each stage."""
     rows = []
     for stage, cell in stage_cells(audit.margins).items():
         if cell is not None:
             numbers = {name: short(getattr(cell, name)) for name in FIGURES}
             rows.append({"stage": stage, "verdict": cell.verdict, "arm": cell.arm, "rival": cell.rival} | numbers)
+    for row, label in zip(rows, row_labels([row["stage"] for row in rows]), strict=True):
+        row["label"] = label
     return rows
+
+
+def row_labels(stages: list[str]) -> list[str]:
+    """Stages for the rows of a chart: in full where that is short, else by numbers of arms; no two the same."""
+    labels: list[str] = []
+    for stage in stages:
+        label = stage if len(stage) <= _LONG else " and ".join(_counted(part) for part in stage.split(" and "))
+        seen = sum(one == label or one.startswith(f"{label} (") for one in labels)
+        labels.append(f"{label} ({seen + 1})" if seen else label)
+    return labels
+
+
+def _counted(part: str) -> str:
+    """``2 of 29 alike`` for ``2 of arm_1, ..., arm_29``; of a list of arms the first and how many more."""
+    n, of, names = part.partition(" of ")
+    if of and n.isdigit():
+        return f"{n} of {names.count(', ') + 1} alike"
+    first, *more = part.split(", ")
+    short = first if len(first) <= _LONG // 2 else f"{first[: _LONG // 2]}\u2026"
+    return f"{short} and {len(more)} more" if more else short
+
+
+def _yardsticks(found: "xr.Dataset", *, own: tuple[float, float]) -> dict[str, Any]:
+    """The plan's regret, and what it is measured by."""
+    rows = told(found, own=own)
+    return {
+        "names": [name for name, _, _ in rows],
+        "mean": short([value for _, value, _ in rows]),
+        "error": short([0.0 if error != error else error for _, _, error in rows], 2),
+    }
 
 
 def _matrix(audit: "Audit") -> list[list[dict[str, Any] | None]]:

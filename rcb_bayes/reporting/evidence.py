@@ -91,6 +91,8 @@ def diagnostics(report: "Report") -> Markup:
     rows.append(("guard in exploitation", _guard(report)))
     if audit is not None:
         rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit)}"))
+    if report.radius is not None:
+        rows += [("how wrong the belief may be", str(words)) for words in report.radius["words"].values if words]
     if runs is not None:
         rows.append(("runs", f"{runs.sizes['world']:,} worlds of {report.horizon:,} rounds"))
     weak = report.market.population.weak_directions()

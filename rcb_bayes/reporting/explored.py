@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.reporting.groups import by_group
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import chart, prose, section
 from rcb_bayes.telling.wording import figure, percent
@@ -11,9 +12,11 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
 
 
-def slider(report: "Report") -> Markup:
-    """The control that turns the figures below it to another epsilon."""
+def slider(report: "Report") -> Markup | None:
+    """The control that turns the figures below it to another epsilon; none where there is one."""
     values = [plan.epsilon for plan in report.sweep]
+    if len(values) < 2:
+        return None
     at = values.index(report.plan.epsilon)
     return tag(
         "div",
@@ -57,6 +60,7 @@ def who(report: "Report", data: dict[str, Any]) -> Markup:
             ),
             class_="pair",
         ),
+        by_group(report),
     )
 
 
@@ -90,8 +94,8 @@ def _map(report: "Report", data: dict[str, Any]) -> Markup:
             f"have the rate 1, {own[2]} a lower one and {own[1]} none."
         ),
         note=(
-            "A dot is a user; hollow ones are explored less than once in 200 rounds. Move the slider to see who joins "
-            "at a larger epsilon."
+            "A dot is a user; hollow ones are explored less than once in 200 rounds."
+            + (" Move the slider to see who joins at a larger epsilon." if len(rows) > 1 else "")
         ),
         head=["epsilon", "hardly or never", "at lower rates", "at the rate 1"],
         rows=rows,

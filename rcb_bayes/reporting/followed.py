@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from rcb_bayes.auditing import Audit
 from rcb_bayes.mechanism.deciding import FIGURES, deciding_cell
 from rcb_bayes.reporting.data import short
-from rcb_bayes.reporting.markup import Markup, table, tag
+from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import SIGNS, chart, dot, plain, prose, section
 from rcb_bayes.reporting.words import averages, knowing, panel
 from rcb_bayes.telling.wording import percent
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
 
 _MOST_ARMS = 12  # of a matrix
+_BESIDE = 4  # arms of a matrix that stands beside the chart
 
 
 def follow(report: "Report", data: dict[str, Any]) -> Markup:
@@ -31,7 +32,9 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
         ),
         *(prose(f"{note[:1].upper()}{note[1:]}.") for note in audit.notes),
         _margins(audit, data["margins"]),
-        tag("div", _compliance(audit, data["compliance"]), matrix, class_="pair"),
+        tag("div", _compliance(audit, data["compliance"]), matrix, class_="pair")
+        if len(report.plan.arms) <= _BESIDE
+        else join(_compliance(audit, data["compliance"]), matrix),
     )
 
 
@@ -78,7 +81,12 @@ def _matrix(audit: Audit, arms: tuple[str, ...], cells: list[list[Any]]) -> Mark
     return tag(
         "figure",
         tag("figcaption", "Lowest margin, recommended arm by rival"),
-        table(["arm", *(f"vs {rival}" for rival in audit.margins["rival"].values)], rows, class_="matrix"),
+        table(
+            ["arm", *(f"vs {rival}" for rival in audit.margins["rival"].values)],
+            rows,
+            class_="matrix",
+            columns=len(arms),
+        ),
         tag(
             "p",
             f"Over {over}; of the cells with the worst verdict (? inconclusive, ✕ fail).",

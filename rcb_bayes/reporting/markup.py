@@ -42,12 +42,19 @@ def as_script(values: Any) -> Markup:
     return Markup(text)
 
 
-def table(head: list[str], rows: list[list[Any]], *, class_: str = "", numbers: int = 1) -> Markup:
-    """A table that can scroll sideways; columns from ``numbers`` on are figures, set to the right."""
+def table(
+    head: list[str], rows: list[list[Any]], *, class_: str = "", numbers: int = 1, columns: int | None = None
+) -> Markup:
+    """A table that can scroll sideways; columns from ``numbers`` on are figures, set to the right.
+
+    A number of ``columns`` is told to the style sheet.
+    """
 
     def cell(name: str, k: int, value: Any, **more: Any) -> Markup:
         return tag(name, value, class_="n" if k >= numbers else None, **more)
 
     top = tag("tr", *(cell("th", k, title, scope="col") for k, title in enumerate(head)))
     body = [tag("tr", *(cell("td", k, value, data_label=head[k]) for k, value in enumerate(row))) for row in rows]
-    return tag("div", tag("table", tag("thead", top), tag("tbody", *body), class_=class_ or None), class_="scroll")
+    style = None if columns is None else f"--columns:{columns}"
+    whole = tag("table", tag("thead", top), tag("tbody", *body), class_=class_ or None, style=style)
+    return tag("div", whole, class_="scroll")

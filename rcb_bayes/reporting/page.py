@@ -14,6 +14,7 @@ from rcb_bayes.reporting.followed import follow
 from rcb_bayes.reporting.known import known
 from rcb_bayes.reporting.markup import Markup, as_script, join, tag
 from rcb_bayes.reporting.planned import stages
+from rcb_bayes.reporting.protocol import protocol
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
@@ -26,6 +27,7 @@ _LINKS = {
     "cost": "Cost",
     "belief": "The belief",
     "sure": "How sure",
+    "protocol": "Protocol",
     "repeat": "Repeat",
 }
 # Nothing may be fetched: a label from a belief file that were markup after all would still reach no network.
@@ -59,6 +61,7 @@ def page(report: "Report") -> str:
             cost(report, data),
             belief(report, data),
             diagnostics(report),
+            protocol(report),
             repeat(report),
         ),
         tag("footer", f"rcb-bayes {__version__} · decision support, from simulations of the belief given to it"),

@@ -81,7 +81,7 @@ def _written(report: "Report", folder: Path) -> dict[str, bytes]:
     for name, plan in plans.items():
         if plan is not None:
             plan.save(folder / f"{name}.json")
-    for name in ("gaps", "runs", "knowledge", "radius"):
+    for name in ("gaps", "runs", "knowledge", "radius", "yardsticks"):
         table = getattr(report, name)
         if table is not None:
             write_netcdf(_table(name), table, folder / f"{name}.nc")
@@ -114,6 +114,7 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
             "runs": _read_table("runs", folder) if "runs.nc" in given else None,
             "knowledge": _read_table("knowledge", folder) if "knowledge.nc" in given else None,
             "radius": _read_table("radius", folder) if "radius.nc" in given else None,
+            "yardsticks": _read_table("yardsticks", folder) if "yardsticks.nc" in given else None,
             "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
             "users": np.asarray(head.users, dtype=float),
             "sizes": head.sizes,

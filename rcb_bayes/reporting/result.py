@@ -19,6 +19,7 @@ from rcb_bayes.reporting.known import known_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
+from rcb_bayes.telling.html import as_html
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -132,6 +133,9 @@ class Report:
         The price of what users know; None where it was left out, or where there are no plans to compare.
     radius : xarray.Dataset, optional
         How much more users may expect of their favourite arm, see ``sensitivity``; None where it was left out.
+    yardsticks : xarray.Dataset, optional
+        The regret of greedy and of everybody's favourite beside the plan's; None in older files, and where nature is
+        not what users believe.
 
     Examples
     --------
@@ -161,6 +165,7 @@ class Report:
     knowledge: "xr.Dataset | None" = None
     need: Check | None = None
     radius: "xr.Dataset | None" = None
+    yardsticks: "xr.Dataset | None" = None
     answer: Answer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,8 +191,22 @@ class Report:
 
         return page(self)
 
+    def to_markdown(self) -> str:
+        """The answer, its figures and what it rests on as Markdown; without the charts.
+
+        Examples
+        --------
+        With ``page`` as in ``report``:
+
+        >>> page.to_markdown().splitlines()[2]
+        '**pass: Yes, with 100.0 % of users.**'
+        """
+        from rcb_bayes.reporting.markdown import markdown
+
+        return markdown(self)
+
     def save(self, path: str | Path) -> None:
-        """Write the page; or, where the name ends in ``.zip``, everything behind it, for ``Report.load``.
+        """Write the page; as Markdown for ``.md``, and everything behind it, for ``Report.load``, for ``.zip``.
 
         Parameters
         ----------
@@ -216,7 +235,8 @@ class Report:
         if target.suffix == SUFFIX:
             write_report(self, target)
         else:
-            write_atomically(target, self.to_html().encode("utf-8"))
+            text = self.to_markdown() if target.suffix == ".md" else self.to_html()
+            write_atomically(target, text.encode("utf-8"))
 
     @classmethod
     def load(cls, path: str | Path, market: Market) -> "Report":
@@ -251,6 +271,9 @@ class Report:
         check_plan(market, found["plan"])
         found["sizes"] = ReportSizes(**found["sizes"])
         return cls(**found)
+
+    def _repr_html_(self) -> str:
+        return as_html("Report", self.summary(), verdict=self.verdict)
 
     def summary(self) -> str:
         """The answer in words, the assumptions and the plan."""

@@ -16,15 +16,18 @@ from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_audit_size, check_plan_size, check_run_size, check_stage_size
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.foreseeing import foresee, told
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.exploring import Exploring
 from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.result import Report, ReportSizes
-from rcb_bayes.running.need import check_need
+from rcb_bayes.reporting.yardsticks import yardsticks
+from rcb_bayes.running.need import n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -54,6 +57,7 @@ def report(
     n_per_arm: int = 50,
     guard: bool = True,
     knows: str = "auto",
+    exploring: Exploring | None = None,
     horizon: int = DEFAULT_HORIZON,
     sizes: ReportSizes | None = None,
     workers: Workers = None,
@@ -83,6 +87,8 @@ def report(
     knows : str
         What users know of the clock; see ``calibrate``. Plans at other values of epsilon and the audit are for users
         who know what the plan says.
+    exploring : Exploring, optional
+        Which of many arms are explored, and in which order; see ``calibrate``.
     horizon : int
         T, of the runs and of the audit.
     sizes : ReportSizes, optional
@@ -126,6 +132,55 @@ def report(
         check_plan(market, plan)
     if runs is not None:
         _check_runs(market, runs)
+    asked: dict[str, Any] = {
+        "epsilon": epsilon,
+        "notion": notion,
+        "personalised": personalised,
+        "n_per_arm": n_per_arm,
+        "guard": guard,
+        "knows": knows,
+        "exploring": exploring,
+        "horizon": horizon,
+        "sizes": sizes,
+        "seed": seed,
+    }
+    foresee(
+        market,
+        lambda other: _study(other, _for_any_market(plan), runs, workers=None, **asked),
+        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds),
+        workers=workers,
+        seed=seed,
+    )
+    with told():
+        return _study(market, plan, runs, workers=workers, **asked)
+
+
+def _for_any_market(plan: Plan | None) -> Plan | None:
+    """The plan, for a rehearsal in a market that is not the one it was made for."""
+    if plan is None:
+        return None
+    history = {part: value for part, value in plan.made_of.items() if part == "history"}
+    return replace(plan, provenance=replace(plan.provenance, made_of=history))
+
+
+def _study(
+    market: Market,
+    plan: Plan | None,
+    runs: "xr.Dataset | None",
+    *,
+    epsilon: float,
+    notion: str,
+    personalised: bool,
+    n_per_arm: int,
+    guard: bool,
+    knows: str,
+    exploring: Exploring | None,
+    horizon: int,
+    sizes: ReportSizes,
+    workers: Workers,
+    seed: int,
+) -> Report:
+    """Everything that a page shows."""
     say("planning")
     made: dict[str, Any] = {"notion": notion, "personalised": personalised, "n_per_arm": n_per_arm, "seed": seed}
     if plan is None:
@@ -136,6 +191,7 @@ def report(
             n_worlds=sizes.plan_worlds,
             audit_worlds=sizes.audit_worlds,
             knows=knows,
+            exploring=exploring,
             horizon=horizon,
             workers=workers,
             **made,
@@ -148,7 +204,7 @@ def report(
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     say("would greedy do?")
-    need = check_need(
+    need, greedy = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
     return Report(
@@ -162,6 +218,7 @@ def report(
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
+        yardsticks=yardsticks(market, greedy, horizon=shown, seed=seed),
         runs=runs,
         audit=found,
         not_audited=why_not,

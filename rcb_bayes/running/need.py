@@ -14,7 +14,8 @@ from rcb_bayes.gaps.checks import Check, judge
 from rcb_bayes.gaps.estimation import mean_error, probability_error
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_run_size
-from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact
+from rcb_bayes.mechanism.foreseeing import foresee
+from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact, n_refits
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.worlds import draw_worlds
@@ -104,6 +105,34 @@ def check_need(
     >>> need.verdict, round(need.estimate, 2)
     ('fail', 0.1)
     """
+    return need_and_greedy(
+        market,
+        plan=plan,
+        runs=runs,
+        horizon=horizon,
+        epsilon=epsilon,
+        share=share,
+        tolerated=tolerated,
+        n_worlds=n_worlds,
+        most_worlds=most_worlds,
+        seed=seed,
+    )[0]
+
+
+def need_and_greedy(
+    market: Market,
+    *,
+    plan: Plan | None = None,
+    runs: "xr.Dataset | None" = None,
+    horizon: int = DEFAULT_HORIZON,
+    epsilon: float = 0.05,
+    share: float = 0.01,
+    tolerated: float = 0.02,
+    n_worlds: int | None = None,
+    most_worlds: int | None = None,
+    seed: int = DEFAULT_SEED,
+) -> tuple[Check, GreedyRuns]:
+    """``check_need``, with the runs of greedy that it rests on."""
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
     for name, value in (("share", share), ("tolerated", tolerated)):
         if not (is_number(value) and 0 < value < 1):
@@ -115,6 +144,7 @@ def check_need(
     engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
     n_worlds = _worlds(engine, most_worlds) if n_worlds is None else as_count(n_worlds, name="n_worlds", least=2)
     check_run_size(horizon=horizon, n_worlds=n_worlds, every=horizon)
+    foresee(market, n_worlds * n_refits(market, horizon=horizon), seed=seed)
     rows = not market.noise.is_gaussian
     panel = make_panel(market, n_users=_ROW_PANEL if rows else _PANEL, rng=generator(seed, Stream.GREEDY_USERS))
     found = greedy_runs(
@@ -123,7 +153,7 @@ def check_need(
     starved = found.starved(share=share).astype(float)
     value, error = float(starved.mean()), float(probability_error(starved))
     verdict = _OPPOSITE[judge(value, error, tolerated)]
-    return Check(
+    check = Check(
         name="0 greedy suffices",
         verdict=verdict,  # pyright: ignore[reportArgumentType] (of the same three words)
         estimate=value,
@@ -135,6 +165,12 @@ def check_need(
         + _out_of_reach(market, panel, epsilon=float(epsilon), seed=seed),
         remedy=_remedy(verdict),
     )
+    return check, found
+
+
+def n_sampled(market: Market, *, horizon: int, most_worlds: int) -> int:
+    """How many posteriors ``check_need`` asks for where each takes a NUTS run."""
+    return min(_SAMPLED_WORLDS, most_worlds) * n_refits(market, horizon=horizon)
 
 
 def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, share: float) -> str:

@@ -1,12 +1,21 @@
-"""Progress for anything that takes longer than two seconds: on a terminal, and quiet in pipes and under CI."""
+"""Progress for anything that takes longer than two seconds: one bar for the whole task, never one inside another.
+
+A terminal and a notebook have a bar, a pipe a line every half minute. What is started within a task that is shown is
+a phase of it, told beside its name. Nothing is shown under CI, in workers, and where RCB_PROGRESS is "off".
+"""
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any, Protocol
 
 _PATIENCE = 2.0
+_BETWEEN_LINES = 30.0  # in pipes
+_BETWEEN_DISPLAYS = 0.5  # in notebooks
 _hushed = False
 
 
@@ -22,28 +31,27 @@ def track[T](items: Sequence[T], *, description: str) -> Iterator[T]:
 
 
 @contextmanager
-def progress(total: int, *, description: str) -> Iterator[Callable[[int], None]]:
-    """A bar for things that end in any order: call what is given with how many more are done."""
-    if not _is_watched():
+def progress(total: int | None, *, description: str) -> Iterator[Callable[[int], None]]:
+    """A bar for things that end in any order: call what is given with how many more are done.
+
+    Without a total the task is shown with the time it has taken, and with the phases that are started within it.
+    """
+    screen = _screen()
+    if screen is None:
         yield lambda n: None
         return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    start = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(description, total=total)
-    with ExitStack() as stack:
-        shown = False
-
-        def advance(n: int) -> None:
-            nonlocal shown
-            bar.advance(task, n)
-            if not shown and time.monotonic() - start > _PATIENCE:
-                stack.enter_context(bar)
-                shown = True
-
-        yield advance
+    task = _tasks.of_thread()
+    if task is not None:
+        with task.phase(description, total) as advance:
+            yield advance
+        return
+    task = _Task(description, total, screen)
+    _tasks.current = task
+    try:
+        yield task.advance
+    finally:
+        _tasks.current = None
+        task.close()
 
 
 def hush() -> None:
@@ -52,12 +60,210 @@ def hush() -> None:
     _hushed = True
 
 
-def _is_watched() -> bool:
-    return not _hushed and sys.stderr.isatty() and not os.environ.get("CI")
-
-
 def say(what: str) -> None:
     """One line on standard error about what is being done; nothing in pipes and under CI."""
-    if _is_watched():
-        sys.stderr.write(f"{what} ...\n")
+    screen = _screen()
+    task = _tasks.of_thread()
+    if screen is None or not screen.is_live:
+        return
+    if task is not None and task.is_shown:
+        task.tell(what)
+        return
+    sys.stderr.write(f"{what} ...\n")
+    sys.stderr.flush()
+
+
+def announce(what: str) -> None:
+    """One line on standard error that is worth knowing in terminals, notebooks and pipes; nothing under CI."""
+    if _screen() is not None:
+        sys.stderr.write(f"{what}\n")
         sys.stderr.flush()
+
+
+# --- tasks -----------------------------------------------------------------------------------------------------------
+
+
+class _Tasks(threading.local):
+    """The task that is under way in this thread."""
+
+    current: "_Task | None" = None
+
+    def of_thread(self) -> "_Task | None":
+        return self.current
+
+
+_tasks = _Tasks()
+
+
+class _Task:
+    """What is shown: a description, how far it has come, and the innermost phase under way."""
+
+    def __init__(self, description: str, total: int | None, screen: "_Screen") -> None:
+        self.description, self.total, self.done = description, total, 0
+        self.is_shown = False
+        self._screen = screen
+        self._phases: list[list[Any]] = []
+        self._start = time.monotonic()
+
+    def advance(self, n: int) -> None:
+        """So many more are done."""
+        self.done += n
+        self._show()
+
+    @contextmanager
+    def phase(self, description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """A phase of it, until it ends."""
+        own: list[Any] = [description, total, 0]
+        self._phases.append(own)
+        self._show()
+
+        def advance(n: int) -> None:
+            own[2] += n
+            self._show()
+
+        try:
+            yield advance
+        finally:
+            with suppress(ValueError):
+                self._phases.remove(own)
+
+    def tell(self, what: str) -> None:
+        """What is being done now, in place of a phase's name."""
+        self._screen.show(f"{self.description}: {what}", self.done, self.total, time.monotonic() - self._start)
+
+    def _show(self) -> None:
+        taken = time.monotonic() - self._start
+        if taken <= _PATIENCE:
+            return
+        self.is_shown = True
+        words = self.description
+        if self._phases:
+            name, total, done = self._phases[-1]
+            words += f": {name}" + ("" if total is None else f", {done:,} of {total:,}")
+        self._screen.show(words, self.done, self.total, taken)
+
+    def close(self) -> None:
+        """It is done, or stopped."""
+        self._screen.close()
+
+
+# --- screens ---------------------------------------------------------------------------------------------------------
+
+
+class _Screen(Protocol):
+    """Where progress is shown; ``is_live`` where single steps are told as well."""
+
+    is_live: bool
+
+    def show(self, words: str, done: int, total: int | None, taken: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Terminal:
+    """A bar that goes when its task is done."""
+
+    is_live = True
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+
+    def show(self, words: str, done: int, total: int | None, taken: float) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(words, total=total)
+            self._bar.start()
+        self._bar.update(self._task, description=words, completed=done)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class _Notebook:
+    """A line in the cell's output that goes when its task is done."""
+
+    is_live = False
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._last = -1.0
+
+    def show(self, words: str, done: int, total: int | None, taken: float) -> None:
+        display = import_module("IPython.display").display  # there is a kernel, so it is installed
+        if self._handle is not None and taken - self._last < _BETWEEN_DISPLAYS:
+            return
+        self._last = taken
+        line = {"text/plain": _line(words, done, total, taken)}
+        if self._handle is None:
+            self._handle = display(line, raw=True, display_id=True)
+        else:
+            self._handle.update(line, raw=True)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
+            self._handle = None
+
+
+class _Pipe:
+    """A line now and then."""
+
+    is_live = False
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def show(self, words: str, done: int, total: int | None, taken: float) -> None:
+        if taken - self._last < _BETWEEN_LINES:
+            return
+        self._last = taken
+        sys.stderr.write(f"{_line(words, done, total, taken)}\n")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
+def _screen() -> _Screen | None:
+    if _hushed or os.environ.get("CI") or os.environ.get("RCB_PROGRESS", "").lower() == "off":
+        return None
+    if sys.stderr.isatty():
+        return _Terminal()
+    return _Notebook() if _in_notebook() else _Pipe()
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    if shell is None:
+        return False
+    running = shell.get_ipython()
+    return running is not None and hasattr(running, "kernel")
+
+
+def _line(words: str, done: int, total: int | None, taken: float) -> str:
+    """The same in a line: how much is done, how long it took, how long it will take."""
+    told = f"{words}: " if total is None or total == 1 else f"{words}: {done:,} of {total:,}, "
+    told += f"{duration(taken)} so far"
+    if total is None or not 0 < done < total:
+        return told
+    return f"{told}, about {duration(taken / done * (total - done))} left"
+
+
+def duration(seconds: float) -> str:
+    """A time in words, as people say it.
+
+    Examples
+    --------
+    >>> from rcb_bayes.telling.progress import duration
+    >>> duration(8.4), duration(140), duration(9000)
+    ('8 s', '2 min', '2.5 h')
+    """
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"

@@ -8,6 +8,8 @@ from rcb_bayes.users.empirical import Empirical
 from rcb_bayes.users.protocol import Covariates
 
 _ONE_FEATURE = 0.95  # a direction with this loading on a feature bears its name
+_MOST_NAMED = 3  # features in the name of a direction that has no name of its own
+_LEAST_NAMED = 0.25  # of the largest loading
 
 
 def principal_places(
@@ -29,12 +31,12 @@ def _principal_directions(users: FloatArray, rates: FloatArray) -> tuple[FloatAr
     centred = users - users.mean(axis=0)
     _, spread, directions = np.linalg.svd(centred, full_matrices=False)
     moving = spread > 1e-10 * np.linalg.norm(users)
-    names = ["principal direction 1 of the users", "principal direction 2 of the users"]
+    names = ["where users vary most", "where they vary next"]
     # Sampled eigenvalues of equal ones spread by about this much.
     tied = moving & (spread**2 >= spread[0] ** 2 * (1.0 - min(0.5, 4.0 * np.sqrt(d / n))))
     if tied.sum() > 1 and np.ptp(rates) > 0:
         directions[tied] = _turned_to(rates, centred @ directions[tied].T) @ directions[tied]
-        names = ["direction in which the rate changes most", "a direction across it"]
+        names = ["where the rate changes most", "across it"]
     chosen = directions[: max(1, min(2, int(moving.sum())))]
     largest = chosen[range(len(chosen)), np.abs(chosen).argmax(axis=1)]
     return chosen * np.sign(largest)[:, None], names[: len(chosen)]
@@ -58,8 +60,23 @@ def _turned_to(rates: FloatArray, scores: FloatArray) -> FloatArray:
 def _direction_label(direction: FloatArray, name: str, share: float, features: tuple[str, ...]) -> str:
     feature = int(np.abs(direction).argmax())
     if abs(direction[feature]) >= _ONE_FEATURE:
-        name = features[feature]
-    return name if np.isnan(share) or len(features) == 1 else f"{name} ({percent(share)} of the variance)"
+        more = []
+        told = features[feature]
+    else:
+        told, more = _sum_of(direction, features), [name]
+    if len(features) == 1:
+        return told
+    more += [] if np.isnan(share) else [f"{percent(share)} of the variance"]
+    return f"{told} ({', '.join(more)})" if more else told
+
+
+def _sum_of(direction: FloatArray, features: tuple[str, ...]) -> str:
+    """A direction as a sum of named features, the heaviest first: ``0.8 age - 0.6 dose``."""
+    size = np.abs(direction)
+    order = [int(k) for k in np.argsort(-size) if size[k] >= _LEAST_NAMED * size.max()]
+    terms = [f"{'-' if direction[k] < 0 else '+'} {size[k]:.2g} {features[k]}" for k in order[:_MOST_NAMED]]
+    rest = " + ..." if len(order) > _MOST_NAMED else ""
+    return f"{' '.join(terms).removeprefix('+ ')}{rest}"
 
 
 def users_to_draw(covariates: Covariates, n: int, *, seed: int) -> FloatArray:

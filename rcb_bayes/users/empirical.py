@@ -12,8 +12,9 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, Labels, Seed, as_finite_array, as_rng
 from rcb_bayes.users import bootstrap
 from rcb_bayes.users.base import Population
+from rcb_bayes.users.mending import INTERCEPT, Mending, read_users
 from rcb_bayes.users.moments import weighted_moment
-from rcb_bayes.users.tables import as_table, read_csv
+from rcb_bayes.users.tables import as_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,15 @@ class Empirical(Population):
         self._settle(kind, features=labels, second_moment=moment, max_norm=max_norm, **own)
 
     @classmethod
-    def from_csv(cls, path: str | Path, *, columns: Iterable[str] | None = None) -> Self:
+    def from_csv(
+        cls,
+        path: str | Path,
+        *,
+        columns: Iterable[str] | None = None,
+        missing: str = "refuse",
+        intercept: bool = False,
+        standardise: bool = False,
+    ) -> Self:
         """Read users from a comma-separated UTF-8 file whose first line names the columns.
 
         Blank lines are skipped; ``true`` and ``false`` are 1 and 0.
@@ -78,6 +87,13 @@ class Empirical(Population):
             The file, with or without byte order mark.
         columns : iterable of str, optional
             The columns to take, in this order; all by default.
+        missing : {"refuse", "drop", "mean", "indicator"}
+            What is done about missing values: nothing (they are refused), the user is left out, the column's mean is
+            filled in, or that and a column ``<name>_missing`` of 0/1 is added at the end.
+        intercept : bool
+            Whether a column ``intercept`` of ones is put first.
+        standardise : bool
+            Whether columns are centred and divided by their standard deviation; those of 0/1 and constants are not.
 
         Returns
         -------
@@ -88,7 +104,7 @@ class Empirical(Population):
         ------
         DataError
             When the file cannot be read, is empty or has no data, when a column is unknown, unnamed or repeated, or
-            when a value is missing or not a number; the file, column and line are named.
+            when values are missing or no numbers: all of them at once, each column with its lines.
 
         Examples
         --------
@@ -98,7 +114,8 @@ class Empirical(Population):
         >>> rcb.Empirical.from_csv("users.csv", columns=["intercept", "age"]).mean
         array([1. , 0.5])
         """
-        table, names = read_csv(Path(path), columns=columns)
+        wanted = Mending(missing=missing, intercept=INTERCEPT if intercept else None, standardise=bool(standardise))
+        table, names, _ = read_users(Path(path), columns=columns, mending=wanted)
         return cls(table, features=names)
 
     @property

@@ -34,14 +34,6 @@ def as_table(rows: "ArrayLike | pd.DataFrame", features: Labels) -> tuple[FloatA
     return _as_floats(grid, labels, place=place), labels
 
 
-def read_csv(path: Path, *, columns: Iterable[str] | None) -> tuple[FloatArray, list[str]]:
-    """The chosen columns of a comma-separated file, shape (n, d), and their names."""
-    table = read_cells(path)
-    names = _choose_columns(table.header, columns, path=path)
-    values = [[parse_cell(record[table.header.index(name)]) for name in names] for record in table.records]
-    return _as_floats(np.array(values, dtype=object), names, place=lambda k: f"line {table.lines[k]} of {path}"), names
-
-
 def read_log(path: Path, *, words: Iterable[str] = (), least: int = 1) -> "pd.DataFrame":
     """A comma-separated file of at least so many rows as a DataFrame whose index has the lines' numbers.
 
@@ -75,13 +67,14 @@ def _as_floats(grid: np.ndarray, labels: Sequence[str], *, place: Callable[[int]
     if grid.dtype.kind not in "biuf" or not np.isfinite(grid).all():
         for k, label in enumerate(labels):
             for row, value in enumerate(grid[:, k]):
-                fault = _fault(value)
+                fault = fault_of(value)
                 if fault is not None:
                     raise DataError(f"Column '{shown(label)}', {place(row)}: expected a number, got {fault}")
     return grid.astype(np.float64)
 
 
-def _fault(value: object) -> str | None:
+def fault_of(value: object) -> str | None:
+    """Why a value is no finite number, and what to do; None for one that is."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return "a missing value. Fill it in or drop the row."
     if not isinstance(value, (Real, np.bool_)) or isinstance(value, np.timedelta64):
@@ -91,7 +84,8 @@ def _fault(value: object) -> str | None:
     return "an infinite value. Replace it or drop the row." if math.isinf(value) else None
 
 
-def _choose_columns(header: list[str], columns: Iterable[str] | None, *, path: Path) -> list[str]:
+def choose_columns(header: list[str], columns: Iterable[str] | None, *, path: Path) -> list[str]:
+    """The names asked for, or all, each there once."""
     if isinstance(columns, str):
         raise DataError(f"columns must be a list of names, got {columns!r}. Write [{columns!r}].")
     chosen = list(header if columns is None else columns)

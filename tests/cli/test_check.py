@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rcb_bayes.belief import gallery, load_prior
-from rcb_bayes.cli.market import build_market, parse_settings
+from rcb_bayes.cli.market import TableWords, build_market, parse_settings
 from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import estimate_gaps
 from rcb_bayes.market import Market
@@ -309,7 +309,7 @@ def test_gallery_names_keep_their_defaults_and_say_so(rcb: Run, tmp_path: Path) 
         (["setting_1", "--rho", "0"], "rho is a probability above 0 and at most 1, got 0.0."),
         (["setting_1", "--rho", "95"], "rho is a probability above 0 and at most 1, got 95.0."),
         (["setting_1", "--n-per-arm", "0"], "Invalid value for '--n-per-arm'"),
-        (["setting_1", "--worlds", "1"], "Invalid value for '--worlds'"),
+        (["setting_1", "--worlds", "1"], "Invalid value for '--check-worlds' / '--worlds'"),
         (["setting_1", "--inflation", "liner"], "There is no schedule 'liner'. Did you mean 'linear'?"),
         (["setting_1", "--set", "n_arms"], "--set takes NAME=VALUE, got 'n_arms'. For instance: --set n_arms=3"),
         (["setting_1", "--set", "n_amrs=3"], "n_amrs"),
@@ -355,3 +355,52 @@ def test_a_folder_that_cannot_be_written_to_is_refused(
     monkeypatch.setattr("rcb_bayes.cli.options.os.access", lambda *_: False)
     outcome = rcb("setting_1", "--out", "figures")
     assert (outcome.code, outcome.err) == (2, "rcb: Cannot write figures: permission denied. Choose another place.\n")
+
+
+# --- tables of real users --------------------------------------------------------------------------------------------
+
+
+REAL = "intercept,age,dose,sex\n" + "\n".join(f"1,{30 + k},{k % 5},{'mf'[k % 2]}" for k in range(40)) + "\n"
+
+
+def test_text_is_left_out_and_named_and_a_large_column_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text(REAL, encoding="utf-8")
+    market = build_market("setting_1", ["n_arms=2"], covariates=str(path), noise="0.3")
+    assert market.features == ("intercept", "age", "dose")
+    told = capsys.readouterr().err
+    assert "columns left out, text and not numbers: sex (m, f: pandas.get_dummies" in told
+    assert "note: 'age' (values around 50.8) outweighs" in told
+    assert "Add --standardise" in told
+    words = TableWords(standardise=True)
+    build_market("setting_1", ["n_arms=2"], covariates=str(path), noise="0.3", table=words)
+    told = capsys.readouterr().err
+    assert "standardised: age (x - 49.5) / 11.54, dose" in told
+    assert "note:" not in told
+
+
+def test_an_intercept_is_offered_and_put_where_the_belief_has_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text("age,dose\n0.1,1\n0.5,2\n0.2,1\n", encoding="utf-8")
+    given: dict[str, Any] = {"covariates": str(path), "noise": "0.3"}
+    with pytest.raises(RcbError, match=r"The belief has 3 features, the covariates have 2.*add --intercept"):
+        build_market("setting_1", ["n_arms=2", "n_features=3"], **given)
+    added = build_market("setting_1", ["n_arms=2", "n_features=3"], **given, table=TableWords(intercept=True))
+    assert added.covariates.mean[0] == 1.0
+    named = build_market("setting_1", ["n_arms=2", 'features=["age", "intercept", "dose"]'], **given)
+    assert named.covariates.features == ("age", "intercept", "dose")
+    np.testing.assert_allclose(named.covariates.mean, [0.8 / 3, 1.0, 4 / 3])
+    assert "column added: intercept" in capsys.readouterr().err
+
+
+def test_missing_values_are_a_choice(rcb: Run, tmp_path: Path) -> None:
+    (tmp_path / "users.csv").write_text("a,b\n1,2\n3,\n2,x\n,1\n", encoding="utf-8")
+    outcome = rcb("setting_1", "--covariates", "users.csv", "--missing", "mean")
+    assert outcome.code == 2
+    assert "Column 'b', line 4" in outcome.err
+    outcome = rcb("setting_1", "--covariates", "users.csv", "--missing", "means")
+    assert "--missing takes refuse, drop, mean, indicator, got 'means'. Did you mean 'mean'?" in outcome.err
+    outcome = rcb("setting_1", "--missing", "mean")
+    assert "add --covariates users.csv" in outcome.err

@@ -79,6 +79,14 @@ def test_the_readme_runs(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(DOCS.glob("howto/*.md")), ids=lambda path: path.stem)
+def test_how_to_pages_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_document(path, tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.slow
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     run_document(GUIDE, tmp_path, monkeypatch, capsys)
 

@@ -28,7 +28,7 @@ def cells_of(path: Path, kind: str) -> list[Any]:
 
 def test_each_has_sizes_of_its_own_and_a_line_in_the_readme() -> None:
     names = {path.stem for path in NOTEBOOKS}
-    assert len(names) == 10
+    assert len(names) == 11
     assert set(SMALL) == names
     readme = (ROOT / "notebooks" / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\((\w+)\.ipynb\)", readme)) == names

@@ -263,6 +263,13 @@ def test_a_log_without_propensities_says_what_remains(table: pd.DataFrame):
     assert "nothing vouches" in found.attrs["note"]
 
 
+def test_a_data_file_of_another_study_is_refused_in_a_line(tmp_path: Path):
+    (tmp_path / "trial.csv").write_text("pidnum,age,arms,cd420\n" + "1,40,2,300\n" * 60, encoding="utf-8")
+    with pytest.raises(DataError, match="arm") as caught:
+        rcb.evaluate(tmp_path / "trial.csv", "arm_1", market())
+    assert "\n" not in str(caught.value)
+
+
 def test_zero_propensities_where_the_policy_has_mass_are_refused(table: pd.DataFrame):
     with pytest.raises(DataError, match=r"In [\d,]+ of 300 rounds .* row 1, 'arm_1'.*stages='exploit'"):
         rcb.evaluate(table, "arm_1", market())

@@ -7,8 +7,11 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import make_pipeline
@@ -236,3 +239,26 @@ def test_features_of_features_are_refused():
 def test_users_of_another_width_are_refused():
     with pytest.raises(MarketError, match="of 1 covariate"):
         rcb.Market(prior=rcb.load_prior("splines"), covariates=rcb.Sphere(2), noise=NOISE)
+
+
+def test_columns_by_their_names():
+    """A transformer fitted to a table, in its own order, or one that picks columns by name: no warning, no mix-up."""
+    rng = np.random.default_rng(2)
+    people = pd.DataFrame({"age": rng.uniform(20.0, 80.0, 50), "income": rng.lognormal(3.0, 0.4, 50)})
+    users, turned = rcb.Empirical(people), people[["income", "age"]]
+    fitted = make_pipeline(StandardScaler(), SplineTransformer(n_knots=4, degree=2)).fit(turned)
+    picking = make_column_transformer((StandardScaler(), ["income"]), (PolynomialFeatures(2), ["age"]))
+    for transformer in (fitted, picking, make_pipeline(picking, StandardScaler())):
+        d = np.asarray(clone(transformer).fit_transform(turned)).shape[1]
+        prior = rcb.Prior.gaussian(np.zeros((2, d)), 0.1)
+        found = rcb.Market(prior=prior, covariates=users, noise=rcb.GaussianNoise(0.3), features=transformer)
+        np.testing.assert_allclose(found.features_of(people.values), clone(transformer).fit_transform(turned))
+        assert (found.features, found.prior.n_features) == (("age", "income"), d)
+    unnamed = rcb.Empirical(people.rename(columns={"income": "wage"}))
+    with pytest.raises(MarketError, match="was fitted to a column 'income', and the users have age, wage"):
+        rcb.Market(
+            prior=rcb.Prior.gaussian(np.zeros((2, 10)), 0.1),
+            covariates=unnamed,
+            noise=rcb.GaussianNoise(0.3),
+            features=fitted,
+        )

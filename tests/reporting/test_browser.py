@@ -11,7 +11,7 @@ from tests.reporting.reports import small_report
 CHROMIUM = find_browser()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no browser on the PATH: none of {', '.join(BROWSERS)}")
 TURNED = ("map", "rates", "cold", "margins", "compliance")
-OTHERS = ("frontier", "regret", "gain", "samples")
+OTHERS = ("frontier", "regret", "gain", "samples", "yardsticks")
 
 
 @pytest.fixture(scope="module")

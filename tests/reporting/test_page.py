@@ -15,7 +15,19 @@ from tests.planning.revising import revised
 from tests.reporting.reports import ARMS, SIZES, market_of, small_report
 
 VOID = {"meta", "input", "br", "hr", "img", "link"}
-CHARTS = {"map", "rates", "cold", "margins", "compliance", "frontier", "regret", "gain", "samples", "knowledge"}
+CHARTS = {
+    "map",
+    "rates",
+    "cold",
+    "margins",
+    "compliance",
+    "frontier",
+    "regret",
+    "gain",
+    "samples",
+    "knowledge",
+    "yardsticks",
+}
 
 
 class Walk(HTMLParser):

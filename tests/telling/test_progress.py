@@ -2,6 +2,8 @@
 
 import gc
 import io
+import sys
+import types
 from contextlib import redirect_stderr
 
 import pytest
@@ -35,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(autouse=True)
 def nobody_else(monkeypatch: pytest.MonkeyPatch):
-    for name in ("CI", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    for name in ("CI", "RCB_PROGRESS", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
 
@@ -102,6 +104,68 @@ def test_one_inside_the_other(clock: Clock):
         for _ in progress.track(range(2), description="Outer"):
             assert work(clock, items=2, seconds=3.0, stream=terminal) == [0, 1]
     assert "Outer" in terminal.getvalue()
+
+
+def test_what_is_started_within_a_task_is_a_phase_of_it_and_no_bar_of_its_own(clock: Clock):
+    terminal = Terminal()
+    with redirect_stderr(terminal), progress.progress(None, description="Planning"):
+        work(clock, items=3, seconds=3.0, stream=terminal)
+        progress.say("how wrong it may be")
+    told = terminal.getvalue()
+    assert "Planning: Sampling worlds, 1 of 3" in told
+    assert told.count("\x1b[?25l") == told.count("\x1b[?25h") == 1  # one cursor hidden, one bar
+    assert "\nSampling worlds" not in told
+
+
+def test_a_pipe_has_a_line_now_and_then(clock: Clock):
+    pipe = io.StringIO()
+    work(clock, items=10, seconds=12.0, stream=pipe)
+    lines = pipe.getvalue().splitlines()
+    assert lines[0] == "Sampling worlds: 3 of 10, 36 s so far, about 84 s left"
+    assert len(lines) == 3
+    assert lines[-1] == "Sampling worlds: 9 of 10, 2 min so far, about 12 s left"
+
+
+class Handle:
+    """What IPython hands out for a display that can be changed."""
+
+    def __init__(self, shown: list[str]) -> None:
+        self.shown = shown
+
+    def update(self, line: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(line["text/plain"])
+
+
+def test_a_notebook_has_a_line_that_goes(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    shown: list[str] = []
+
+    def display(line: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
+        shown.append(line["text/plain"])
+        return Handle(shown)
+
+    module = types.ModuleType("IPython")
+    module.get_ipython = lambda: types.SimpleNamespace(kernel=1)  # type: ignore[attr-defined]
+    inner = types.ModuleType("IPython.display")
+    inner.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setitem(sys.modules, "IPython.display", inner)
+    work(clock, items=4, seconds=1.5, stream=io.StringIO())
+    assert shown == [
+        "Sampling worlds: 2 of 4, 3 s so far, about 3 s left",
+        "Sampling worlds: 3 of 4, 4 s so far, about 2 s left",
+        "Sampling worlds: 4 of 4, 6 s so far",
+        "",
+    ]
+    work(clock, items=4, seconds=0.1, stream=io.StringIO())
+    assert len(shown) == 4
+
+
+def test_it_can_be_switched_off(clock: Clock, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RCB_PROGRESS", "off")
+    terminal = Terminal()
+    work(clock, items=4, seconds=5.0, stream=terminal)
+    assert terminal.getvalue() == ""
 
 
 def test_no_items(clock: Clock):

@@ -262,7 +262,7 @@ function across(drawn, line) {
   const v = flat ? y(line.y) : x(line.x);
   if (!flat && (v < margin.left - 1 || v > width - margin.right + 1)) return;
   const ends = flat ? { x1: margin.left, x2: width - margin.right, y1: v, y2: v } : { x1: v, x2: v, y1: margin.top, y2: height - margin.bottom };
-  make("line", { ...ends, class: `mark ${line.class || ""}` }, svg);
+  for (const [y1, y2] of line.spans || [[ends.y1, ends.y2]]) make("line", { ...ends, y1, y2, class: `mark ${line.class || ""}` }, svg);
   if (!line.text) return;
   const right = !flat && v > 0.6 * width;
   const above = line.low ? height - margin.bottom - 7 : margin.top - 6;

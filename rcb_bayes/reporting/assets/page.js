@@ -6,6 +6,7 @@ const armDash = (k) => DASHES[(k + Math.floor(k / 8)) % DASHES.length];
 const place = (name) => document.getElementById(`chart-${name}`);
 const sweep = data.sweep;
 const state = { k: sweep.at, log: false };
+const input = document.getElementById("epsilon"); /* none where there is one epsilon */
 const epsilonNow = () => sweep.epsilon[state.k];
 
 /* --- charts that stay ------------------------------------------------------------------------------------------- */
@@ -14,7 +15,7 @@ function frontier() {
   const found = data.frontier;
   curves(place("frontier"), {
     at: found.tau, log: found.log, bottom: 0, xlabel: "tau, the gap (in units of the reward)", xname: "tau", ylabel: "rho(tau) = Pr(G ≥ tau)",
-    curves: found.arms.map((row) => ({ name: data.arms[row.arm], y: row.rho, error: row.error, colour: armColour(row.arm), dash: armDash(row.arm) })),
+    curves: found.arms.map((row) => ({ name: row.name || data.arms[row.arm], y: row.rho, error: row.error, colour: armColour(row.arm), dash: armDash(row.arm) })),
     dots: found.arms.filter((row) => row.best).map((row) => ({ x: row.best[0], y: row.best[1], colour: armColour(row.arm) })),
   });
 }
@@ -115,14 +116,20 @@ function margins() {
   const ends = rows.flatMap((r) => [r.lower, r.upper, r.estimate]).filter((v) => v !== null);
   const reach = [Math.min(...ends, -epsilonNow()), Math.max(...ends, 0)];
   const room = 0.04 * (reach[1] - reach[0]);
-  const step = 38;
-  const drawn = frame(where, { height: 26 + step * rows.length + 44, x: [reach[0] - room, reach[1] + room], y: [0, 1], xlabel: "margin (in units of the reward)", bare: true, left: 8 });
-  across(drawn, { x: 0, class: "zero" });
-  if (state.k !== sweep.at) across(drawn, { x: -data.epsilon });
-  across(drawn, { x: -epsilonNow(), class: "now", text: `−epsilon = ${words(-epsilonNow())}` });
+  /* Names stand in a column of their own where there is room, else above their row; no line runs through them. */
+  const beside = where.clientWidth >= 560;
+  const names = rows.map((row) => row.label || row.stage);
+  const column = Math.min(0.4 * where.clientWidth, 7 * Math.max(...names.map((name) => name.length)) + 18);
+  const step = beside ? 28 : 40;
+  const drawn = frame(where, { height: 26 + step * rows.length + 44, x: [reach[0] - room, reach[1] + room], y: [0, 1], xlabel: "margin (in units of the reward)", bare: true, left: beside ? column : 8 });
+  const middles = rows.map((_, k) => drawn.margin.top + step * (k + 0.5) + (beside ? 0 : 8));
+  const spans = beside ? null : middles.map((y) => [y - 7, y + 9]);
+  across(drawn, { x: 0, class: "zero", spans });
+  if (state.k !== sweep.at) across(drawn, { x: -data.epsilon, spans });
+  across(drawn, { x: -epsilonNow(), class: "now", text: `−epsilon = ${words(-epsilonNow())}`, spans });
   const points = rows.map((row, k) => {
-    const middle = drawn.margin.top + step * (k + 0.5) + 6;
-    make("text", { x: 2, y: middle - 9, class: "row-name" }, drawn.svg, fitting(row.stage, drawn.width));
+    const middle = middles[k];
+    make("text", { x: 2, y: beside ? middle + 4 : middle - 12, class: "row-name" }, drawn.svg, fitting(names[k], beside ? column - 6 : drawn.width));
     const line = make("line", { x1: drawn.x(row.lower), x2: drawn.x(row.upper), y1: middle, y2: middle, class: "bounds" }, drawn.svg);
     const dot = make("circle", { cx: drawn.x(row.estimate), cy: middle, r: 5 }, drawn.svg);
     line.style.stroke = dot.style.fill = `var(--${row.verdict})`;
@@ -182,7 +189,7 @@ function readout() {
 
 /* --- all together ----------------------------------------------------------------------------------------------- */
 
-const CHARTS = { map, rates, cold, margins, compliance, frontier, regret, gain, samples, knowledge };
+const CHARTS = { map, rates, cold, margins, compliance, frontier, regret, gain, samples, knowledge, yardsticks };
 const TURNED = ["map", "rates", "cold", "margins", "compliance"];
 
 function draw(names) {
@@ -192,11 +199,12 @@ function draw(names) {
 function turn(k) {
   state.k = k;
   const value = words(epsilonNow());
-  const input = document.getElementById("epsilon");
-  input.value = k;
-  input.setAttribute("aria-valuetext", `epsilon ${value}`);
-  document.getElementById("epsilon-value").textContent = value;
-  document.getElementById("epsilon-reset").hidden = k === sweep.at;
+  if (input) {
+    input.value = k;
+    input.setAttribute("aria-valuetext", `epsilon ${value}`);
+    document.getElementById("epsilon-value").textContent = value;
+    document.getElementById("epsilon-reset").hidden = k === sweep.at;
+  }
   readout();
   draw(TURNED);
 }
@@ -231,12 +239,39 @@ function rounds() {
   });
 }
 
+/* Buttons that copy the text beside them; by hand where a browser does not let a page of a file do so. */
+function copying() {
+  document.querySelectorAll("[data-copies]").forEach((button) => {
+    const source = document.getElementById(button.dataset.copies);
+    const name = button.textContent;
+    const select = () => getSelection().selectAllChildren(source);
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(source.textContent);
+        button.textContent = "copied";
+      } catch {
+        select();
+        button.textContent = document.execCommand("copy") ? "copied" : "selected: press Ctrl+C";
+      }
+      setTimeout(() => { button.textContent = name; }, 2500);
+    });
+  });
+}
+
+function yardsticks() {
+  const colours = ["var(--accent)", "var(--second)", "var(--soft)"];
+  bars(place("yardsticks"), { names: data.yardsticks.names, found: data.yardsticks, colour: (k) => colours[k % 3], xlabel: "regret of a whole run" });
+}
+
 themes();
 rounds();
+copying();
 turn(sweep.at);
 draw(Object.keys(CHARTS).filter((name) => !TURNED.includes(name)));
-document.getElementById("epsilon").addEventListener("input", (event) => turn(Number(event.target.value)));
-document.getElementById("epsilon-reset").addEventListener("click", () => turn(sweep.at));
+if (input) {
+  input.addEventListener("input", (event) => turn(Number(event.target.value)));
+  document.getElementById("epsilon-reset").addEventListener("click", () => turn(sweep.at));
+}
 let width = document.body.clientWidth;
 new ResizeObserver(() => {
   if (document.body.clientWidth === width) return;

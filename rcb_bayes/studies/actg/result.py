@@ -1,6 +1,5 @@
 """What the ACTG 175 study found: tables, a summary in words, a file both ways."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from rcb_bayes.studies.actg.telling import summary_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 TABLES = ("checks", "constants", "plans", "values", "audits", "logs", "coverage")
 _FORM = Format(name="actg result", version=1, remedy="`rcb reproduce actg --out DIR` writes one.")
@@ -68,7 +68,21 @@ class ActgResult:
 
     @classmethod
     def of_parts(cls, parts: Sequence[dict[str, list[dict[str, Any]]]], *, trial: str, asked: dict[str, Any]) -> Self:
-        """Parts of the study put together; fixed policies first, coverage summed over its halves."""
+        """Parts of the study put together; fixed policies first, coverage summed over its halves.
+
+        Parameters
+        ----------
+        parts : sequence of dict
+            Rows of each table.
+        trial : str
+            The trial in a line.
+        asked : dict
+            What was asked for.
+
+        Returns
+        -------
+        ActgResult
+        """
         import pandas as pd
 
         rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
@@ -76,7 +90,7 @@ class ActgResult:
             for name, own in part.items():
                 rows[name] += own
         rows["values"].sort(key=lambda row: row["belief"] != "")
-        tables = {name: pd.DataFrame(own) for name, own in rows.items()}
+        tables = {name: pd.DataFrame(plain(own)) for name, own in rows.items()}
         if len(tables["coverage"]):
             counts = tables["coverage"].groupby(["policy", "method"], sort=False, as_index=False)
             tables["coverage"] = pd.DataFrame(counts[["n", "held", "held_uncorrected"]].sum())
@@ -90,6 +104,22 @@ class ActgResult:
         """All tables as lists of records, and what was asked for."""
         tables = {name: _records(getattr(self, name)) for name in TABLES}
         return {"trial": self.trial, "asked": plain(self.asked), **tables}
+
+    def plot(self, *, axes: "Axes | None" = None) -> "Axes":
+        """The value of each policy with its interval, fixed policies by their doubly robust estimate.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            Where to draw; a figure of its own unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from rcb_bayes.studies.actg.plots import plot_policies
+
+        return plot_policies(self.values, axes=axes)
 
     def save(self, path: str | Path) -> None:
         """Write everything to a JSON file.
@@ -140,4 +170,4 @@ class ActgResult:
 
 def _records(table: "pd.DataFrame") -> list[dict[str, Any]]:
     """Rows as plain values, None for what is not there."""
-    return json.loads(str(table.to_json(orient="records", double_precision=15)))
+    return plain(table.to_dict("records"))

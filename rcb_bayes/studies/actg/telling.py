@@ -9,7 +9,8 @@ from rcb_bayes.telling.wording import figure
 if TYPE_CHECKING:
     from rcb_bayes.studies.actg.result import ActgResult
 
-_PRIMARY = ("dr", "replay")
+PRIMARY = ("dr", "replay")
+"""The methods whose values are told: of fixed policies, and of learning ones."""
 
 
 def summary_of(found: "ActgResult") -> str:
@@ -30,7 +31,7 @@ def summary_of(found: "ActgResult") -> str:
         "  fixed policies: of patients to come, doubly robust, from all patients; learning ones: of their first "
         f"{asked['n_rounds']} patients, by replay in {asked['n_orders']} orders",
     ]
-    lines += ["  " + _value(row) for row in _rows(found.values) if row["method"] in _PRIMARY]
+    lines += ["  " + _value(row) for row in _rows(found.values) if row["method"] in PRIMARY]
     if len(found.logs):
         lines += [
             "",
@@ -93,10 +94,14 @@ def _audits(found: "ActgResult") -> list[str]:
     return lines
 
 
-def _value(row: dict[str, Any]) -> str:
+def policy_name(row: dict[str, Any]) -> str:
+    """A policy as figures and the summary call it."""
     name = row["policy"] + (f", {row['belief']}" if row["belief"] else "")
-    name += f", epsilon {row['epsilon']:g}" if _known(row["epsilon"]) else ""
-    text = f"{name:<36}{row['value']:>7.3f} ± {row['mcse']:.3f}  ({row['lower']:.3f} to {row['upper']:.3f})"
+    return name + (f", epsilon {row['epsilon']:g}" if _known(row["epsilon"]) else "")
+
+
+def _value(row: dict[str, Any]) -> str:
+    text = f"{policy_name(row):<36}{row['value']:>7.3f} ± {row['mcse']:.3f}  ({row['lower']:.3f} to {row['upper']:.3f})"
     told = [
         f"{key.removeprefix('share_')} {row[key]:.0%}" for key in row if key.startswith("share_") and _known(row[key])
     ]

@@ -17,7 +17,6 @@ of halves, not in 95 %: :math:`\Pr(|Z| < 1.96 \sqrt 2)`. ``about_trial`` makes t
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import stats
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.evaluation import evaluate
@@ -58,5 +57,7 @@ def about_trial(values: "xr.Dataset", *, n: int, n_all: int) -> "xr.Dataset":
 
 def bounds(value: float, error: float, *, level: float) -> tuple[float, float]:
     """A normal interval that misses with probability ``level``."""
+    from scipy import stats
+
     half = float(stats.norm.isf(level / 2.0)) * error
     return value - half, value + half

@@ -1,0 +1,100 @@
+"""Who is explored: users by each of their features, and how often the plan explores them."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rcb_bayes.planning.plan import Plan
+from rcb_bayes.reporting.markup import Markup, join, table, tag
+from rcb_bayes.reporting.pieces import bar
+from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.telling.wording import brief, percent
+from rcb_bayes.users import Empirical
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.result import Report
+
+_MOST_FEATURES = 12
+_FEW_VALUES = 4  # told one by one; more are cut into thirds
+_HARDLY = 0.005  # a rate below this is none, as on the map
+
+
+class Group(NamedTuple):
+    """Users with like values of a feature."""
+
+    feature: str
+    values: str
+    share: float  # of all users
+    rate: float
+    explored: float  # share of the group
+
+
+def groups(plan: Plan, users: FloatArray, *, weights: FloatArray) -> list[Group]:
+    """Users by the value of each feature that varies: (U, d), with weights (U,) that sum to 1."""
+    rates = plan.rate(users)
+    found: list[Group] = []
+    for j, feature in enumerate(plan.inputs[:_MOST_FEATURES]):
+        for name, members in _parts(users[:, j], weights):
+            mass = float(weights[members].sum())
+            if mass <= 0:
+                continue
+            own = weights[members] / mass
+            found.append(
+                Group(
+                    feature=feature,
+                    values=name,
+                    share=mass,
+                    rate=float(own @ rates[members]),
+                    explored=float(own @ (rates[members] >= _HARDLY)),
+                )
+            )
+    return found
+
+
+def weights_of(report: "Report") -> FloatArray:
+    """Weights of the users on the map: the table's own where it is drawn whole."""
+    users = report.market.covariates
+    if isinstance(users, Empirical) and users.rows.shape == report.users.shape:
+        return users.weights
+    return np.full(len(report.users), 1.0 / len(report.users))
+
+
+def by_group(report: "Report") -> Markup | None:
+    """The same as a table; None where one rate serves all, or where features do not vary."""
+    if not report.plan.personalised:
+        return None
+    found = groups(report.plan, report.users, weights=weights_of(report))
+    if not found:
+        return None
+    rows = [
+        [one.feature, one.values, percent(one.share), bar(one.rate, f"{one.rate:.3f}"), percent(one.explored)]
+        for one in found
+    ]
+    words = (
+        f"Rates averaged over stages, of the {len(report.users):,} users of the map. A feature with few values is told "
+        "value by value, others in thirds. Look whether exploration falls on one group."
+    )
+    return join(
+        tag("h3", "Who is explored, feature by feature"),
+        table(["feature", "value", "of all users", "mean rate", "explored"], rows, class_="stack labelled", numbers=2),
+        tag("p", words, class_="note"),
+    )
+
+
+def _parts(values: FloatArray, weights: FloatArray) -> list[tuple[str, BoolArray]]:
+    """Parts of a feature, named: its values where they are few, else thirds of the users; none where it is constant."""
+    kinds = np.unique(values[weights > 0])
+    if len(kinds) < 2:
+        return []
+    if len(kinds) <= _FEW_VALUES:
+        return [(brief(float(value)), values == value) for value in kinds]
+    order = np.argsort(values, kind="stable")
+    places = np.searchsorted(np.cumsum(weights[order]), [1 / 3, 2 / 3])
+    low, high = (float(values[order[min(int(place), len(values) - 1)]]) for place in places)
+    below, above = values < low, values >= high
+    parts = [
+        (f"below {brief(low)}", below),
+        (f"{brief(low)} to {brief(high)}", ~below & ~above),
+        (f"from {brief(high)}", above),
+    ]
+    return [(name, members) for name, members in parts if members.any()]

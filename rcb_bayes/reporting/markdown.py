@@ -1,0 +1,95 @@
+"""The report as Markdown: the answer, its figures and what it rests on, for a notebook, an issue or a wiki."""
+
+import re
+from typing import TYPE_CHECKING
+
+from rcb_bayes.mechanism.deciding import FIGURES
+from rcb_bayes.reporting.answer import parts
+from rcb_bayes.reporting.data import margin_rows, run_regret
+from rcb_bayes.reporting.groups import groups, weights_of
+from rcb_bayes.reporting.pieces import plain
+from rcb_bayes.reporting.protocol import paragraph
+from rcb_bayes.reporting.yardsticks import told
+from rcb_bayes.telling.wording import figure, percent
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.result import Report
+
+
+def markdown(report: "Report") -> str:
+    """The text."""
+    blocks = [
+        f"# May I explore here? {_escaped(report.market.prior.name)}",
+        f"**{report.verdict}: {_escaped(report.answer.headline)}**",
+        *(_escaped(sentence) for sentence in report.answer.sentences),
+        _table(["question", "answer", ""], [list(row) for row in parts(report)]),
+        _table(["", ""], [list(_halves(line)) for line in report.market.describe().splitlines()]),
+        *_plan(report),
+        *_margins(report),
+        *_costs(report),
+        "## The belief",
+        _table(
+            ["assumption", "verdict", "figure", "what it means"],
+            [
+                [check.name, check.verdict, figure(check.estimate, check.mcse), check.meaning]
+                for check in (*([] if report.need is None else [report.need]), *report.checks)
+            ],
+        ),
+        "## For a protocol or an ethics board",
+        _escaped(paragraph(report)),
+        *([] if not report.command else ["## To repeat it", f"```sh\n{report.command}\n```"]),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _plan(report: "Report") -> list[str]:
+    plan = report.plan
+    blocks = ["## The plan", "\n".join(f"- {_escaped(line)}" for line in plan.summary().splitlines())]
+    if plan.personalised:
+        rows = [
+            [one.feature, one.values, percent(one.share), f"{one.rate:.3f}", percent(one.explored)]
+            for one in groups(plan, report.users, weights=weights_of(report))
+        ]
+        blocks += [_table(["feature", "value", "of all users", "mean rate", "explored"], rows)] if rows else []
+    return blocks
+
+
+def _margins(report: "Report") -> list[str]:
+    if report.audit is None:
+        return []
+    rows = [
+        [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in FIGURES)]
+        for row in margin_rows(report.audit)
+    ]
+    head = ["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"]
+    return ["## Would users follow?", _table(head, rows)]
+
+
+def _costs(report: "Report") -> list[str]:
+    if report.runs is None:
+        return []
+    own = run_regret(report.runs)
+    rows = [("this plan", *own)] if report.yardsticks is None else told(report.yardsticks, own=own)
+    return [
+        "## What it costs",
+        _table([f"over {report.horizon:,} rounds", "regret"], [[name, figure(*more)] for name, *more in rows]),
+    ]
+
+
+def _halves(line: str) -> tuple[str, str]:
+    name, _, value = re.sub(r"\s{2,}", "\t", line, count=1).partition("\t")
+    return name, value
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(value) for value in line)} |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    return " ".join(_escaped(str(value)).replace("|", "\\|").split())
+
+
+def _escaped(text: str) -> str:
+    """Labels as text: nothing in them is markup."""
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)

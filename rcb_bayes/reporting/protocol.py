@@ -1,0 +1,81 @@
+"""A paragraph for a protocol or an ethics board: what is done to whom, what it rests on, what it does not cover."""
+
+from typing import TYPE_CHECKING
+
+from rcb_bayes._version import __version__
+from rcb_bayes.mechanism.knowledge import as_knowledge
+from rcb_bayes.mechanism.notions import as_notion
+from rcb_bayes.reporting.markup import Markup, tag
+from rcb_bayes.reporting.pieces import prose, section
+from rcb_bayes.telling.wording import figure, percent
+
+if TYPE_CHECKING:
+    from rcb_bayes.reporting.result import Report
+
+
+def paragraph(report: "Report") -> str:
+    """The paragraph, in plain text."""
+    plan, audit, arms = report.plan, report.audit, report.market.arms
+    rewards = report.market.describe().splitlines()[-1].split("  ")[-1].strip()
+    sentences = [
+        f"We compare {len(arms)} arms ({_names(arms)}) for {report.horizon:,} users in sequence.",
+        "Each user receives a recommendation and is free to take another arm.",
+        "The rule by which recommendations are made is published beforehand.",
+    ]
+    if not plan.feasible:
+        return " ".join([*sentences, f"No design was found in which users would follow: {plan.reason}"])
+    length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
+    sentences += [
+        f"In a first stage {plan.agenda.words} outcomes of each arm are collected.",
+        f"It is expected to last {length} users.",
+        _who(report),
+        "Afterwards users are recommended the arm that the data favour for them, and others at rates that shrink with "
+        "what they are expected to lose.",
+        f"Design criterion: {as_notion(plan.notion).meaning}, with epsilon = {plan.epsilon:g} units of the outcome. "
+        f"Users are assumed to know {as_knowledge(plan.knows).words}.",
+        f"Expectations are those of the users' prior belief '{report.market.prior.name}'; outcomes are modelled as "
+        f"{rewards}.",
+    ]
+    if audit is None:
+        sentences.append("The design was not audited.")
+    else:
+        sentences.append(
+            f"In an audit by simulation ({audit.n_worlds:,} draws from that belief, simultaneous "
+            f"{100 * (1 - audit.level):g} % bounds) the verdict on the criterion is: {audit.verdict}."
+        )
+    sentences += [
+        "The verdict holds for users who share the stated belief, know the rule and reason by it.",
+        "It does not establish that people do, and it replaces neither consent nor the judgement of those responsible.",
+        f"Planned with rcb_bayes {__version__} (RCB; Li, Cheng and Dai, ICML 2026, arXiv 2406.04374), "
+        f"seed {report.seed}.",
+    ]
+    return " ".join(sentences)
+
+
+def _names(arms: tuple[str, ...]) -> str:
+    shown = ", ".join(arms[:8])
+    return shown if len(arms) <= 8 else f"{shown} and {len(arms) - 8} more"
+
+
+def _who(report: "Report") -> str:
+    plan = report.plan
+    rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
+    if not plan.personalised:
+        return f"Meanwhile a user is recommended an arm that still needs outcomes with probability {rate}."
+    everybody = plan.share_explored > 1 - 1e-9
+    whom = f"{percent(plan.share_explored)} of users can be so recommended, and the others never are"
+    return (
+        "Meanwhile a user is recommended an arm that still needs outcomes with a probability of her own, "
+        f"{rate} on average; {'every user can be so recommended' if everybody else whom}."
+    )
+
+
+def protocol(report: "Report") -> Markup:
+    """The section with the paragraph and a button that copies it."""
+    return section(
+        "protocol",
+        "For a protocol or an ethics board",
+        prose("A paragraph to begin with. Read it against what you will do, and add consent, stopping and oversight."),
+        tag("blockquote", tag("p", paragraph(report), id="protocol-text"), class_="quote"),
+        tag("button", "Copy the paragraph", type="button", data_copies="protocol-text", class_="no-print"),
+    )
