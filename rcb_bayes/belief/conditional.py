@@ -31,8 +31,8 @@ from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.schema import FloatArray
 
 _LATTICE_MARGIN = 0.15  # of both conditioners: data may speak for what the belief hardly allows
-_SPACING = 0.17  # between the logarithms of two values of a lattice
-_FEWEST_SIDE, _SIDE, _MOST_SIDE = 17, 33, 65
+_SPACING = 0.12  # between the logarithms of two values of a lattice
+_FEWEST_SIDE, _SIDE, _MOST_SIDE = 17, 33, 97
 _LATTICE_VALUES = 10_000_000  # in the covariances of a lattice
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
@@ -182,8 +182,9 @@ def conditional_lattices(
 ) -> tuple[ConditionalLaw, ...] | None:
     """For each independent group of arms: its law given each point of a lattice of its two conditioners.
 
-    Points lie row by row. Sides are a multiple of four and one, so that every other point, and every fourth, reaches
-    from rim to rim. None where a group has fewer conditioners or more, or where they depend on one another.
+    Points lie row by row. Sides are a multiple of eight and one, so that every other point, every fourth and every
+    eighth reach from rim to rim. None where a group has fewer conditioners or more, or where they depend on one
+    another.
     """
     drawn = conditioners.drawn
     masks = [union_all(sources.of(beta)[list(arms)]) for arms in groups]
@@ -252,7 +253,7 @@ def _line_of(
     low, middle, high = np.quantile(scaled, [0.0005, 0.5, 1.0])
     ends = low - margin * (middle - low), high + (0.3 + margin) * (high - middle)
     if most is not None and is_positive:
-        n_nodes = int(np.clip(1 + 4 * np.ceil((ends[1] - ends[0]) / _SPACING / 4), _FEWEST_SIDE, most))
+        n_nodes = int(np.clip(1 + 8 * np.ceil((ends[1] - ends[0]) / _SPACING / 8), _FEWEST_SIDE, most))
     line = np.linspace(*ends, n_nodes)
     values = np.exp(line) if is_positive else line
     try:

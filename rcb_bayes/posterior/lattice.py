@@ -1,9 +1,10 @@
 r"""Posteriors over a lattice of two scales: as few of its points as the data set needs, compiled.
 
-Points lie row by row. Every fourth point of every fourth row comes first; from all of these that count, neighbours are
+Points lie row by row. Every eighth point of every eighth row comes first; from all of these that count, neighbours are
 looked at as long as they count as well. A rule is taken when its halves agree in both directions: odd rows with even
-ones, odd columns with even ones. A direction in which they do not is halved, from strides of four to two to one. (The
-fields of a chessboard would not do for halves: where one row has all the weight they agree, whatever lies beside it.)
+ones, odd columns with even ones. A direction in which they do not is halved, from strides of eight to four, two and
+one. (The fields of a chessboard would not do for halves: where one row has all the weight they agree, whatever lies
+beside it.)
 
 Numba is imported here: import this module late.
 """
@@ -26,7 +27,7 @@ from rcb_bayes.posterior.arrow import (
 )
 
 _COUNTS = 9.0  # log weights that far below the largest do not count
-_FIRST = 4  # stride of what is looked at in any case
+_FIRST = 8  # stride of what is looked at in any case
 
 
 def spaces(n_values: int, n_arms: int, d: int, r: int) -> tuple[np.ndarray, ...]:
@@ -182,8 +183,8 @@ def integrate_lattice(
                 if not evidence[j] > best - _COUNTS:
                     continue
                 weight = exp(evidence[j] - best)
-                if edge[j]:
-                    at_edge += weight
+                if edge[j]:  # of a single step of the lattice, whatever the strides
+                    at_edge += weight / (down if r == 0 or r == n_rows - 1 else across)
                 if covariance:
                     factor_arrow(
                         shaft[j], head[j], tip[j], gram[m], moment[m], pull[j], tip_pull[j], noise[j],

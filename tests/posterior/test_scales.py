@@ -148,11 +148,11 @@ def test_a_lattice_of_two_scales_is_the_mixture_over_all_of_its_points(counts: t
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_lattice_that_is_too_coarse_in_one_direction_is_not_vouched_for(axis: int):
     """All the weight in one row: the fields of a chessboard agree there, and are wrong."""
-    prior = two_scales(8)
+    prior = two_scales(6)
     given = lattice_of(prior)
     assert given.sides is not None
     block, sides = given.law.blocks[0], list(given.sides)
-    kept = np.arange(len(block.weights)).reshape(sides).take(np.arange(0, sides[axis], 16), axis=axis)
+    kept = np.arange(len(block.weights)).reshape(sides).take(np.arange(0, sides[axis], 12), axis=axis)
     thin = Block(
         arms=block.arms,
         weights=block.weights[kept.ravel()] / block.weights[kept.ravel()].sum(),
@@ -160,8 +160,8 @@ def test_a_lattice_that_is_too_coarse_in_one_direction_is_not_vouched_for(axis: 
         covariances=block.covariances[kept.ravel()],
     )
     law = replace(given.law, blocks=(thin,))
-    assert kept.shape[axis] % 4 == 1
-    data = simulate_statistics(prior, 3, SIGMA, 12, seed=5)
+    assert kept.shape[axis] % 8 == 1
+    data = simulate_statistics(prior, 3, SIGMA, 5, seed=5)
     found = ScaleGrid(ConditionalLaw(law, None, sides=kept.shape), sigma=SIGMA).fit(data, covariance=False)
     mean, covariance = exact_moments(given.law, data, sigma=SIGMA, covariance=True)
     assert covariance is not None
