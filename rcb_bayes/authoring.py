@@ -1,7 +1,9 @@
 """Helpers for writing a belief: labelled coordinates, and parameters as numbers or one per arm or coefficient."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from reprlib import repr as short
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,6 +68,41 @@ def number_above(value: float, bound: float = 0.0, *, name: str, why: str = "") 
         wanted = "positive and finite" if bound == 0 else f"finite and exceed {bound:g}"
         raise ValueError(f"{name} must be {wanted}{', ' * bool(why)}{why}, got {short(value)}.")
     return float(value)
+
+
+def described_arms(table: Any) -> tuple[FloatArray, list[str] | None]:
+    """A table that describes arms, as rows of numbers (K, q), and the arms' names where it has them.
+
+    Parameters
+    ----------
+    table : a CSV file or a DataFrame, with names in the column ``arm``; rows by name; or an array
+
+    Raises
+    ------
+    ValueError
+        A file that cannot be read, text in the place of numbers, fewer than two rows, values that are not finite.
+    """
+    import pandas as pd
+
+    if isinstance(table, str | Path):
+        try:
+            table = pd.read_csv(Path(table).expanduser())
+        except (OSError, ValueError) as error:
+            raise ValueError(f"Cannot read a table of arms from {table}: {error}") from None
+    names = None
+    if isinstance(table, Mapping):
+        table = pd.DataFrame.from_dict({str(arm): list(row) for arm, row in table.items()}, orient="index")
+        names = list(table.index)
+    if isinstance(table, pd.DataFrame) and "arm" in table.columns:
+        names = [str(arm) for arm in table["arm"]]
+        table = table.drop(columns="arm")
+    try:
+        rows = np.asarray(table, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError("A table of arms has numbers only, and their names in the column arm.") from None
+    if rows.ndim != 2 or len(rows) < 2 or not rows.shape[1] or not np.isfinite(rows).all():
+        raise ValueError(f"A table of arms has two rows or more of finite numbers, got shape {rows.shape}.")
+    return rows, names
 
 
 def _labels(dim: str, size: int, given: Sequence[str] | None) -> list[str]:

@@ -1,10 +1,12 @@
 """Draw regret against what the worst user loses: ``python tools/comparison_picture.py [--run] [FILE]``.
 
-With ``--run`` Setting 4 (five arms, one of them everybody's favourite, variance .02, users on the sphere) is run anew
-over 10,000 rounds and its table kept in docs/measured/paper/comparison.csv; the picture is drawn from that table.
+Setting 4: five arms, one of them everybody's favourite, variance .02, users on the sphere, 10,000 rounds. Points are
+those of docs/measured/comparison.md; with ``--run`` they are of a run of their own, payments among them, whose table is
+kept in docs/measured/paper/comparison.csv and goes before the other from then on.
 """
 
 import argparse
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +40,8 @@ NAMES = {
     "theorem": "Theorem 1 (cold start does not end)",
     "fixed, N = 100": "the paper's kernel, N = 100",
     "sampled, personalised": "ours: a rate each, guarded",
+    "sampled, tuned": "ours, spread tuned",
+    "LinUCB": "LinUCB",
     "greedy": "greedy",
     "Thompson": "Thompson sampling",
     "payments": "payments",
@@ -53,7 +57,8 @@ def main() -> None:
     if asked.run:
         found = run()
         found[[name for name in _COLUMNS if name in found]].to_csv(TABLE, index=False, float_format="%.5g")
-    draw(pd.read_csv(TABLE)).savefig(asked.file, dpi=90)
+    table = pd.read_csv(TABLE) if TABLE.exists() else stored()
+    draw(table).savefig(asked.file, dpi=90)
     print(asked.file)
 
 
@@ -73,9 +78,27 @@ def run() -> pd.DataFrame:
     return as_table([found.assign_attrs({"setting": "setting-4"})], keys=("setting",))
 
 
+def stored() -> pd.DataFrame:
+    """Rows of the comparison's file."""
+    found = []
+    for line in (ROOT / "docs" / "measured" / "comparison.md").read_text(encoding="utf-8").splitlines():
+        cells = re.split(r"\s{2,}", line.strip())
+        if cells[0] == "setting-4" and len(cells) > 5 and cells[1] in NAMES:
+            verdict = next(k for k, cell in enumerate(cells) if cell in ("pass", "fail", "inconclusive"))
+            regret, margin = (_estimate(cells[k]) for k in (2, verdict + 1))
+            row = {"run": cells[1], "verdict_user": cells[verdict], "regret": regret[0], "regret_mcse": regret[1]}
+            found.append(row | {"margin_user": margin[0], "margin_mcse_user": margin[1]})
+    return pd.DataFrame(found)
+
+
+def _estimate(text: str) -> tuple[float, float]:
+    value, _, error = text.replace(",", "").partition(" ± ")
+    return float(value), float(error or 0.0)
+
+
 def draw(table: pd.DataFrame) -> Figure:
     """A point for each policy: regret across, what the worst user audited expects to lose upwards; two errors."""
-    figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
     axes = figure.subplots()
     for place, row in enumerate(table.to_dict(orient="records")):
         loss, verdict = max(0.0, -row["margin_user"]), row["verdict_user"]
@@ -85,14 +108,13 @@ def draw(table: pd.DataFrame) -> Figure:
         errors = {"xerr": 2.0 * row["regret_mcse"], "yerr": 2.0 * row["margin_mcse_user"]}
         axes.errorbar([row["regret"]], [loss], fmt="o", color=colour, markersize=7, **errors)
         name = f"{NAMES.get(row['run'], row['run'])}: {verdict}"
-        axes.annotate(name, (row["regret"], loss), xytext=(8, 6), textcoords="offset points", fontsize=9)
+        axes.scatter([], [], color=colour, label=name)
     axes.axhline(_EPSILON, color="black", linestyle="--", linewidth=1)
     axes.annotate("epsilon = .05", (1.0, 0.05), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9)
     axes.set(xscale="log", xlabel="regret after 10,000 rounds", ylabel="what the worst user expects to lose")
     axes.set_yscale("symlog", linthresh=0.05)
-    axes.set_ylim(bottom=-0.01)
-    low, high = axes.get_xlim()
-    axes.set_xlim(low, high * 4.0)
+    axes.set_ylim(-0.01, 5.0)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     axes.set_title("Setting 4: does anybody have a reason not to follow?", loc="left", fontsize=11)
     return figure
 

@@ -17,7 +17,7 @@ import numpy as np
 
 import rcb_bayes as rcb
 
-N, HORIZON, WORLDS, AUDIT_WORLDS, USERS = 20, 10_000, 100, 100, 5
+N, HORIZON, WORLDS, AUDIT_WORLDS, USERS = 20, 10_000, 200, 200, 20
 EPSILON, SHARE, TOP = 0.1, 0.01, 5
 COLUMNS = ("K", "way", "explored", "cold start, rounds", "shorter", "its regret", "given up", "user", "proof", "CPU, s")
 

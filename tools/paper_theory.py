@@ -69,15 +69,17 @@ def _first_theorem(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
     for kind, what in (("theorem", "the paper's constants"), ("measured", "measured constants")):
         seen = runs[(runs["kind"] == kind) & runs["regret"].notna()]
         ended = seen[seen["n_ended"] > 0]
-        passed = int((ended["verdict_proof"] == "pass").sum())
-        failed = int((ended["verdict_user"] == "fail").sum())
+        audited = ended[ended["verdict_proof"].notna()]
+        passed = int((audited["verdict_proof"] == "pass").sum())
+        failed = int((audited["verdict_user"] == "fail").sum())
         rows.append(
             (
                 "Theorem 1",
                 f"N and L make the run epsilon-DBIC ({what})",
-                f"the cold start ends before T in {len(ended)} of {len(seen)} runs; of these {passed} pass `proof` and "
+                f"the cold start ends before T in {len(ended)} of {len(seen)} runs; {len(audited)} of these were "
+                f"audited, {passed} pass `proof` and "
                 f"{failed} fail `user`. Where it does not end hardly anybody is explored",
-                _word(len(ended), passed),
+                _word(len(audited), passed),
             )
         )
     exponents = _n_exponents(own)
@@ -96,7 +98,7 @@ def _first_theorem(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
 
 def _word(ended: int, passed: int) -> str:
     if not ended:
-        return "not seen: no run ends its cold start"
+        return "not seen: none that ends was audited"
     return "held under `proof`" if passed == ended else f"{passed} of {ended} under `proof`"
 
 

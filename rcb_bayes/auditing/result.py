@@ -17,6 +17,7 @@ from rcb_bayes.mechanism.knowledge import Knows, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
+from rcb_bayes.telling.html import as_html
 from rcb_bayes.telling.wording import brief, percent
 
 if TYPE_CHECKING:
@@ -202,6 +203,9 @@ class Audit:
 
     def __repr__(self) -> str:
         return f"<Audit: {self._headline()}>"
+
+    def _repr_html_(self) -> str:
+        return as_html("Audit", self.summary(), verdict=self.verdict)
 
     def summary(self) -> str:
         """Verdict, and the worst cell of every stage.

@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from rcb_bayes.belief.prior import Prior
 
 
-def as_joint(cov: FloatArray, *, n_arms: int, d: int) -> FloatArray:
-    """Any accepted form of a covariance as the joint one, (K d, K d)."""
+def as_tiles(cov: FloatArray, *, n_arms: int, d: int) -> FloatArray | None:
+    """The covariance of every arm by itself, (K, d, d), where arms are told one by one; None of a joint covariance.
+
+    Raises
+    ------
+    BeliefError
+        Another shape; what is no covariance.
+    """
     size = n_arms * d
     if cov.ndim == 0:
         tiles = np.broadcast_to(cov * np.eye(d), (n_arms, d, d))
@@ -26,22 +32,35 @@ def as_joint(cov: FloatArray, *, n_arms: int, d: int) -> FloatArray:
     elif cov.shape == (n_arms, d, d):
         tiles = cov
     elif cov.shape == (size, size):
-        tiles = None
+        return None
     else:
         raise BeliefError(
             f"cov must be a variance, ({n_arms},), ({d}, {d}), ({n_arms}, {d}, {d}) or ({size}, {size}), "
             f"got shape {cov.shape}."
         )
-    joint = cov if tiles is None else joint_covariance(list(tiles))
-    if not np.allclose(joint, joint.T, rtol=1e-10, atol=1e-12):
+    _check_covariance(tiles)
+    return tiles
+
+
+def as_joint(cov: FloatArray, *, n_arms: int, d: int) -> FloatArray:
+    """Any accepted form of a covariance as the joint one, (K d, K d)."""
+    tiles = as_tiles(cov, n_arms=n_arms, d=d)
+    if tiles is not None:
+        return joint_covariance(list(tiles))
+    _check_covariance(cov[None])
+    return cov
+
+
+def _check_covariance(tiles: FloatArray) -> None:
+    """Refuse matrices (n, p, p) that are no covariances."""
+    if not np.allclose(tiles, tiles.swapaxes(1, 2), rtol=1e-10, atol=1e-12):
         raise BeliefError("cov must be symmetric; (cov + cov.T) / 2 makes it so.")
-    values = np.linalg.eigvalsh(joint)
-    if values[0] < -1e-10 * max(values[-1], 1e-300):
+    values = np.linalg.eigvalsh(tiles)
+    if values.min() < -1e-10 * max(values.max(), 1e-300):
         raise BeliefError(
-            f"cov must be positive semi-definite, got a smallest eigenvalue of {values[0]:.3g}. "
+            f"cov must be positive semi-definite, got a smallest eigenvalue of {values.min():.3g}. "
             "Pass variances (not standard deviations with signs) or a valid covariance."
         )
-    return joint
 
 
 def as_pymc(prior: "Prior") -> "pm.Model":

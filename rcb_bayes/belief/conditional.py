@@ -28,9 +28,12 @@ from rcb_bayes.belief.given import compile_given
 from rcb_bayes.belief.graph import Graph, UnknownShapeError, drawn_behind
 from rcb_bayes.belief.independence import Sources, union_all
 from rcb_bayes.belief.law import Block, GaussianLaw
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import FloatArray
 
 _LATTICE_MARGIN = 0.15  # of both conditioners: data may speak for what the belief hardly allows
+_SPACING = 0.12  # between the logarithms of two values of a lattice
+_FEWEST_SIDE, _SIDE, _MOST_SIDE = 17, 33, 97
+_LATTICE_VALUES = 10_000_000  # in the covariances of a lattice
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
 _LARGEST_STEP = 0.05  # between the distribution of draws and of a rule
@@ -41,14 +44,14 @@ _LARGEST_BEND = 0.1  # of log variances, and of means in standard deviations, be
 class ConditionalLaw:
     """J Gaussian components, one per draw of the conditioners, and the noise's sd (J,) where it is among them.
 
-    ``only_sigma`` says that the components differ in nothing but the noise; ``edge`` (J,) which points of a lattice lie
-    on its rim.
+    ``only_sigma`` says that the components differ in nothing but the noise; ``sides`` how many rows and columns a
+    lattice has, whose points lie row by row.
     """
 
     law: GaussianLaw
     sigma: FloatArray | None
     only_sigma: bool = False
-    edge: BoolArray | None = None
+    sides: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,45 +177,40 @@ def conditional_lattices(
     *,
     conditioners: Conditioners,
     groups: tuple[tuple[int, ...], ...],
-    n_side: int,
     sources: Sources,
     graph: Graph,
 ) -> tuple[ConditionalLaw, ...] | None:
-    """For each independent group of arms: its law given each point of a lattice of its one or two conditioners.
+    """For each independent group of arms: its law given each point of a lattice of its two conditioners.
 
-    Points of two conditioners lie row by row, an odd number in each, so that every other point is a lattice as well.
-    None where a group has none or more of them, or where they depend on one another.
+    Points lie row by row. Sides are a multiple of eight and one, so that every other point, every fourth and every
+    eighth reach from rim to rim. None where a group has fewer conditioners or more, or where they depend on one
+    another.
     """
     drawn = conditioners.drawn
     masks = [union_all(sources.of(beta)[list(arms)]) for arms in groups]
     own = [[k for k, v in enumerate(drawn) if union_all(sources.of(v)) & mask] for mask in masks]
-    if conditioners.mixed or not all(len(one) in (1, 2) for one in own):
+    if conditioners.mixed or not all(len(one) == 2 for one in own):
         return None
-    lines = [_line_of(variable, n_nodes=n_side, graph=graph, margin=_LATTICE_MARGIN) for variable in drawn]
-    n_points = n_side**2
-    values, densities = [np.empty(n_points) for _ in drawn], []
-    for members in own:
-        density = np.zeros(n_points)
-        for place, k in enumerate(members):
-            line = lines[k]
-            if line is None:
-                return None
-            spread = np.repeat if place == 0 else np.tile
-            values[k] = spread(line[0], n_side)
-            density = density + (spread(line[1], n_side) if len(members) == 2 else np.tile(line[1], n_side))
-        densities.append(density)
-    means, roots = _given_many(beta, conditioners, values, graph=graph)
     n_arms, d = graph.shape(beta)
-    rows, columns = np.divmod(np.arange(n_points), n_side)
-    edge = np.isin(rows, (0, n_side - 1)) | np.isin(columns, (0, n_side - 1))
-    return tuple(
-        ConditionalLaw(
-            GaussianLaw(n_arms=n_arms, n_features=d, blocks=(_grid_block(arms, means, roots, density, d=d),)),
-            None,
-            edge=edge,
-        )
-        for arms, density in zip(groups, densities, strict=True)
-    )
+    most = _MOST_SIDE if _MOST_SIDE**2 * (n_arms * d) ** 2 <= _LATTICE_VALUES else _SIDE
+    found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
+    lines = [line for line in found if line is not None]
+    if len(lines) < len(found):
+        return None
+    sides = [(len(lines[rows][0]), len(lines[columns][0])) for rows, columns in own]
+    n_points = max(rows * columns for rows, columns in sides)
+    values, densities = [np.empty(n_points) for _ in drawn], []
+    for (row, column), (n_rows, n_columns) in zip(own, sides, strict=True):
+        here = n_rows * n_columns
+        for k, points in ((row, np.repeat(lines[row][0], n_columns)), (column, np.tile(lines[column][0], n_rows))):
+            values[k][:here], values[k][here:] = points, points[-1]  # as many for all groups: read at once
+        densities.append(np.add.outer(lines[row][1], lines[column][1]).reshape(-1))
+    means, roots = _given_many(beta, conditioners, values, graph=graph)
+    laws = []
+    for arms, density, side in zip(groups, densities, sides, strict=True):
+        block = _grid_block(arms, means[: len(density)], roots[: len(density)], density, d=d)
+        laws.append(ConditionalLaw(GaussianLaw(n_arms=n_arms, n_features=d, blocks=(block,)), None, sides=side))
+    return tuple(laws)
 
 
 def _grid_block(
@@ -237,10 +235,13 @@ def noise_line(sigma: Variable, *, n_nodes: int, graph: Graph) -> tuple[FloatArr
     return np.log(line[0]), line[1]
 
 
-def _line_of(variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0) -> tuple[FloatArray, FloatArray] | None:
+def _line_of(
+    variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0, most: int | None = None
+) -> tuple[FloatArray, FloatArray] | None:
     """Values (n,) of a single number and their log densities, of its logarithm where it is positive; or None.
 
-    They reach a ``margin`` below all but a few of thousands of draws, in distances of these from the median.
+    They reach a ``margin`` below all but a few of thousands of draws, in distances of these from the median. With
+    ``most`` given, logarithms are as many as their spacing asks for.
     """
     if drawn_behind([variable]) != [variable] or np.dtype(variable.type.dtype).kind != "f":
         return None
@@ -250,7 +251,10 @@ def _line_of(variable: Any, *, n_nodes: int, graph: Graph, margin: float = 0.0) 
     is_positive = bool((draws > 0).all())
     scaled = np.log(draws) if is_positive else draws
     low, middle, high = np.quantile(scaled, [0.0005, 0.5, 1.0])
-    line = np.linspace(low - margin * (middle - low), high + (0.3 + margin) * (high - middle), n_nodes)
+    ends = low - margin * (middle - low), high + (0.3 + margin) * (high - middle)
+    if most is not None and is_positive:
+        n_nodes = int(np.clip(1 + 8 * np.ceil((ends[1] - ends[0]) / _SPACING / 8), _FEWEST_SIDE, most))
+    line = np.linspace(*ends, n_nodes)
     values = np.exp(line) if is_positive else line
     try:
         argument = pt.dvector("values")

@@ -115,6 +115,7 @@ def _affine_density(
     terms = _compile_terms(leaves, summed=by_row)
     owners = [owner[:, 0] if summed else owner.reshape(-1) for owner, summed in zip(owners, by_row, strict=True)]
     shapes = [(-1, *graph.shape(leaf)) for leaf in leaves]
+    adders = [_adder(owner, n_blocks=len(groups)) for owner in owners]
     shares = _log_det_shares(slope, log_det, beta_shape=form.constant.shape, groups=groups)
 
     def evaluate(values: np.ndarray) -> np.ndarray:
@@ -125,26 +126,39 @@ def _affine_density(
             for part, shape, leaf in zip(parts, shapes, leaves, strict=True)
         ]
         out = np.zeros((len(values), len(groups))) - shares
-        for logp, owner in zip(terms(*shaped), owners, strict=True):
-            _add_by_block(out, logp.reshape(len(values), len(owner)), owner)
+        for logp, owner, add in zip(terms(*shaped), owners, adders, strict=True):
+            add(out, logp.reshape(len(values), len(owner)))
         return out
 
     return evaluate
 
 
-def _add_by_block(out: np.ndarray, terms: np.ndarray, owner: np.ndarray) -> None:
-    """Add each block's terms (n, T) to its column of ``out``; runs of one block are summed without copying them."""
-    if np.array_equal(owner, np.arange(out.shape[1])):
-        out += terms
-        return
+def _adder(owner: np.ndarray, *, n_blocks: int) -> Callable[[np.ndarray, np.ndarray], None]:
+    """What adds each block's terms (n, T) to its column (n, n_blocks), told once which block each term belongs to.
+
+    Runs of one block are summed without copying them.
+    """
+    if np.array_equal(owner, np.arange(n_blocks)):
+        return _add_all
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     lengths = np.diff(starts, append=len(owner))
-    if (lengths == lengths[0]).all():  # a product with ones, which is quicker
-        sums = terms.reshape(len(terms), len(starts), lengths[0]) @ np.ones(lengths[0])
-    else:
-        sums = np.add.reduceat(terms, starts, axis=1)
-    for column, start in enumerate(starts):
-        out[:, owner[start]] += sums[:, column]
+    columns, length = owner[starts].tolist(), int(lengths[0])
+    is_even, ones = bool((lengths == length).all()), np.ones(length)
+
+    def add(out: np.ndarray, terms: np.ndarray) -> None:
+        if is_even:  # a product with ones, which is quicker
+            sums = terms.reshape(-1, length) @ ones
+            sums = sums.reshape(len(terms), len(columns))
+        else:
+            sums = np.add.reduceat(terms, starts, axis=1)
+        for place, column in enumerate(columns):
+            out[:, column] += sums[:, place]
+
+    return add
+
+
+def _add_all(out: np.ndarray, terms: np.ndarray) -> None:
+    out += terms
 
 
 def _is_by_row(owner: np.ndarray) -> bool:

@@ -136,6 +136,16 @@ def gaussian_law(mean: FloatArray, covariance: FloatArray) -> GaussianLaw:
     return GaussianLaw(n_arms=n_arms, n_features=d, blocks=tuple(blocks))
 
 
+def of_tiles(mean: FloatArray, tiles: FloatArray) -> GaussianLaw:
+    """The law of independent arms, (K, d) and (K, d, d): nothing of the size of a joint covariance is made."""
+    one = np.ones(1)
+    blocks = tuple(
+        Block(arms=(arm,), weights=one, means=mean[arm][None], covariances=np.array(tile)[None])
+        for arm, tile in enumerate(tiles)
+    )
+    return GaussianLaw(n_arms=len(mean), n_features=mean.shape[1], blocks=blocks)
+
+
 def joint_covariance(blocks: Sequence[FloatArray]) -> FloatArray:
     """The block-diagonal joint covariance of independent arms with the given (d, d) covariances."""
     d = len(blocks[0])

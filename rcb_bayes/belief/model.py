@@ -37,7 +37,7 @@ from rcb_bayes.schema import FloatArray
 
 SIGMA = "sigma"
 _TAIL_DRAWS = 100_000
-_GRID_NODES, _LATTICE_SIDE, _LINE_NODES = 113, 33, 4097
+_GRID_NODES, _LINE_NODES = 113, 4097
 _LKJ = {"_LKJCholeskyCovRV", "LKJCorrRV"}
 _FEW_POINTS = 20  # a heavy tail of whole numbers still has hundreds of different values
 _NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
@@ -154,7 +154,6 @@ class ModelBelief:
             self._beta,
             conditioners=self.conditioners,
             groups=self.groups,
-            n_side=_LATTICE_SIDE,
             sources=self._sources,
             graph=self._graph,
         )

@@ -353,7 +353,12 @@ class Prior(ModelSources, StatedSources):
     @property
     def mean(self) -> "xr.DataArray":
         """Prior mean of beta, dims (arm, feature); exact where the model's graph gives it."""
-        return self.moments["mean"]
+        if self._source is not None or self.law is None:
+            return self.moments["mean"]
+        import xarray as xr
+
+        coords = {ARM: list(self.arms), FEATURE: list(self.features)}  # without a joint covariance, large for many arms
+        return xr.DataArray(self.law.mean(), dims=(ARM, FEATURE), coords=coords, name="mean")
 
     @property
     def covariance(self) -> "xr.DataArray":

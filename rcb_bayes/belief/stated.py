@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
-from rcb_bayes.belief.closed_form import as_joint
+from rcb_bayes.belief.closed_form import as_joint, as_tiles
 from rcb_bayes.belief.constructors import made
-from rcb_bayes.belief.law import gaussian_law
+from rcb_bayes.belief.law import gaussian_law, of_tiles
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.schema import ARM, FEATURE, as_finite_array, as_labels
 
@@ -66,7 +66,9 @@ class StatedSources:
         n_arms, d = centre.shape
         if n_arms < 2 or d < 1:
             raise BeliefError(f"A belief needs at least two arms and one feature, got mean of shape {centre.shape}.")
-        law = gaussian_law(centre, as_joint(as_finite_array(cov, name="cov"), n_arms=n_arms, d=d))
+        known = as_finite_array(cov, name="cov")
+        tiles = as_tiles(known, n_arms=n_arms, d=d)
+        law = gaussian_law(centre, as_joint(known, n_arms=n_arms, d=d)) if tiles is None else of_tiles(centre, tiles)
         return made(
             arms=as_labels(arms, dim=ARM, size=n_arms),
             features=as_labels(features, dim=FEATURE, size=d),

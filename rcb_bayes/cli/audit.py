@@ -80,7 +80,9 @@ def command(
     ] = None,
     inflation: InflationOption = "none",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Fresh worlds of the users' belief.")] = 1000,
+    worlds: Annotated[
+        int, typer.Option("--audit-worlds", "--worlds", min=50, help="Fresh worlds of the users' belief.")
+    ] = 1000,
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
     ] = False,

@@ -57,6 +57,9 @@ _OF_A_PLAN = {
     "plan_worlds": "--plan-worlds",
     "audit_worlds": "--audit-worlds",
     "knows": "--knows",
+    "top": "--top",
+    "eliminate": "--eliminate",
+    "clusters": "--clusters",
 }
 
 
@@ -173,7 +176,9 @@ def command(
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
     n_per_arm: SamplesOption = None,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Simulated worlds behind each stage.")] = 2000,
+    worlds: Annotated[
+        int, typer.Option("--plan-worlds", "--worlds", min=50, help="Simulated worlds behind each stage.")
+    ] = 2000,
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",

@@ -49,7 +49,9 @@ def command(
         str | None,
         typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
     ] = None,
-    worlds: Annotated[int, typer.Option("--worlds", min=2, help="Simulated worlds behind each figure.")] = 2000,
+    worlds: Annotated[
+        int, typer.Option("--check-worlds", "--worlds", min=2, help="Simulated worlds behind each figure.")
+    ] = 2000,
     need: Annotated[
         bool,
         typer.Option("--need/--no-need", help="Whether greedy, which needs no incentives, suffices."),

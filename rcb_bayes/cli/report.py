@@ -10,15 +10,22 @@ import typer
 
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
+    ClustersOption,
+    EliminateOption,
     EpsilonOption,
     GuardOption,
     KnowsOption,
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
+    PrivateOption,
+    TopOption,
+    WarmStartOption,
     as_choice,
+    as_exploring,
     check_rewards,
     read_plan,
+    warm_started,
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
@@ -89,10 +96,15 @@ def command(
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
+    top: TopOption = None,
+    eliminate: EliminateOption = None,
+    clusters: ClustersOption = None,
+    warm_start: WarmStartOption = None,
+    private: PrivateOption = None,
     horizon: Annotated[
         int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
     ] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
+    worlds: Annotated[int, typer.Option("--run-worlds", "--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random that the audit looks at.")] = 100,
     runs_file: Annotated[
         Path | None,
@@ -115,11 +127,12 @@ def command(
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
     table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = warm_started(market, warm_start, private)
     runs = None if runs_file is None else _read_runs(runs_file)
     if plan is None:
         check_rewards(market, personalised=personal)
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
-    made |= {"knows": knows, "workers": workers}
+    made |= {"knows": knows, "exploring": as_exploring(top, eliminate, clusters), "workers": workers}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)

@@ -75,7 +75,7 @@ def command(
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=50, help="Worlds of each audit.")] = 1000,
+    worlds: Annotated[int, typer.Option("--audit-worlds", "--worlds", min=50, help="Worlds of each audit.")] = 1000,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
     runs: Annotated[
         int, typer.Option("--runs", min=0, help="Runs behind cold start and regret; 0 leaves these out.")

@@ -89,7 +89,7 @@ def command(
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds of each world.")] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--worlds", min=1, help="Worlds to run the plan in.")] = 20,
+    worlds: Annotated[int, typer.Option("--run-worlds", "--worlds", min=1, help="Worlds to run the plan in.")] = 20,
     clock: Annotated[
         str,
         typer.Option("--clock", help="Epochs from the cold start's end (relative), or to powers of two (global)."),

@@ -8,6 +8,7 @@ from rcb_bayes.files import Format, Records
 from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.schema import plain
+from rcb_bayes.telling.html import as_html
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
@@ -133,6 +134,9 @@ class Checks(tuple[Check, ...]):
         for check in self:
             lines += [check.headline(), f"   {check.meaning} {check.remedy}".rstrip()]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return as_html("The paper's assumptions", self.summary(), verdict=self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict and the checks as plain values."""

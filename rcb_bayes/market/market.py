@@ -19,6 +19,7 @@ from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_samples,
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.market.samples import Samples, read_samples
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
+from rcb_bayes.telling.html import as_html
 from rcb_bayes.users import Covariates, Empirical
 from rcb_bayes.users.mapped import mapped
 
@@ -316,6 +317,9 @@ class Market:
         if self.past is not None and ("history" in parts or tuple(parts) == PARTS):
             made["history"] = of_samples(self.past)
         return made
+
+    def _repr_html_(self) -> str:
+        return as_html("Market", self.describe())
 
     def describe(self) -> str:
         """The market in a few lines."""

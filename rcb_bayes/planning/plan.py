@@ -17,6 +17,7 @@ from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.planning.figures import PlanFigures
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
+from rcb_bayes.telling.html import as_html
 from rcb_bayes.users import Covariates
 from rcb_bayes.users.labelled import Users, as_users
 from rcb_bayes.users.mapped import mapped
@@ -313,6 +314,9 @@ class Plan(PlanFigures):
 
     def __repr__(self) -> str:
         return f"<Plan: {self.summary()}>"
+
+    def _repr_html_(self) -> str:
+        return as_html("Plan", self.summary(), verdict="feasible" if self.feasible else "not feasible")
 
     def summary(self) -> str:
         """The plan in a few lines."""

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
+OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
 # Of functions that compiled code alone calls.
-_INNER: dict[str, Any] = _OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INNER: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _STRIDE = 4  # of the first, coarse pass over the values
 _NEGLIGIBLE = 12.0  # log weights below the largest that do not count
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _cholesky(matrix, out) -> float:
     """The lower factor of a positive matrix, written to ``out``; returned is half of its log determinant."""
     p = len(matrix)
-    log_det = 0.0
+    log_det, product = 0.0, 1.0
     for i in range(p):
         for k in range(i + 1):
             value = matrix[i, k]
@@ -33,13 +33,16 @@ def _cholesky(matrix, out) -> float:
                 value -= out[i, q] * out[k, q]
             if i == k:
                 out[i, i] = sqrt(max(value, 1e-300))
-                log_det += log(out[i, i])
+                product *= out[i, i]  # costs a tenth of a logarithm
+                if not 1e-100 < product < 1e100:
+                    log_det += log(product)
+                    product = 1.0
             else:
                 out[i, k] = value / out[k, k]
-    return log_det
+    return log_det + log(product)
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _solve_down(factor, right) -> None:
     """L^-1 times the columns of ``right`` (p, r), in place."""
     p, r = right.shape
@@ -51,7 +54,7 @@ def _solve_down(factor, right) -> None:
             right[i, c] = value / factor[i, i]
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _solve_up(factor, right) -> None:
     """L'^-1 times the columns of ``right`` (p, r), in place."""
     p, r = right.shape
@@ -63,8 +66,8 @@ def _solve_up(factor, right) -> None:
             right[i, c] = value / factor[i, i]
 
 
-@njit(**_INNER)
-def _factor_arrow(
+@njit(**INNER)
+def factor_arrow(
     shaft, head, tip, gram, moment, pull, tip_pull, noise, matrix, joint, roots, tails, pulls, tip_root, tip_right
 ):  # fmt: skip
     """Factor the arrow and solve forwards: log determinant (half) and squared norm of what is solved.
@@ -100,8 +103,8 @@ def _factor_arrow(
     return log_det, norm
 
 
-@njit(**_INNER)
-def _solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
+@njit(**INNER)
+def solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
     """Turn what was solved forwards into posterior means, in place: of z and of every arm."""
     n_arms, d, r = tails.shape
     _solve_up(tip_root, tip_right)
@@ -112,18 +115,21 @@ def _solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
         _solve_up(roots[i], pulls[i])
 
 
-@njit(**_INNER)
-def _spreads(roots, tails, tip_root, row, own, spread) -> None:
-    """Inverses of the arms' roots, written to ``own``, and E_i (d, r) with Cov(b_i, b_k) = E_i E_k' for i != k.
+@njit(**INNER)
+def spreads(roots, tails, tip_root, row, own, spread) -> None:
+    """Inverses of the arms' roots, written to the lower halves of ``own``, and to ``spread`` E_i (d, r).
 
-    ``row`` (r, 1) is written over.
+    Cov(b_i, b_k) = E_i E_k' for i != k. ``row`` (r, 1) is written over.
     """
     n_arms, d, r = tails.shape
     for i in range(n_arms):
-        for a in range(d):
-            for b in range(d):
-                own[i, a, b] = 1.0 if a == b else 0.0
-        _solve_down(roots[i], own[i])
+        for b in range(d):
+            own[i, b, b] = 1.0 / roots[i, b, b]
+            for a in range(b + 1, d):
+                value = 0.0
+                for c in range(b, a):
+                    value -= roots[i, a, c] * own[i, c, b]
+                own[i, a, b] = value / roots[i, a, a]
         for a in range(d):
             for b in range(r):
                 value = 0.0
@@ -135,24 +141,29 @@ def _spreads(roots, tails, tip_root, row, own, spread) -> None:
                 spread[i, a, b] = row[b, 0]
 
 
-@njit(**_INNER)
-def _add_covariance(own, spread, mean, weight, joint) -> None:
+@njit(**INNER)
+def add_covariance(own, spread, mean, weight, joint) -> None:
     """Add a value's second moments to the lower half of ``joint`` (K d, K d)."""
     n_arms, d, r = spread.shape
     for i in range(n_arms):
         for a in range(d):
+            scaled, line = weight * mean[i, a, 0], joint[i * d + a]
             for k in range(i + 1):
-                for b in range(d if k < i else a + 1):
-                    value = mean[i, a, 0] * mean[k, b, 0]
-                    for c in range(r):
-                        value += spread[i, a, c] * spread[k, b, c]
-                    if i == k:
-                        for c in range(a, d):
-                            value += own[i, c, a] * own[i, c, b]
-                    joint[i * d + a, k * d + b] += weight * value
+                for b in range(d):
+                    line[k * d + b] += scaled * mean[k, b, 0]
+            for b in range(a + 1):
+                value = 0.0
+                for c in range(a, d):
+                    value += own[i, c, a] * own[i, c, b]
+                line[i * d + b] += weight * value
+            for c in range(r):
+                scaled = weight * spread[i, a, c]
+                for k in range(i + 1):
+                    for b in range(d):
+                        line[k * d + b] += scaled * spread[k, b, c]
 
 
-@njit(**_INNER)
+@njit(**INNER)
 def _mark(evidence, best, wanted) -> None:
     """Values between those of the coarse pass that are not negligible."""
     n_values = len(evidence)
@@ -164,8 +175,8 @@ def _mark(evidence, best, wanted) -> None:
                 wanted[k] = evidence[k] == -np.inf
 
 
-@njit(**_INNER)
-def _add_means(pulls, weight, mean, half) -> None:
+@njit(**INNER)
+def add_means(pulls, weight, mean, half) -> None:
     """Add a value's means, by its weight, to those of all values and to those of its half."""
     n_arms, d, _ = pulls.shape
     for i in range(n_arms):
@@ -174,8 +185,8 @@ def _add_means(pulls, weight, mean, half) -> None:
             half[i * d + a] += weight * pulls[i, a, 0]
 
 
-@njit(**_INNER)
-def _write_sd(own, spread, sd) -> None:
+@njit(**INNER)
+def write_sd(own, spread, sd) -> None:
     """Standard deviations at one value."""
     n_arms, d, r = spread.shape
     for i in range(n_arms):
@@ -188,8 +199,8 @@ def _write_sd(own, spread, sd) -> None:
             sd[i * d + a] = sqrt(value)
 
 
-@njit(**_INNER)
-def _divide(covariance, totals, mean, halves, joint) -> None:
+@njit(**INNER)
+def divide(covariance, totals, mean, halves, joint) -> None:
     """Sums over values as means and, where wanted, covariances."""
     total = totals[0] + totals[1]
     for i in range(len(mean)):
@@ -211,7 +222,7 @@ def spaces(n_values: int, n_arms: int, d: int, r: int) -> tuple[np.ndarray, ...]
     return (*(np.empty(shape) for shape in floats), *own, *of_values)
 
 
-@njit(**_OPTIONS)
+@njit(**OPTIONS)
 def integrate(
     shaft, head, tip, pull, tip_pull, constant, noise, edge, gram, moment, square, n,
     covariance, mean, halves, sd, shares, joint, space,
@@ -238,7 +249,7 @@ def integrate(
                 skipped = not evidence[j] > best - _NEGLIGIBLE if sweep == 2 else not wanted[j]
                 if skipped or constant[j] == -np.inf:
                     continue
-                log_det, norm = _factor_arrow(
+                log_det, norm = factor_arrow(
                     shaft[j], head[j], tip[j], gram[m], moment[m], pull[j], tip_pull[j], noise[j],
                     matrix, corner, roots, tails, pulls, tip_root, tip_right,
                 )  # fmt: skip
@@ -250,14 +261,14 @@ def integrate(
                 totals[j % 2] += weight
                 if edge[j]:
                     at_edge += weight
-                _solve_back(roots, tails, pulls, tip_root, tip_right)
-                _add_means(pulls, weight, mean[m], halves[m, j % 2])
+                solve_back(roots, tails, pulls, tip_root, tip_right)
+                add_means(pulls, weight, mean[m], halves[m, j % 2])
                 if covariance or evidence[j] == best:
-                    _spreads(roots, tails, tip_root, row, own, spread)
+                    spreads(roots, tails, tip_root, row, own, spread)
                 if covariance:
-                    _add_covariance(own, spread, pulls, weight, joint[m])
+                    add_covariance(own, spread, pulls, weight, joint[m])
                 if evidence[j] == best:
-                    _write_sd(own, spread, sd[m])
-        _divide(covariance, totals, mean[m], halves[m], joint[m if covariance else 0])
+                    write_sd(own, spread, sd[m])
+        divide(covariance, totals, mean[m], halves[m], joint[m if covariance else 0])
         shares[m, 0] = at_edge / (totals[0] + totals[1])
         shares[m, 1] = totals[1] / (totals[0] + totals[1])

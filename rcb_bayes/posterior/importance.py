@@ -11,7 +11,7 @@ on a handful of draws (weights alone do not tell about a mean); in either case k
 What is not vouched for is tried again with better proposals and more draws, and in the end handed back to the caller.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,10 +19,11 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import GaussianLaw
 from rcb_bayes.errors import BeliefError
-from rcb_bayes.posterior.data import Statistics, unchecked_statistics
+from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.posterior.exact import Components, block_statistics
 from rcb_bayes.posterior.kernels import weighted_moments
 from rcb_bayes.posterior.lumps import Cover, find_lumps, log_hiding
+from rcb_bayes.posterior.packing import Classes, Packing, alike_groups
 from rcb_bayes.posterior.pareto import has_short_tail, pareto_khat
 from rcb_bayes.posterior.proposal import (
     Proposal,
@@ -131,37 +132,42 @@ class ImportanceSampler:
     def fit(self, data: Statistics, *, covariance: bool = False) -> Weighted:
         """Estimates of every data set, each group of arms by the first attempt of the ladder that is vouched for."""
         turn = data.fingerprints() % N_REPLICATES
-        ladder = self._ladder
-        best = self._attempt(data, ladder[0], covariance=covariance)
-        for attempt in ladder[1:]:
-            rows, wanted, turns = _packed(~best.vouched_groups, turn)
-            if not len(rows):
+        best = self._unseen(data, covariance=covariance)
+        for attempt in self._ladder:
+            packing = Packing.of(~best.vouched_groups, turn, classes=self._classes)
+            if not len(packing.turns):
                 break
-            part = self._of_groups(data, rows)
-            found = self._attempt(part, attempt, covariance=covariance, turn=turns)
-            self._keep_better(best, found, rows, wanted)
+            part = packing.statistics(data, self._prior.groups)
+            found = self._attempt(part, attempt, covariance=covariance, turn=packing.turns)
+            self._keep_better(best, found, packing)
         return best
+
+    def _unseen(self, data: Statistics, *, covariance: bool) -> Weighted:
+        """The belief itself for groups without any sample, and nothing yet for the others."""
+        prior, size = self._prior, self._prior.n_arms * self._prior.n_features
+        seen = np.stack([data.n[:, list(arms)].sum(axis=1) > 0 for arms in prior.groups], axis=1)
+        joint = np.zeros((data.n_sets, size, size)) if covariance else None
+        mean = np.zeros((data.n_sets, size))
+        for g, block in enumerate(self._gaussian.blocks):
+            self._fill_unseen(~seen[:, g], self._gaussian.flat_index(block), mean, joint)
+        n_draws = self._ladder[0].n_draws
+        return Weighted(
+            mean=mean.reshape(data.n_sets, prior.n_arms, prior.n_features),
+            covariance=joint,
+            group_khat=np.where(seen, np.inf, -np.inf),
+            group_size=np.where(seen, 0.0, n_draws),
+            group_draws=np.full(seen.shape, float(n_draws)),
+        )
+
+    @cached_property
+    def _classes(self) -> Classes:
+        return alike_groups(self._prior)
 
     @cached_property
     def _ladder(self) -> tuple[Attempt, ...]:
         """The attempts that suit the belief: one of the first two, and those that suit all."""
         left_out = "moments" if self._sites.is_log_concave else "single"
         return tuple(attempt for attempt in LADDER if attempt.surrogate != left_out)
-
-    def _of_groups(self, data: Statistics, rows: np.ndarray) -> Statistics:
-        """Data sets put together from groups of arms of several, by the data set ``rows`` (R, G) of each group."""
-        arms = np.arange(self._prior.n_arms)
-        of_arm = rows[:, self._group_of_arm]  # (R, K)
-        return unchecked_statistics(
-            data.xtx[of_arm, arms], data.xty[of_arm, arms], data.yty[of_arm, arms], data.n[of_arm, arms]
-        )
-
-    @cached_property
-    def _group_of_arm(self) -> np.ndarray:
-        out = np.empty(self._prior.n_arms, dtype=int)
-        for g, arms in enumerate(self._prior.groups):
-            out[list(arms)] = g
-        return out
 
     def _attempt(
         self, data: Statistics, attempt: Attempt, *, covariance: bool, turn: np.ndarray | None = None
@@ -182,18 +188,22 @@ class ImportanceSampler:
             return self._weigh(data, attempt, replicate=0, covariance=covariance)
         return _gather(parts, n_sets=data.n_sets)
 
-    def _keep_better(self, old: Weighted, new: Weighted, rows: np.ndarray, wanted: np.ndarray) -> None:
-        """Replace groups of data sets ``rows`` (R, G) where a new attempt is vouched for, or has more to show."""
-        for g, block in enumerate(self._gaussian.blocks):
-            sets = rows[:, g]
-            wins = wanted[:, g] & (new.vouched_groups[:, g] | (new.group_size[:, g] > old.group_size[sets, g]))
-            sets, arms = sets[wins], list(block.arms)
-            old.mean[np.ix_(sets, arms)] = new.mean[np.ix_(wins, arms)]
-            for name in ("group_khat", "group_size", "group_draws"):
-                getattr(old, name)[sets, g] = getattr(new, name)[wins, g]
-            if old.covariance is not None and new.covariance is not None:
-                index = self._gaussian.flat_index(block)
-                old.covariance[np.ix_(sets, index, index)] = new.covariance[np.ix_(wins, index, index)]
+    def _keep_better(self, old: Weighted, new: Weighted, packing: Packing) -> None:
+        """Replace groups of data sets where a new attempt at them is vouched for, or has more to show."""
+        blocks = self._gaussian.blocks
+        for members in self._classes:
+            for g in members:
+                sets, source = packing.sets[:, g], packing.groups[:, g]
+                better = new.vouched_groups[:, g] | (new.group_size[:, g] > old.group_size[sets, source])
+                for h in np.unique(source[packing.wanted[:, g] & better]):
+                    rows = np.flatnonzero(packing.wanted[:, g] & better & (source == h))
+                    there, arms = list(blocks[g].arms), list(blocks[h].arms)
+                    old.mean[np.ix_(sets[rows], arms)] = new.mean[np.ix_(rows, there)]
+                    for name in ("group_khat", "group_size", "group_draws"):
+                        getattr(old, name)[sets[rows], h] = getattr(new, name)[rows, g]
+                    if old.covariance is not None and new.covariance is not None:
+                        index, place = (self._gaussian.flat_index(blocks[k]) for k in (h, g))
+                        old.covariance[np.ix_(sets[rows], index, index)] = new.covariance[np.ix_(rows, place, place)]
 
     def draw(self, data: Statistics, n: int, *, rng: np.random.Generator) -> FloatArray:
         """Posterior draws by resampling the weighted ones of the first attempt that is vouched for, (M, n, K, d)."""
@@ -405,12 +415,19 @@ class ImportanceSampler:
 
     @cached_property
     def _gaussian(self) -> GaussianLaw:
-        return moment_surrogate(self._prior)
+        return self._same_for_alike(moment_surrogate(self._prior))
+
+    def _same_for_alike(self, law: GaussianLaw) -> GaussianLaw:
+        """Blocks of groups that are alike as one of them has it: an answer may not depend on where it is computed."""
+        first = {g: members[0] for members in self._classes for g in members}
+        blocks = [replace(law.blocks[first[g]], arms=block.arms) for g, block in enumerate(law.blocks)]
+        return replace(law, blocks=tuple(blocks))
 
     @cached_property
     def _cover(self) -> Cover:
         smooth = scale_surrogate(self._prior, self._gaussian)
-        return find_lumps(self._prior, self._gaussian, smooth, fewest=LADDER[0].n_draws, most=LADDER[-2].n_draws)
+        found = find_lumps(self._prior, self._gaussian, smooth, fewest=LADDER[0].n_draws, most=LADDER[-2].n_draws)
+        return replace(found, law=self._same_for_alike(found.law))
 
     @property
     def _may_hide(self) -> bool:
@@ -419,7 +436,12 @@ class ImportanceSampler:
 
     @cached_property
     def _sites(self) -> Sites:
-        return Sites(self._prior, self._gaussian)
+        sites, d = Sites(self._prior, self._gaussian), self._prior.n_features
+        for members in self._classes:
+            first, *others = (self._prior.groups[g][0] * d for g in members)
+            for other in others:  # groups that are alike are single arms
+                sites.table[other : other + d] = sites.table[first : first + d]
+        return sites
 
 
 def resample(
@@ -457,25 +479,3 @@ def _gather(parts: list[tuple[np.ndarray, Weighted]], *, n_sets: int) -> Weighte
         group_size=np.concatenate([part.group_size for part in found])[order],
         group_draws=np.concatenate([part.group_draws for part in found])[order],
     )
-
-
-def _packed(still_open: np.ndarray, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Open groups (M, G) of many data sets side by side in as few rows as hold them.
-
-    Groups are independent, so that a row may take each from another data set of the same turn. Returned are the data
-    set of each group of a row (R, G), whether that group is wanted or but fills the place (R, G), and the row's turn.
-    """
-    n_groups = still_open.shape[1]
-    rows, wanted, turns = [], [], []
-    for replicate in np.unique(turn[still_open.any(axis=1)]):
-        own = [np.flatnonzero(still_open[:, g] & (turn == replicate)) for g in range(n_groups)]
-        n_rows = max(len(members) for members in own)
-        filler = next(members[0] for members in own if len(members))
-        rows.append(np.full((n_rows, n_groups), filler))
-        wanted.append(np.zeros((n_rows, n_groups), dtype=bool))
-        turns.append(np.full(n_rows, replicate))
-        for g, members in enumerate(own):
-            rows[-1][: len(members), g], wanted[-1][: len(members), g] = members, True
-    if not rows:
-        return np.zeros((0, n_groups), dtype=int), np.zeros((0, n_groups), dtype=bool), turn[:0]
-    return np.concatenate(rows), np.concatenate(wanted), np.concatenate(turns)

@@ -258,7 +258,7 @@ def _weighted_moments(draws, index, start, weight, mean, size) -> None:
 
 def _site_sweeps(precision, moment, index, centre, sd, table, n_sweeps, found) -> None:
     n_sets, n_blocks, p = moment.shape
-    n_nodes, reach = 49, 6.0
+    n_nodes, reach = 33, 5.0
     half = 0.5 * (N_SITE_VALUES - 1)
     factor, inverse = np.empty((p, p)), np.empty((p, p))
     mean = np.empty(p)

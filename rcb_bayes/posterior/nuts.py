@@ -6,6 +6,7 @@ length.
 """
 
 import time
+from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ _PADDING = 64
 _LONGER, _LONGEST = 2, 4  # times the draws, where a run is not vouched for
 _LONG_SECONDS, _MOST_SECONDS = 20.0, 48 * 3600
 _NEARLY = 1.02  # r-hat of chains that have but met with bad luck
-_compiled: WeakKeyDictionary[Prior, dict[Noise, Any]] = WeakKeyDictionary()  # samplers, by belief and reward model
+_compiled: WeakKeyDictionary[Prior, dict[Hashable, Any]] = WeakKeyDictionary()  # samplers, by belief and reward model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class NutsEngine:
         self.reason = "nuts: any belief, by nutpie" + (", not vouched for on mixtures" if prior.has_mixture else "")
         self._seed = seed
         self._settings = settings or NutsSettings()
+        self._own: dict[Hashable, Any] = {}
 
     @property
     def discrete(self) -> tuple[str, ...]:
@@ -216,10 +218,12 @@ class NutsEngine:
     @property
     def _compiled(self) -> Any:
         """The sampler of the belief and the reward model, compiled once for as long as the belief is there."""
-        known = _compiled.setdefault(self.prior, {})
-        if self.noise not in known:
-            known[self.noise] = self._compile()
-        return known[self.noise]
+        is_known = isinstance(self.noise, Hashable)  # else it is the user's own, and this engine's sampler alone
+        known = _compiled.setdefault(self.prior, {}) if is_known else self._own
+        name = self.noise if is_known else None
+        if name not in known:
+            known[name] = self._compile()
+        return known[name]
 
     def seconds(self, data: Data) -> float:
         """How long the posterior of the first data set takes, after all is compiled."""

@@ -2,9 +2,10 @@ r"""One or two unknown scales, integrated on a grid: exact Gaussian algebra at e
 
 The values are equally spaced, so that sums over them are trapezoid rules, whose error falls exponentially as the
 spacing does. The rule over all values is compared with the two rules over every other one: these differ by about the
-square root of its own error. Its answer is vouched for when they differ by less than .07 posterior sd in every
-coefficient (an effective size of 200), have like totals, and next to nothing lies at either end of the grid. A grid of
-half as many values comes first, the full one is for what that does not vouch for.
+square root of its own error. Of a lattice that is so for its rows and for its columns. Its answer is vouched for when
+they differ by less than .07 posterior sd in every coefficient (an effective size of 200), have like totals, and next to
+nothing lies at either end of the grid. A grid of half as many values comes first, the full one is for what that does
+not vouch for; a lattice takes as many points as it needs (``lattice``).
 
 Given a value, arms are independent, lie around a shared level, or are one dense block (``arrow``).
 """
@@ -77,9 +78,9 @@ class ScaleGrid:
         self._is_dense = own.shape[1] < len(block.arms)
         with np.errstate(divide="ignore"):
             log_weight = np.log(block.weights)
-        edge = np.isin(np.arange(len(log_weight)), (0, len(log_weight) - 1)) if given.edge is None else given.edge
-        fine = _arrow_of(own, level, block.means, log_weight, self.noise_precision, edge)
-        self._rungs = (fine.every(2), fine.every(1))
+        self._sides = given.sides
+        fine = _arrow_of(own, level, block.means, log_weight, self.noise_precision, _rim(len(log_weight), given.sides))
+        self._rungs = (fine.every(2), fine.every(1)) if given.sides is None else (fine.every(1),)
 
     @classmethod
     def of(cls, given: "ConditionalLaw | None", *, sigma: float | None) -> "ScaleGrid | None":
@@ -92,7 +93,7 @@ class ScaleGrid:
             return None
         (block,) = given.law.blocks
         if not (np.linalg.cond(block.covariances) < _WORST_CONDITION).all():
-            if given.edge is None:
+            if given.sides is None:
                 return None
             largest = np.diagonal(block.covariances, axis1=1, axis2=2).max(axis=1)
             if not (largest > 0.0).all():
@@ -106,7 +107,7 @@ class ScaleGrid:
         """Posterior moments of every data set."""
         found = self._fit(data, self._rungs[0], covariance=covariance)
         still = np.flatnonzero(~found.vouched)
-        if len(still):
+        if len(still) and len(self._rungs) > 1:
             better = self._fit(data.take(still), self._rungs[1], covariance=covariance)
             for name in Integrated.__slots__:
                 if getattr(found, name) is not None:
@@ -114,7 +115,8 @@ class ScaleGrid:
         return found
 
     def _fit(self, data: Statistics, arrow: Arrow, *, covariance: bool) -> Integrated:
-        from rcb_bayes.posterior.arrow import integrate, spaces  # brings Numba
+        from rcb_bayes.posterior import arrow as line  # brings Numba
+        from rcb_bayes.posterior import lattice
 
         if self._is_dense:
             gram, moment = block_statistics(self.arms[None], data)
@@ -126,13 +128,24 @@ class ScaleGrid:
         joint = np.zeros((n_sets if covariance else 1, p, p))
         square, n = (part[:, self.arms].sum(axis=1) for part in (data.yty, data.n))
         arrays = [getattr(arrow, name) for name in Arrow.__slots__] + [gram, moment, square, n]
-        run: Any = integrate
-        run(
-            *(np.require(part, requirements=["C", "W"]) for part in arrays),  # one kind of array: compiled once
-            covariance, mean, halves, sd, shares, joint, spaces(*arrow.head.shape),
-        )  # fmt: skip
+        ready = [np.require(part, requirements=["C", "W"]) for part in arrays]  # one kind of array: compiled once
+        written = mean, halves, sd, shares, joint
+        run: Any = line.integrate if self._sides is None else lattice.integrate_lattice
+        if self._sides is None:
+            run(*ready, covariance, *written, line.spaces(*arrow.head.shape))
+        else:
+            limits = MIN_EFFECTIVE_SIZE**-0.5, UNEVEN
+            run(*ready, covariance, *self._sides, *limits, *written, lattice.spaces(*arrow.head.shape))
         size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 1], ends=shares[:, :1])
         return Integrated(mean, joint if covariance else None, size, vouched)
+
+
+def _rim(n_values: int, sides: tuple[int, int] | None) -> BoolArray:
+    """Which values lie at the ends of a line, or on the rim of a lattice, (J,)."""
+    n_rows, n_columns = (n_values, 1) if sides is None else sides
+    row, column = np.divmod(np.arange(n_values), n_columns)
+    at_end = np.isin(row, (0, n_rows - 1))
+    return at_end if sides is None else at_end | np.isin(column, (0, n_columns - 1))
 
 
 def judge_rule(apart: FloatArray, sd: FloatArray, *, odd: FloatArray, ends: FloatArray) -> tuple[FloatArray, BoolArray]:

@@ -19,6 +19,7 @@ from rcb_bayes.reporting.known import known_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
+from rcb_bayes.telling.html import as_html
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -270,6 +271,9 @@ class Report:
         check_plan(market, found["plan"])
         found["sizes"] = ReportSizes(**found["sizes"])
         return cls(**found)
+
+    def _repr_html_(self) -> str:
+        return as_html("Report", self.summary(), verdict=self.verdict)
 
     def summary(self) -> str:
         """The answer in words, the assumptions and the plan."""

@@ -20,6 +20,7 @@ from rcb_bayes.mechanism.foreseeing import foresee, told
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.exploring import Exploring
 from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
@@ -56,6 +57,7 @@ def report(
     n_per_arm: int = 50,
     guard: bool = True,
     knows: str = "auto",
+    exploring: Exploring | None = None,
     horizon: int = DEFAULT_HORIZON,
     sizes: ReportSizes | None = None,
     workers: Workers = None,
@@ -85,6 +87,8 @@ def report(
     knows : str
         What users know of the clock; see ``calibrate``. Plans at other values of epsilon and the audit are for users
         who know what the plan says.
+    exploring : Exploring, optional
+        Which of many arms are explored, and in which order; see ``calibrate``.
     horizon : int
         T, of the runs and of the audit.
     sizes : ReportSizes, optional
@@ -135,6 +139,7 @@ def report(
         "n_per_arm": n_per_arm,
         "guard": guard,
         "knows": knows,
+        "exploring": exploring,
         "horizon": horizon,
         "sizes": sizes,
         "seed": seed,
@@ -169,6 +174,7 @@ def _study(
     n_per_arm: int,
     guard: bool,
     knows: str,
+    exploring: Exploring | None,
     horizon: int,
     sizes: ReportSizes,
     workers: Workers,
@@ -185,6 +191,7 @@ def _study(
             n_worlds=sizes.plan_worlds,
             audit_worlds=sizes.audit_worlds,
             knows=knows,
+            exploring=exploring,
             horizon=horizon,
             workers=workers,
             **made,

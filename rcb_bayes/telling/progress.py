@@ -248,7 +248,7 @@ def _in_notebook() -> bool:
 
 def _line(words: str, done: int, total: int | None, taken: float) -> str:
     """The same in a line: how much is done, how long it took, how long it will take."""
-    told = f"{words}: " if total is None else f"{words}: {done:,} of {total:,}, "
+    told = f"{words}: " if total is None or total == 1 else f"{words}: {done:,} of {total:,}, "
     told += f"{duration(taken)} so far"
     if total is None or not 0 < done < total:
         return told

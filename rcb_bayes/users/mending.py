@@ -20,6 +20,7 @@ MISSING = ("refuse", "drop", "mean", "indicator")
 column that is 1 where the value was missing."""
 INTERCEPT = "intercept"
 _MOST_NAMED = 3
+_MOST_CATEGORIES = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,8 @@ def read_users(
     if mending.leave_text:
         left = [column.name for column in found if column.is_text]
         if left and len(left) < len(found):
-            notes.append(f"columns left out, text and not numbers: {', '.join(map(shown, left))}")
+            told = ", ".join(_text_words(column) for column in found if column.is_text)
+            notes.append(f"columns left out, text and not numbers: {told}")
             found = [column for column in found if not column.is_text]
     _refuse(found, table.lines, path=path, mending=mending)
     grid = np.array([[_as_float(value) for value in column.values] for column in found]).T.reshape(-1, len(found))
@@ -180,6 +182,14 @@ _DROWNS = 10.0
 
 def _times(ratio: float) -> str:
     return f"{ratio:,.0f} times" if ratio < 1e6 else "by far"
+
+
+def _text_words(column: Column) -> str:
+    """A column of text with its values, where these are few enough to be categories."""
+    seen = list(dict.fromkeys(str(column.values[k]) for k in column.text))
+    if not 1 < len(seen) <= _MOST_CATEGORIES or len(column.text) < 2 * len(seen):
+        return shown(column.name)
+    return f"{shown(column.name)} ({', '.join(map(shown, seen))}: pandas.get_dummies makes 0/1 columns of it)"
 
 
 def _as_float(value: object) -> float:

@@ -42,6 +42,7 @@ MOMENTS = [
     ("hierarchical", {"centred": False}),
     ("correlated", {"mean": [0.3, 0.0, 0.0], "eta": 1.5}),
     ("unknown_noise", {"mean": [0.3, 0.0, 0.0], "scale": 0.4}),
+    ("arm_features", {"mean": [0.3, 0.0, 0.0], "table": [[1.0, 0.2], [1.0, -0.5], [1.0, 0.9]], "scale": [0.5, 0.3]}),
     ("per_arm", {"mean": [0.3, 0.0, -0.2], "scale": [0.5, 0.4, 0.3], "nu": 12.0}),
     ("setting_1", {}),
     ("setting_2", {}),
@@ -50,7 +51,7 @@ MOMENTS = [
     ("warfarin_physician", {"variance": 0.6}),
 ]
 FIRST = {name: parameters for name, parameters in reversed(MOMENTS)}  # of every belief
-DENSITIES = [case for case in MOMENTS if case[0] not in ("horseshoe", "hierarchical", "correlated")]
+DENSITIES = [case for case in MOMENTS if case[0] not in ("horseshoe", "hierarchical", "correlated", "arm_features")]
 DENSITIES += [("student_t", {}), ("per_arm", {"families": ["laplace", "gaussian"]}), ("skewed", {"scale": 0.9})]
 SIZES = {"n_arms": 3, "n_features": 4}
 

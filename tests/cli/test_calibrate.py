@@ -317,7 +317,7 @@ def test_json_on_standard_output_is_all_there_is(rcb: Run, tmp_path: Path) -> No
         (["setting_1", "--notion", "zzz"], "There is no notion 'zzz'. Use one of proof, definition, user."),
         (["setting_1", "--notion", "definition", "--personalised"], "Use --uniform, or --notion user or proof."),
         (["setting_1", "--n-per-arm", "0"], "Invalid value for '--n-per-arm'"),
-        (["setting_1", "--worlds", "49"], "Invalid value for '--worlds'"),
+        (["setting_1", "--worlds", "49"], "Invalid value for '--plan-worlds' / '--worlds'"),
         (["setting_1", "--audit-worlds", "0"], "Invalid value for '--audit-worlds'"),
         (["setting_1", "--horizon", "0"], "Invalid value for '--horizon'"),
         (["setting_1", "--seed", "-1"], "Invalid value for '--seed'"),

@@ -309,7 +309,7 @@ def test_gallery_names_keep_their_defaults_and_say_so(rcb: Run, tmp_path: Path) 
         (["setting_1", "--rho", "0"], "rho is a probability above 0 and at most 1, got 0.0."),
         (["setting_1", "--rho", "95"], "rho is a probability above 0 and at most 1, got 95.0."),
         (["setting_1", "--n-per-arm", "0"], "Invalid value for '--n-per-arm'"),
-        (["setting_1", "--worlds", "1"], "Invalid value for '--worlds'"),
+        (["setting_1", "--worlds", "1"], "Invalid value for '--check-worlds' / '--worlds'"),
         (["setting_1", "--inflation", "liner"], "There is no schedule 'liner'. Did you mean 'linear'?"),
         (["setting_1", "--set", "n_arms"], "--set takes NAME=VALUE, got 'n_arms'. For instance: --set n_arms=3"),
         (["setting_1", "--set", "n_amrs=3"], "n_amrs"),
@@ -369,7 +369,7 @@ def test_text_is_left_out_and_named_and_a_large_column_is_noted(tmp_path: Path, 
     market = build_market("setting_1", ["n_arms=2"], covariates=str(path), noise="0.3")
     assert market.features == ("intercept", "age", "dose")
     told = capsys.readouterr().err
-    assert "columns left out, text and not numbers: sex" in told
+    assert "columns left out, text and not numbers: sex (m, f: pandas.get_dummies" in told
     assert "note: 'age' (values around 50.8) outweighs" in told
     assert "Add --standardise" in told
     words = TableWords(standardise=True)

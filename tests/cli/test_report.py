@@ -78,7 +78,7 @@ def test_a_saved_plan_and_saved_runs_are_reported(simulate: Run, rcb: Run) -> No
         ((*BELIEF, "--runs", "none.nc"), "Cannot read runs from none.nc"),
         ((*BELIEF, "--out", "note.txt/x"), "note.txt is a file, not a folder"),
         ((*BELIEF, "--out", "note.txt/x.html"), "note.txt is a file, not a folder"),
-        ((*BELIEF, "--worlds", "0"), "Invalid value for '--worlds'"),
+        ((*BELIEF, "--worlds", "0"), "Invalid value for '--run-worlds' / '--worlds'"),
         (("no_such_belief",), "no_such_belief"),
         ((*BELIEF, "--noise", "logit"), "--covariates users.csv"),
     ],

@@ -216,7 +216,7 @@ def test_the_file_keeps_the_regret(
         ([], "Missing argument 'PRIOR'"),
         (["setting_5"], "There is no belief 'setting_5' in the gallery."),
         (["setting_1", "--horizon", "0"], "Invalid value for '--horizon'"),
-        (["setting_1", "--worlds", "0"], "Invalid value for '--worlds'"),
+        (["setting_1", "--worlds", "0"], "Invalid value for '--run-worlds' / '--worlds'"),
         (["setting_1", "--plan-worlds", "49"], "Invalid value for '--plan-worlds'"),
         (["setting_1", "--clock", "globl"], "There is no clock 'globl'. Did you mean 'global'?"),
         (["setting_1", "--feed", "first"], "There is no feed 'first'."),

@@ -33,13 +33,16 @@ def test_verdicts_of_several_runs_are_put_together(paper_page: ModuleType) -> No
 def test_a_changed_table_changes_the_page(
     paper_page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = paper_page.page()
-    for path in paper_page.HOME.glob("*.csv"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    claims = pd.read_csv(tmp_path / "claims.csv", keep_default_na=False)
+    before, home = paper_page.page(), tmp_path / "paper"
+    home.mkdir()
+    (tmp_path / "warfarin.md").write_bytes((paper_page.HOME.parent / "warfarin.md").read_bytes())
+    for path in paper_page.HOME.glob("*"):
+        (home / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(paper_page, "HOME", home)
+    assert paper_page.page() == before
+    claims = pd.read_csv(home / "claims.csv", keep_default_na=False)
     claims.loc[0, "verdict"] = "undecided" if claims.loc[0, "verdict"] == "held" else "held"
-    claims.to_csv(tmp_path / "claims.csv", index=False)
-    monkeypatch.setattr(paper_page, "HOME", tmp_path)
+    claims.to_csv(home / "claims.csv", index=False)
     assert paper_page.page() != before
 
 

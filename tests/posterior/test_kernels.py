@@ -1,9 +1,12 @@
 """Compiled loops against plain NumPy."""
 
 import numpy as np
+import pytest
 
-from rcb_bayes.posterior.importance import _packed, normalised
+from rcb_bayes.posterior.data import unchecked_statistics
+from rcb_bayes.posterior.importance import normalised
 from rcb_bayes.posterior.kernels import weighted_moments
+from rcb_bayes.posterior.packing import Packing
 
 
 def test_weighted_moments_are_those_of_numpy():
@@ -27,12 +30,29 @@ def test_weighted_moments_are_those_of_numpy():
         np.testing.assert_allclose(size[:, 1], (first**2 / second).min(axis=1), rtol=1e-10)
 
 
-def test_open_groups_are_packed_once_each_with_their_turn():
+@pytest.mark.parametrize("classes", [((0,), (1,), (2,)), ((0, 2), (1,)), ((0, 1, 2),)])
+def test_open_groups_are_packed_once_each_with_their_turn(classes: tuple[tuple[int, ...], ...]):
     rng = np.random.default_rng(2)
     still_open, turn = rng.random((40, 3)) < 0.3, rng.integers(4, size=40)
-    rows, wanted, turns = _packed(still_open, turn)
-    for g in range(3):
-        np.testing.assert_array_equal(np.sort(rows[wanted[:, g], g]), np.flatnonzero(still_open[:, g]))
-    np.testing.assert_array_equal(turn[rows], np.broadcast_to(turns[:, None], rows.shape))
-    assert len(rows) < still_open.any(axis=1).sum()
-    assert not len(_packed(np.zeros((5, 2), dtype=bool), turn[:5])[0])
+    found = Packing.of(still_open, turn, classes=classes)
+    pairs = np.column_stack([found.sets[found.wanted], found.groups[found.wanted]])
+    np.testing.assert_array_equal(pairs[np.lexsort(pairs.T[::-1])], np.argwhere(still_open))
+    np.testing.assert_array_equal(turn[found.sets], np.broadcast_to(found.turns[:, None], found.sets.shape))
+    for members in classes:
+        assert np.isin(found.groups[:, members], members).all()
+    assert len(found.turns) < still_open.any(axis=1).sum()
+    if len(classes) == 1:
+        assert len(found.turns) <= still_open.sum() / 3 + 4
+    assert not len(Packing.of(np.zeros((5, 2), dtype=bool), turn[:5], classes=((0,), (1,))).turns)
+
+
+def test_rows_are_made_of_the_groups_that_they_name():
+    rng = np.random.default_rng(3)
+    xty = rng.standard_normal((6, 4, 2))
+    data = unchecked_statistics(rng.random((6, 4, 2, 2)), xty, rng.random((6, 4)), np.ones((6, 4)))
+    groups = ((0,), (1, 2), (3,))
+    found = Packing.of(rng.random((6, 3)) < 0.7, np.zeros(6, dtype=int), classes=((0, 2), (1,)))
+    rows = found.statistics(data, groups)
+    for r, g in np.ndindex(found.sets.shape):
+        source = groups[found.groups[r, g]]
+        np.testing.assert_array_equal(rows.xty[r, list(groups[g])], xty[found.sets[r, g], list(source)])

@@ -1,8 +1,10 @@
 """A rule over one unknown scale: against the same mixture by plain algebra, and what it does not vouch for."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pymc
 import pytest
 
 from rcb_bayes.belief import Prior, load_prior
@@ -13,6 +15,7 @@ from rcb_bayes.posterior.scales import ScaleGrid, split_level
 from rcb_bayes.schema import FloatArray
 from tests.posterior.twins import simulate_statistics
 
+pm: Any = pymc  # annotations that do not fit their own use
 K, D, SIGMA = 3, 2, 0.4
 
 
@@ -104,3 +107,77 @@ def test_data_beyond_the_grid_are_not_vouched_for():
     grid = ScaleGrid.of(prior.conditional_grid, sigma=SIGMA)
     assert grid is not None
     assert not grid.fit(data, covariance=False).vouched.any()
+
+
+def two_scales(n_arms: int) -> Prior:
+    """Effects around a level, with neither the spread of the one nor of the other known."""
+    with pm.Model(coords={"arm": range(n_arms), "feature": range(D)}) as model:
+        level = pm.Normal("level", 0.0, pm.HalfNormal("omega", 0.5), dims="feature")
+        pm.Normal("beta", level, pm.HalfNormal("tau", 0.5), dims=("arm", "feature"))
+    return Prior.from_pymc(model, name="two scales")
+
+
+def lattice_of(prior: Prior) -> ConditionalLaw:
+    assert prior.conditional_lattices is not None
+    (given,) = prior.conditional_lattices
+    return given
+
+
+@pytest.mark.parametrize("counts", [(4, 9, 0), (0, 0, 2), (300, 300, 300)])
+def test_a_lattice_of_two_scales_is_the_mixture_over_all_of_its_points(counts: tuple[int, ...]):
+    prior = two_scales(K)
+    given = lattice_of(prior)
+    data = simulate_statistics(prior, counts, SIGMA, 10, seed=4)
+    grid = ScaleGrid.of(given, sigma=SIGMA)
+    assert grid is not None
+    found = grid.fit(data, covariance=True)
+    mean, covariance = exact_moments(given.law, data, sigma=SIGMA, covariance=True)
+    assert covariance is not None
+    assert found.covariance is not None
+    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    some = found.vouched
+    assert some.mean() > 0.5
+    # As few points as agree within .07 sd, so that they are right within .02.
+    assert (np.abs(found.mean - mean.reshape(found.mean.shape)) / sd)[some].max() < 0.02
+    assert (np.abs(found.covariance - covariance) / (sd[:, :, None] * sd[:, None]))[some].max() < 0.05
+    np.testing.assert_array_equal(grid.fit(data, covariance=False).mean, found.mean)
+    one_by_one = [grid.fit(data.take(slice(m, m + 1)), covariance=False).mean[0] for m in range(3)]
+    np.testing.assert_array_equal(one_by_one, found.mean[:3])
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_lattice_that_is_too_coarse_in_one_direction_is_not_vouched_for(axis: int):
+    """All the weight in one row: the fields of a chessboard agree there, and are wrong."""
+    prior = two_scales(6)
+    given = lattice_of(prior)
+    assert given.sides is not None
+    block, sides = given.law.blocks[0], list(given.sides)
+    kept = np.arange(len(block.weights)).reshape(sides).take(np.arange(0, sides[axis], 12), axis=axis)
+    thin = Block(
+        arms=block.arms,
+        weights=block.weights[kept.ravel()] / block.weights[kept.ravel()].sum(),
+        means=block.means[kept.ravel()],
+        covariances=block.covariances[kept.ravel()],
+    )
+    law = replace(given.law, blocks=(thin,))
+    assert kept.shape[axis] % 8 == 1
+    data = simulate_statistics(prior, 3, SIGMA, 5, seed=5)
+    found = ScaleGrid(ConditionalLaw(law, None, sides=kept.shape), sigma=SIGMA).fit(data, covariance=False)
+    mean, covariance = exact_moments(given.law, data, sigma=SIGMA, covariance=True)
+    assert covariance is not None
+    sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+    wrong = (np.abs(found.mean - mean.reshape(found.mean.shape)) / sd).max(axis=1)
+    assert wrong[found.vouched].max(initial=0.0) < 0.1
+    row, column = np.divmod(np.arange(kept.size), kept.shape[1])
+    halves = [
+        exact_moments(_only(law, (row + column) % 2 == half), data, sigma=SIGMA, covariance=False)[0] for half in (0, 1)
+    ]
+    chessboard = (np.abs(halves[1] - halves[0]).reshape(len(sd), -1) / sd).max(axis=1) < 0.07
+    assert wrong[chessboard].max(initial=0.0) > 0.1
+
+
+def _only(law: GaussianLaw, kept: np.ndarray) -> GaussianLaw:
+    (block,) = law.blocks
+    weights = block.weights[kept] / block.weights[kept].sum()
+    part = Block(arms=block.arms, weights=weights, means=block.means[kept], covariances=block.covariances[kept])
+    return replace(law, blocks=(part,))

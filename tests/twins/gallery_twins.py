@@ -123,6 +123,13 @@ def hierarchical(
     return Twin(mean=_full(mean, n_arms, n_features), variance=_full(scale**2 + between, n_arms, n_features))
 
 
+def arm_features(
+    *, n_arms: int, n_features: int, table: ArrayLike, mean: ArrayLike = 0.0, scale: ArrayLike = 0.4, own: float = 0.2
+) -> Twin:
+    told = (np.asarray(table) ** 2 * np.asarray(scale) ** 2).sum(axis=1) + own**2
+    return Twin(mean=_full(mean, n_arms, n_features), variance=_full(told, n_arms, n_features))
+
+
 def correlated(*, n_arms: int, n_features: int, mean: ArrayLike = 0.0, scale: float = 0.5, eta: float = 2.0) -> Twin:
     return Twin(mean=_full(mean, n_arms, n_features), variance=_full(scale**2, n_arms, n_features))
 

@@ -84,7 +84,12 @@ def test_what_is_done_is_said(tmp_path: Path):
     assert names == ["intercept", "age", "weight", "smoker", "age_missing", "weight_missing", "smoker_missing"]
     assert rows.shape == (5, 7)
     told = "\n".join(notes)
-    for part in ("left out, text and not numbers: sex, note", "age: 1 missing", "1 where a value", "standardised: age"):
+    for part in (
+        "left out, text and not numbers: sex (f, m: pandas.get_dummies makes 0/1 columns of it), note",
+        "age: 1 missing",
+        "1 where a value",
+        "standardised: age",
+    ):
         assert part in told
     assert read_users(write(tmp_path, "a\n1\n2\n"), columns=None, mending=Mending())[2] == ()
 

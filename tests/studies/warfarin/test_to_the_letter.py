@@ -78,5 +78,6 @@ def test_choices_are_made_on_the_first_half_alone(few: Cohort, monkeypatch: pyte
     order = np.random.default_rng([1, 3]).permutation(len(few))
     upset.arm[order[len(order) // 2 :]] = 1  # of the second half
     assert run_split(upset, number=3, sizes=Split(), seed=1).attrs["spread"] == found.attrs["spread"]
-    assert choose(first, n_orders=1, seed=4).spread in (1.0, 30.0)
-    assert choose(first, n_orders=1, seed=4).sigma == LETTER.sigma
+    chosen, error = choose(first, n_orders=1, seed=4)
+    assert (chosen.spread, chosen.sigma) == (found.attrs["spread"], LETTER.sigma)
+    assert error == found.attrs["error_first"]
