@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -67,10 +68,11 @@ def run() -> pd.DataFrame:
     cell = next(cell for cell in SETTINGS["setting-4"].cells if cell.variance == 0.02)
     market, horizon = cell.market(), _EFFORT.most_rounds
     theorem = timed(theorem_run, market, cell, horizon=horizon)
+    the_plan: Any = theorem.plan
     sampled = partial(timed, sampled_run, market, cell.epsilon, effort=_EFFORT, seed=1)
     runs = [
         theorem,
-        fixed_run(market, 100, theorem.plan.exploration_rate, epsilon=cell.epsilon),
+        fixed_run(market, 100, the_plan.exploration_rate, epsilon=cell.epsilon),
         sampled(personalised=True),
         *(one for one in bandit_runs(market) if one.name in _BANDITS),
     ]

@@ -14,6 +14,7 @@ from rcb_bayes.telling.wording import figure
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "docs" / "measured" / "paper"
 PAGE = ROOT / "docs" / "paper.md"
+Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _LOGS = ("regret at the level of", "regret of ad hoc N")
 
 
@@ -65,7 +66,7 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(name: str) -> pd.DataFrame:
+def table(name: str) -> Table:
     """A stored table; empty where there is none."""
     path = HOME / f"{name}.csv"
     return pd.read_csv(path, keep_default_na=False, na_values=["", "nan"]) if path.exists() else pd.DataFrame()
@@ -74,7 +75,7 @@ def table(name: str) -> pd.DataFrame:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _how(runs: pd.DataFrame) -> list[str]:
+def _how(runs: Table) -> list[str]:
     done, audited, wanted = (int(runs[name].sum()) for name in ("cells", "audited", "of"))
     dates = sorted(date for date in runs["date"].dropna().unique() if date)
     lines = [
@@ -102,7 +103,7 @@ def _users(setting: str) -> tuple[str, str]:
     return setting.removesuffix("-orthant"), "orthant" if setting.endswith("-orthant") else "sphere"
 
 
-def _summary(claims: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
+def _summary(claims: Table, runs: Table) -> list[str]:
     lines = ["| setting | the paper | its number | verdict | judged | cells |", "|---|---|---|---|---|---|"]
     own = runs.groupby(runs["setting"].str.removesuffix("-orthant"))[["cells", "of"]].sum()
     for name, said in SETTINGS.items():
@@ -115,12 +116,12 @@ def _summary(claims: pd.DataFrame, runs: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _rows_of(claims: pd.DataFrame, setting: str, said: Said, *, kinds: tuple[str, ...] = KINDS) -> pd.DataFrame:
+def _rows_of(claims: Table, setting: str, said: Said, *, kinds: tuple[str, ...] = KINDS) -> Table:
     own = claims["setting"].isin([setting, f"{setting}-orthant"])
     return claims[own & claims["claim"].isin(said.claims) & claims["kind"].isin(kinds)]
 
 
-def verdict_of(rows: pd.DataFrame) -> tuple[str, str]:
+def verdict_of(rows: Table) -> tuple[str, str]:
     """One word for the verdicts of several runs, and how many there were of each."""
     counts = rows["verdict"].value_counts()
     told = ", ".join(f"{counts[word]} {word}" for word in ("held", "not held", "undecided") if word in counts)
@@ -132,7 +133,7 @@ def verdict_of(rows: pd.DataFrame) -> tuple[str, str]:
     return (decided[0] if decided else "undecided"), told
 
 
-def _figures(runs: pd.DataFrame, claims: pd.DataFrame) -> list[str]:
+def _figures(runs: Table, claims: Table) -> list[str]:
     lines = ["| the paper's | what it shows | ours | what of it holds |", "|---|---|---|---|"]
     done = dict(zip(runs["setting"], runs["cells"], strict=True))
     for name, what, source, answer in FIGURES:
@@ -153,7 +154,7 @@ def _pictures(setting: str) -> str:
     return ", ".join([*links, *csv])
 
 
-def _setting(name: str, runs: pd.DataFrame, claims: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[str]:
+def _setting(name: str, runs: Table, claims: Table, tables: dict[str, Table]) -> list[str]:
     title = {"setting-1": "K and d", "setting-2": "ad hoc N", "setting-3": "epsilon and variance"}
     heading = f"## {name.replace('-', ' ').capitalize()}: {title.get(name, 'a favourite arm, schedules')}"
     lines = [heading, ""]
@@ -178,7 +179,7 @@ def _setting(name: str, runs: pd.DataFrame, claims: pd.DataFrame, tables: dict[s
     return lines[:-1]
 
 
-def _of(rows: pd.DataFrame, kind: str) -> list[dict[str, Any]]:
+def _of(rows: Table, kind: str) -> list[dict[str, Any]]:
     return rows[rows["kind"] == kind].to_dict(orient="records")
 
 
@@ -193,7 +194,7 @@ def _judged(row: dict[str, Any]) -> str:
     return f"{front}{figure(value, 0.0 if math.isnan(error) else error)}, {row['verdict']}"
 
 
-def _overview(own: pd.DataFrame, kinds: list[str]) -> list[str]:
+def _overview(own: Table, kinds: list[str]) -> list[str]:
     """Each kind of plan over all cells: its N, whether its cold start ends, regret, verdicts under every notion."""
     lines = [
         "| plan | runs | N | cold start ends in | regret, least to most | user | proof | definition |",
@@ -215,12 +216,12 @@ def _overview(own: pd.DataFrame, kinds: list[str]) -> list[str]:
     return lines
 
 
-def _counted(words: pd.Series) -> str:
+def _counted(words: Table) -> str:
     counts = words.astype(object).where(words.notna(), "not run").value_counts()
     return ", ".join(f"{counts[word]} {word}" for word in ("pass", "inconclusive", "fail", "not run") if word in counts)
 
 
-def _range(values: pd.Series) -> str:
+def _range(values: Table) -> str:
     if values.empty:
         return ""
     low, high = (f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in (values.min(), values.max()))

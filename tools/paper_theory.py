@@ -1,13 +1,15 @@
 """Rows of the page about the paper's assumptions and theorems, from the stored tables."""
 
 import math
+from typing import Any
 
 import pandas as pd
 
+Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _SIGMA, _DELTA = 0.05, 0.05
 
 
-def theory_rows(tables: dict[str, pd.DataFrame], claims: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+def theory_rows(tables: dict[str, Table], claims: Table) -> list[tuple[str, str, str, str]]:
     """Where, what the paper says, what we found, and the verdict."""
     runs = pd.concat([own.assign(setting=name) for name, own in tables.items() if not own.empty])
     return [
@@ -41,7 +43,7 @@ def theory_rows(tables: dict[str, pd.DataFrame], claims: pd.DataFrame) -> list[t
     ]
 
 
-def _assumptions(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+def _assumptions(runs: Table) -> list[tuple[str, str, str, str]]:
     given, measured = (runs[runs["kind"] == kind] for kind in ("theorem", "measured"))
     first = given[given["setting"] == "setting-1"]
     refuted = int(first["note"].str.contains("rho = 0.95 contradicts", na=False).sum())
@@ -63,7 +65,7 @@ def _assumptions(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _first_theorem(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+def _first_theorem(runs: Table) -> list[tuple[str, str, str, str]]:
     own = runs[(runs["kind"] == "theorem") & runs["regret"].notna()]
     rows = []
     for kind, what in (("theorem", "the paper's constants"), ("measured", "measured constants")):
@@ -102,7 +104,7 @@ def _word(ended: int, passed: int) -> str:
     return "held under `proof`" if passed == ended else f"{passed} of {ended} under `proof`"
 
 
-def _n_exponents(own: pd.DataFrame) -> tuple[str, str]:
+def _n_exponents(own: Table) -> tuple[str, str]:
     """Of K and of d in N, over cells of Setting 1 on the sphere."""
     cells = own[own["setting"] == "setting-1"]
     found = []
@@ -120,7 +122,7 @@ def _n_exponents(own: pd.DataFrame) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def _second_theorem(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
+def _second_theorem(runs: Table) -> list[tuple[str, str, str, str]]:
     """Regret against tau_{m0 - 1} + 151 sigma sqrt(KdT) + sqrt(8 T log(2/delta)), with delta .05, and against T."""
     own = runs[runs["regret"].notna() & runs["kind"].isin(["theorem", "measured", "fixed"])]
     below, telling = 0, 0
@@ -143,7 +145,7 @@ def _second_theorem(runs: pd.DataFrame) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _length(runs: pd.DataFrame) -> str:
+def _length(runs: Table) -> str:
     """Planned cold starts over what the proof counts, N (1 + (K - 1) L)."""
     own = runs[runs["kind"].isin(["theorem", "measured", "fixed"]) & (runs["exploration_rate"] > 0)]
     counted = own["n_per_arm"] * (1.0 + (own["n_arms"] - 1.0) / own["exploration_rate"])
@@ -151,7 +153,7 @@ def _length(runs: pd.DataFrame) -> str:
     return f"simulated lengths over N (1 + (K - 1) L): {_spread(ratio)}; several arms fill at once"
 
 
-def _spread(values: pd.Series) -> str:
+def _spread(values: Table) -> str:
     values = values.dropna()
     if values.empty:
         return "not run"

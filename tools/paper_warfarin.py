@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _STORED = "../warfarin.md"
 _LINE = re.compile(
     r"^ *(?P<name>\S.*?)\s{2,}(?P<error>0\.\d{4})(?: ± (?P<mcse>0\.\d{4}))?\s+(?:(?P<reach>0\.\d+ to 0\.\d+)\s+)?"
@@ -74,7 +75,7 @@ def warfarin_verdict(home: Path) -> list[tuple[str, str, str, str]]:
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _table(path: Path) -> pd.DataFrame:
+def _table(path: Path) -> Table:
     return pd.read_csv(path, keep_default_na=False, na_values=["", "nan"]) if path.exists() else pd.DataFrame()
 
 
@@ -98,8 +99,8 @@ def _row(row: dict[str, Any]) -> list[str]:
     return [choices, plan, error, reach, f"{row['score']:.3f}", recall, f"{100 * row['extreme']:.1f} %", size]
 
 
-def _audits(rows: pd.DataFrame) -> list[str]:
-    own = rows[rows.get("cold_user_pass", pd.Series(dtype=float)).notna()] if "cold_user_pass" in rows else rows[:0]
+def _audits(rows: Table) -> list[str]:
+    own = rows[rows["cold_user_pass"].notna()] if "cold_user_pass" in rows else rows[:0]
     if own.empty:
         return ["Audits: not run.", ""]
     lines = [
@@ -225,7 +226,7 @@ def _stored_lines(home: Path) -> list[str]:
     return [*lines, ""]
 
 
-def _splits(splits: pd.DataFrame) -> list[str]:
+def _splits(splits: Table) -> list[str]:
     wide = splits.pivot_table(index="split", columns="policy", values="error")
     n = len(wide)
     chosen = "chosen on the other half"

@@ -178,7 +178,8 @@ class MovingRcb(Policy):
                 f"The plan is for arms {', '.join(moving.plan.arms)}, and the market does not begin with them. Use "
                 "market.with_arm(label, belief) for every arm that comes."
             )
-        self.market, self._moving, self._oracle, self._read = market, moving, oracle, read
+        self.market, self._moving, self._oracle = market, moving, oracle
+        self._read: Read = read
         there = market.among(moving.plan.arms)
         self.rcb = Rcb(there, moving.plan, oracle=oracle or self._own(there), options=options)
         self._done = 0

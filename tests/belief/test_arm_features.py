@@ -67,7 +67,7 @@ def test_an_arm_that_comes_later_has_learnt_from_the_others_by_its_row() -> None
         agent.observe(float(rng.normal(0.5, SIGMA)), ticket=told.ticket)
         agent._rcb.move_on()
     longer = pd.concat([TABLE, pd.DataFrame([{"one": 1.0, "price": 0.8, "arm": "d"}])], ignore_index=True)
-    log = agent.log[agent.log["counted"] == 1]
+    log: Any = agent.log[agent.log["counted"] == 1]
     agent.add_arm("d", prior_of(longer))
     z = np.vstack([Z, [1.0, 0.8]])
     arm = np.array([market.arms.index(name) for name in log["arm"]])

@@ -5,6 +5,7 @@
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -249,10 +250,12 @@ def test_columns_by_their_names():
     fitted = make_pipeline(StandardScaler(), SplineTransformer(n_knots=4, degree=2)).fit(turned)
     picking = make_column_transformer((StandardScaler(), ["income"]), (PolynomialFeatures(2), ["age"]))
     for transformer in (fitted, picking, make_pipeline(picking, StandardScaler())):
-        d = np.asarray(clone(transformer).fit_transform(turned)).shape[1]
+        again: Any = clone(transformer)
+        expected = np.asarray(again.fit_transform(turned))
+        d = expected.shape[1]
         prior = rcb.Prior.gaussian(np.zeros((2, d)), 0.1)
         found = rcb.Market(prior=prior, covariates=users, noise=rcb.GaussianNoise(0.3), features=transformer)
-        np.testing.assert_allclose(found.features_of(people.values), clone(transformer).fit_transform(turned))
+        np.testing.assert_allclose(found.features_of(people.values), expected)
         assert (found.features, found.prior.n_features) == (("age", "income"), d)
     unnamed = rcb.Empirical(people.rename(columns={"income": "wage"}))
     with pytest.raises(MarketError, match="was fitted to a column 'income', and the users have age, wage"):

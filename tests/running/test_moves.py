@@ -26,6 +26,12 @@ def plan() -> rcb.Plan:
     return rcb.calibrate(market(), n_per_arm=6, epsilon=0.05, horizon=2000, n_worlds=200, audit_worlds=200, seed=1)
 
 
+def mean_of(agent: rcb.Recommender) -> np.ndarray:
+    """Of the posterior that the agent acts on."""
+    beta: Any = agent.posterior()["posterior/beta"]
+    return beta.mean(("chain", "draw")).values
+
+
 def serve(agent: rcb.Recommender, n: int, rng: np.random.Generator) -> None:
     for _ in range(n):
         x = ROWS[rng.integers(3)]
@@ -59,9 +65,9 @@ def test_in_exploitation_nobody_is_told_what_she_holds_to_be_worse_by_more_than_
     agent = rcb.Recommender(own, plan(), seed=2)
     rng = np.random.default_rng(1)
     serve(agent, 300, rng)
-    before = agent.posterior()["posterior/beta"].mean(("chain", "draw")).values
+    before = mean_of(agent)
     agent.add_arm("d", BELIEF)
-    after = agent.posterior()["posterior/beta"].mean(("chain", "draw")).values
+    after = mean_of(agent)
     np.testing.assert_allclose(after[:3], before, atol=0.02)  # of the same draws, or others of the same posterior
     for _ in range(6):
         told = agent.recommend_proba(ROWS)

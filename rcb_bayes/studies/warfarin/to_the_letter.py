@@ -93,7 +93,7 @@ class Choices:
         """The plan that belongs to a seed."""
         given: dict[str, Any] = {"epsilon": self.epsilon}
         if self.plan == "theorem":
-            constants = {"tau": PAPER_TAU, "tau_star": PAPER_TAU, "prior_gap": 1.0, "phi0": 1.0}
+            constants: dict[str, Any] = {"tau": PAPER_TAU, "tau_star": PAPER_TAU, "prior_gap": 1.0, "phi0": 1.0}
             return theorem_plan(market, horizon=horizon, n_worlds=200, seed=seed, **given, **constants)
         if self.plan == "fixed":
             return fixed_plan(
