@@ -299,7 +299,8 @@ class _Watched:
         n = self.policy.n_acted_on
         known = self._seen if n is None else self._seen.first(n)
         data = known.sums() if self._sums_do else known.as_rows(range(len(known.n)))
-        return _Seen(name, chances, data, self.policy.best(users), self.policy.present)
+        present = getattr(self.policy, "present", None)  # of policies whose arms come and go
+        return _Seen(name, chances, data, self.policy.best(users), present)
 
 
 def _watched(

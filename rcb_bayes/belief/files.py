@@ -40,7 +40,7 @@ def gallery() -> dict[str, GalleryEntry]:
     --------
     >>> import rcb_bayes as rcb
     >>> sorted(rcb.gallery())[:4]
-    ['correlated', 'empirical_bayes', 'gaussian', 'grouped']
+    ['arm_features', 'correlated', 'empirical_bayes', 'gaussian']
     >>> rcb.gallery()["student_t"].summary
     'Student-t effects: mostly modest, rare large surprises.'
     """

@@ -14,7 +14,7 @@ import numpy as np
 from rcb_bayes.errors import DataError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import FloatArray
 
 
 class BarePolicy(Protocol):
@@ -82,11 +82,6 @@ class Policy(BarePolicy, Protocol):
 
     def best(self, x: FloatArray) -> FloatArray | None:
         """Shares of the arms that it takes for the best of each user now, (n, d) -> (n, K); None where it has none."""
-        return None
-
-    @property
-    def present(self) -> BoolArray | None:
-        """Which arms are there now, (K,): others are nobody's rivals; None where all are."""
         return None
 
     @property

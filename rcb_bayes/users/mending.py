@@ -214,7 +214,7 @@ def _refuse(columns: Sequence[Column], lines: Sequence[int], *, path: Path, mend
             f"Column '{shown(first.name)}', line {lines[places[0]]} of {path}: expected a number, got {words}{more}"
         )
     told = "; ".join(_faults(one, lines, may_fill=may_fill) for one in bad)
-    raise DataError(f"{path} cannot be used as it is: {told}.\n{_remedy(columns, bad, may_fill=may_fill)}")
+    raise DataError(f"{path} cannot be used as it is: {told}. {_remedy(columns, bad, may_fill=may_fill)}")
 
 
 def _faults(column: Column, lines: Sequence[int], *, may_fill: bool) -> str:

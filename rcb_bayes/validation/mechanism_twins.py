@@ -21,6 +21,7 @@ from rcb_bayes.gaps.estimation import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.planned_walk import plan_walk
@@ -71,7 +72,7 @@ class TwoArms:
 
     def rate(self, notion: str) -> float:
         """q = 1/L."""
-        weight = 1.0 if notion == "proof" else self.positive
+        weight = 1.0 if as_notion(notion).is_joint else self.positive
         lead = self.gain + _EPSILON * weight
         return min(1.0, lead / (lead + max(self.gap - _EPSILON, 0.0)))
 
@@ -79,10 +80,10 @@ class TwoArms:
         """Of the same from so many worlds: the sd of max(G, 0) + eps 1{G > 0} by a sum over G, carried over to q."""
         g = -self.gap + self.spread * np.linspace(-9, 9, 20_001)
         weight = stats.norm.pdf(g, -self.gap, self.spread)
-        value = np.maximum(g, 0.0) + (0.0 if notion == "proof" else _EPSILON * (g > 0))
+        value = np.maximum(g, 0.0) + (0.0 if as_notion(notion).is_joint else _EPSILON * (g > 0))
         mean = float((weight * value).sum() / weight.sum())
         sd = np.sqrt(float((weight * value**2).sum() / weight.sum()) - mean**2)
-        lead = mean + (_EPSILON if notion == "proof" else 0.0)
+        lead = mean + (_EPSILON if as_notion(notion).is_joint else 0.0)
         loss = self.gap - _EPSILON
         return float(loss / (lead + loss) ** 2 * sd / np.sqrt(n_worlds))
 

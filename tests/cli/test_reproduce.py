@@ -18,7 +18,9 @@ TINY = Effort(n_worlds=2, plan_worlds=60, audit_worlds=60, audit_users=5, audit_
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = tuple(Cell(belief="setting_1", n_arms=k, n_features=2, fixed=(5,)) for k in (2, 3))
     monkeypatch.setitem(SETTINGS, "setting-1", replace(SETTINGS["setting-1"], cells=cells, fast=cells[:1]))
-    monkeypatch.setattr(reproduction, "effort_of", lambda *, n_worlds, fast: replace(TINY, n_worlds=n_worlds or 2))
+    monkeypatch.setattr(
+        reproduction, "effort_of", lambda *, n_worlds, fast, usual: replace(TINY, n_worlds=n_worlds or 2)
+    )
 
 
 def test_a_setting_is_run_printed_written_and_resumed(rcb: Run, tmp_path: Path):
@@ -40,7 +42,7 @@ def test_a_setting_is_run_printed_written_and_resumed(rcb: Run, tmp_path: Path):
 def test_json_holds_the_table_and_the_claims(rcb: Run):
     outcome = rcb("setting-1", "--worlds", "2", "--json", "-")
     found = json.loads(outcome.out)
-    assert [row["n_arms"] for row in found[0]["table"]] == [2] * 4 + [3] * 4
+    assert [row["n_arms"] for row in found[0]["table"]] == [2] * 5 + [3] * 5
     assert {claim["verdict"] for claim in found[0]["claims"]} <= {"held", "not held", "undecided"}
 
 

@@ -22,7 +22,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path):
     with pytest.raises(DataError) as caught:
         Empirical.from_csv(write(tmp_path, MESSY))
     words = str(caught.value)
-    assert words.count("\n") == 1
+    assert "\n" not in words
     for part in (
         "'age': 1 missing in line 4",
         "'sex': text ('f', 'm')",
