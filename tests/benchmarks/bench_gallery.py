@@ -27,7 +27,8 @@ from rcb_bayes.posterior import engines
 N_ARMS, N_FEATURES, N_PER_ARM, SIGMA = 5, 5, 20, 0.3
 BELIEFS = (
     "gaussian", "mixture", "empirical_bayes", "setting_1", "setting_2", "setting_3", "setting_4", "unknown_noise",
-    "student_t", "laplace", "per_arm", "skewed", "hierarchical", "splines", "grouped", "shared", "smooth",
+    "student_t", "laplace", "per_arm", "skewed", "hierarchical", "arm_features",
+    "splines", "grouped", "shared", "smooth",
 )  # fmt: skip
 CURVES: dict[str, dict[str, Any]] = {
     "splines": {"n_features": 1, "knots": (0.0,)},

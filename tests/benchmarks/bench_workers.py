@@ -3,11 +3,12 @@
 An audit of five different arms and ``reproduce setting-1 --fast``, by this process and by two workers in turns, several
 times: wall and CPU seconds, medians, and how many times as fast two workers are; where the CPU seconds go, and how many
 times as fast they let one expect two workers to be where nobody else uses the machine. Workers are started and have
-compiled before the clock runs, as this process has. A thousand tasks of nothing: the overhead. An audit of 100,000
+compiled before the clock runs, as this process has. The limit of the machine: the audit in two processes that share
+nothing, at the same time, beside one of them alone. A thousand tasks of nothing: the overhead. An audit of 100,000
 worlds with two workers, in a process of its own: the most memory that the parent had.
 
-``--only audit reproduce tasks memory`` measures some of these; ``--repeats`` and ``--worlds`` are for the audit. On a
-machine that others use, wall seconds mean little; CPU seconds, tasks and memory do.
+``--only audit reproduce limit tasks memory`` measures some of these; ``--repeats`` and ``--worlds`` are for the audit.
+On a machine that others use, wall seconds mean little; CPU seconds, tasks and memory do.
 """
 
 import argparse
@@ -30,8 +31,8 @@ from rcb_bayes.workers import run_tasks, tallied
 
 N_ARMS, N_FEATURES, N_PER_ARM, HORIZON = 5, 5, 20, 20_000
 WORKERS = 2
-PARTS = ("audit", "reproduce", "tasks", "memory")
-_CHILD = "--parent-of"
+PARTS = ("audit", "reproduce", "limit", "tasks", "memory")
+_CHILD, _ALONE = "--parent-of", "--alone"
 
 
 @cache
@@ -132,6 +133,44 @@ def row(name: str, one: Cost, two: Cost, ratios: list[float]) -> str:
     return f"| {name} | {figures} | {one.wall / two.wall:.2f} | {spread} |"
 
 
+def limit(n_worlds: int) -> str:
+    """How many times as fast two processes are that share nothing, by the clock and by the processor."""
+    words = [sys.executable, __file__, _ALONE, str(n_worlds)]
+    pair = [subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(WORKERS)]
+    for process in pair:
+        _line_of(process)  # it has compiled
+    alone = _asked(pair[:1])[0]
+    both = _asked(pair)
+    for process in pair:
+        process.communicate()
+    wall, cpu = (WORKERS * alone[k] / max(one[k] for one in both) for k in range(2))
+    return f"{WORKERS} processes that share nothing: {wall:.2f} times as fast as one by the clock, {cpu:.2f} by CPU"
+
+
+def _asked(processes: list[subprocess.Popen[str]]) -> list[tuple[float, float]]:
+    """Wall and CPU seconds of an audit in each, begun at the same time."""
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [_line_of(process).split() for process in processes]
+    return [(float(wall), float(cpu)) for wall, cpu in told]
+
+
+def _line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def as_one_alone(n_worlds: int) -> None:
+    """Compile, then audit whenever a line comes in, and say how long it took."""
+    audited(None, n_worlds=2_000)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        spent = timed(partial(audited, None, n_worlds=n_worlds))
+        print(spent.wall, spent.own, flush=True)
+
+
 def nothing() -> None:
     """What tasks of nothing share."""
 
@@ -179,6 +218,9 @@ def main() -> None:
     if len(sys.argv) > 1 and sys.argv[1] == _CHILD:
         as_parent(int(sys.argv[2]), int(sys.argv[3]), None if sys.argv[4] == "None" else int(sys.argv[4]))
         return
+    if len(sys.argv) > 1 and sys.argv[1] == _ALONE:
+        as_one_alone(int(sys.argv[2]))
+        return
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--repeats", type=int, default=3)
@@ -204,6 +246,8 @@ def main() -> None:
         told += [name, accounts(one, two)]
     if told:
         print("\n" + "\n".join(told), flush=True)
+    if "limit" in asked.only:
+        print("\n" + limit(asked.worlds // 2), flush=True)
     if "tasks" in asked.only:
         cold, warm = overhead()
         print(f"\n1,000 tasks of nothing, {WORKERS} workers: {warm:.2f} s, {cold:.2f} s with starting them", flush=True)
