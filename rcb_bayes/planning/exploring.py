@@ -148,7 +148,9 @@ def explored_by(
     notes: list[str] = []
     regions = _regions(market, exploring, rng)
     if exploring.eliminate is not None:
-        gone = kept & _hardly_best(market, panel, exploring.eliminate, regions, rng)
+        gone = kept & _hardly_best(market, panel, exploring.eliminate, rng)
+        if regions is not None:  # other draws: nobody may be left for an arm
+            gone |= kept & ~regions.likely(panel.users, market.n_arms).any(axis=0)
         if not (kept & ~gone).any():
             raise RcbError(
                 f"Every arm is best with a chance below {exploring.eliminate:g} for every user: none would be left. "
@@ -214,12 +216,8 @@ def _regions(market: Market, exploring: Exploring, rng: np.random.Generator) -> 
     return Regions(share=exploring.eliminate, draws=draws, arms=arms, stands_for=arms)
 
 
-def _hardly_best(
-    market: Market, panel: Panel, share: float, regions: Regions | None, rng: np.random.Generator
-) -> BoolArray:
+def _hardly_best(market: Market, panel: Panel, share: float, rng: np.random.Generator) -> BoolArray:
     """Arms that are best with a chance surely below a share, for every user, (K,)."""
-    if regions is not None:
-        return ~regions.likely(panel.users, market.n_arms).any(axis=0)
     often = np.zeros((market.n_arms, panel.n_users))
     for rewards in _rewards(market, panel, _DRAWS, rng):
         best = rewards.argmax(axis=0)  # (w, P)

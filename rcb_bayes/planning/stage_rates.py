@@ -414,14 +414,18 @@ class RatePlanner:
         return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
 
 
-def _gap_of(rewards: FloatArray, saturated: np.ndarray, is_open: np.ndarray) -> tuple[float, float, float, float]:
+def _gap_of(
+    rewards: FloatArray, saturated: np.ndarray, is_open: np.ndarray
+) -> tuple[float, float, float, float] | None:
     """tau and rho of the open arm with the least tau rho, with errors, from rewards (K, u, W) and sets (W, K).
 
-    An arm counts in the worlds in which it may be promoted, where these are not a few.
+    An arm counts in the worlds in which it may be promoted, where these are not a few; None where no arm does.
     """
     n_arms, _, n_worlds = rewards.shape
     best_known = np.where(saturated.T[:, None], rewards, -np.inf).max(axis=0)
     usual = [arm for arm in range(n_arms) if is_open[:, arm].sum() >= min(_FEW_WORLDS, n_worlds)]
+    if not usual:
+        return None
     if saturated.min(axis=0).tolist() == saturated.max(axis=0).tolist():
         return best_gap(rewards[usual] - best_known)
     found = [best_gap((rewards[arm] - best_known)[None, :, is_open[:, arm]]) for arm in usual]

@@ -31,15 +31,16 @@ KNOWS = ["stage", "level", "phase", "mechanism"]
 ASKED: dict[str, Any] = {"n_per_arm": 4, "epsilon": 0.05, "horizon": HORIZON, "n_worlds": 1000, "seed": 1}
 
 
-def chances(case: Case, n: int = 200_000) -> np.ndarray:
+@cache
+def chances(n: int = 200_000) -> np.ndarray:
     """How often each arm is the best for each row, (3, K), by draws of the plain side."""
-    rewards = np.einsum("nkd,ud->unk", case.belief().draw(n, np.random.default_rng(11)), ROWS)
+    rewards = np.einsum("nkd,ud->unk", CASE.belief().draw(n, np.random.default_rng(11)), ROWS)
     return np.stack([np.bincount(best, minlength=rewards.shape[2]) for best in rewards.argmax(axis=2)]) / n
 
 
 def admits(rows: np.ndarray) -> np.ndarray:
     """For whom each arm is explored, worked out without the package: no chance is near the share."""
-    found = chances(CASE)
+    found = chances()
     assert (np.abs(found - SHARE) > 0.02).all()
     at = [int(np.abs(ROWS - row).sum(axis=1).argmin()) for row in rows]
     return (found >= SHARE)[at]
