@@ -122,7 +122,7 @@ def test_passes_its_audit_and_nobody_is_told_by_exploration_what_is_not_for_her(
 @pytest.mark.parametrize("knows", KNOWS)
 def test_its_file_keeps_who_is_explored(knows: str, tmp_path: Path) -> None:
     market = CASE.market()
-    asked = ASKED | {"n_worlds": 200, "audit_worlds": 200}
+    asked: dict[str, Any] = ASKED | {"n_worlds": 200, "audit_worlds": 200}
     plan = rcb.calibrate(market, exploring=Exploring(eliminate=SHARE, contextual=True), knows=knows, **asked)
     plan.save(tmp_path / "plan.json")
     again = rcb.Plan.load(tmp_path / "plan.json")

@@ -64,7 +64,8 @@ def test_many_arms_in_few_worlds_of_which_no_arm_is_open_in_many(past: int) -> N
     many = rcb.Market(
         prior=rcb.Prior.gaussian(mean, 0.5), covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(SIGMA)
     )
-    history = {"x": np.ones((2 * past, 1)), "arm": ["arm_0"] * past + ["arm_4"] * past, "reward": np.zeros(2 * past)}
+    arms = ["arm_0"] * past + ["arm_4"] * past
+    history = {"x": np.ones((2 * past, 1)), "arm": arms, "reward": np.zeros(2 * past)}
     asked = many.with_history(history, public=False) if past else many
     found = rcb.calibrate(asked, epsilon=0.3, n_per_arm=5, n_worlds=100, audit_worlds=100, knows="level", seed=1)
     assert found.feasible
