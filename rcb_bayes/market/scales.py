@@ -1,4 +1,4 @@
-"""Whether one column of a table decides nearly all that a belief expects, and whether 0/1 rewards leave room for chance."""
+"""Scales of a table's columns: does one decide nearly all that is expected, do 0/1 rewards leave room for chance?"""
 
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,8 @@ def check_predictors(market: "Market") -> None:
     if typical > _FARTHEST:
         heaviest = users.features[int(np.argmax(np.sqrt((users.rows**2).mean(axis=0)) * spread))]
         raise MarketError(
-            f"Under this belief x'b is around {typical:,.0f} for half of the users, up or down, and rewards are 0/1: all "
-            f"chances would be 0 or 1. '{heaviest}' does most of it. Standardise the columns (--standardise, or "
+            f"Under this belief x'b is beyond {typical:,.0f}, up or down, for half of the users. Rewards are 0/1, so that "
+            f"their chances are all 0 or 1. '{heaviest}' does most of it. Standardise the columns (--standardise, or "
             "standardise=True in Empirical.from_csv), or give its coefficients a smaller scale."
         )
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
-_AROUND = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the epsilon from which a plan could be
+_AROUND = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 6.0)  # of the epsilon that opens the stage at which a plan ends
 _USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
@@ -406,7 +406,7 @@ def _swept(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
 
 
 def _grid(plan: Plan) -> list[float]:
-    """Values of epsilon around the plan's own, and around the one from which it could be feasible."""
+    """Values of epsilon around the plan's own, and around the one that opens the stage at which it ends."""
     values = [m * (plan.epsilon or _USUAL_EPSILON) for m in _MULTIPLES]
     if plan.nearest_epsilon is not None:
         values = [0.0, *(m * plan.nearest_epsilon for m in _AROUND)]
