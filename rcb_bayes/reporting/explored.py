@@ -77,7 +77,8 @@ def _who(plan: Plan) -> str:
     if not plan.feasible:
         return (
             f"At epsilon = {plan.epsilon:g} cold starts end before every arm has its samples, so nobody should be "
-            f"explored by this plan. Averaged over the stages they get to, {percent(plan.share_explored)} of users have a rate."
+            "explored by this plan. Averaged over the stages they get to, "
+            f"{percent(plan.share_explored)} of users have a rate."
         )
     # No differences of shares: rounded, they would not add up to what stands elsewhere on the page.
     everybody = plan.share_explored > 1 - 1e-9
