@@ -15,6 +15,7 @@ import numpy as np
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.market.scales import check_predictors
 from rcb_bayes.market.sizes import panel_size
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.engines import fit_blocks, make_engines
@@ -69,6 +70,7 @@ class Simulator:
         remember: bool = False,
         hand_out: HandOut | None = None,
     ) -> None:
+        check_predictors(market)
         self.market = market
         self.seed = seed
         self.n_paths = min(N_PATHS, n_paths or N_PATHS)
