@@ -8,9 +8,9 @@ most
 .. math:: E_x \sum_{i \in E} p_i(x) \text{ of users, and } E[\max_j \mu(x, j) - \max_{j \notin E} \mu(x, j)]
 
 a round, told from other draws than those that decided; where elimination is contextual, E is another set for each user.
-*Clusters*: arms that the platform's belief holds close, by :math:`E_x E(\mu(x, i) - \mu(x, j))^2`, are put together, and
-one of each is explored; the others learn what the belief couples to it. *Admission*: arms are promoted one after the
-other, in a published order. None of it looks at data, or stages would tell about rewards.
+*Clusters*: arms that the platform's belief holds close, by :math:`E_x E(\mu(x, i) - \mu(x, j))^2`, are put together,
+and one of each is explored; the others learn what the belief couples to it. *Admission*: arms are promoted one after
+the other, in a published order. None of it looks at data, or stages would tell about rewards.
 """
 
 from collections.abc import Iterator
@@ -142,8 +142,10 @@ def explored_by(
         More clusters than arms, or no arm left.
     """
     rng = generator(seed, Stream.EXPLORED_ARMS)
-    panel = _panel(market, rng)
     kept = agenda.missing > 0
+    if not kept.any():  # a history has filled them all
+        return agenda, None, ()
+    panel = _panel(market, rng)
     gone, stands_for = np.zeros(len(kept), dtype=bool), np.arange(len(kept))
     notes: list[str] = []
     regions = _regions(market, exploring, rng)
