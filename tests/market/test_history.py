@@ -182,7 +182,7 @@ def test_margins_are_those_of_plain_rounds(counts: tuple[int, ...], knows: str) 
 @pytest.mark.parametrize("knows", ["stage", "level", "phase", "mechanism"])
 def test_a_history_that_fills_every_arm_leaves_no_cold_start(knows: str) -> None:
     market = CASE.market().with_history(table_of((5, 5, 6)), public=False)
-    asked = ASKED | {"n_worlds": 200, "audit_worlds": 200}
+    asked: dict[str, Any] = ASKED | {"n_worlds": 200, "audit_worlds": 200}
     whole = rcb.calibrate(market, n_per_arm=5, knows=knows, **asked)
     assert whole.feasible
     assert whole.expected_cold_start == 0.0
