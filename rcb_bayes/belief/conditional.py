@@ -32,8 +32,8 @@ from rcb_bayes.schema import FloatArray
 
 _LATTICE_MARGIN = 0.15  # of both conditioners: data may speak for what the belief hardly allows
 _SPACING = 0.12  # between the logarithms of two values of a lattice
-_FEWEST_SIDE, _SIDE, _MOST_SIDE = 17, 33, 97
-_LATTICE_VALUES = 10_000_000  # in the covariances of a lattice
+_FEWEST_SIDE, _SIDE, _MOST_SIDES = 17, 33, (97, 65, 49, 33)
+_LATTICE_VALUES = 20_000_000  # in the covariances of a lattice
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
 _LARGEST_STEP = 0.05  # between the distribution of draws and of a rule
@@ -192,13 +192,15 @@ def conditional_lattices(
     if conditioners.mixed or not all(len(one) == 2 for one in own):
         return None
     n_arms, d = graph.shape(beta)
-    most = _MOST_SIDE if _MOST_SIDE**2 * (n_arms * d) ** 2 <= _LATTICE_VALUES else _SIDE
-    found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
-    lines = [line for line in found if line is not None]
-    if len(lines) < len(found):
-        return None
-    sides = [(len(lines[rows][0]), len(lines[columns][0])) for rows, columns in own]
-    n_points = max(rows * columns for rows, columns in sides)
+    for most in _MOST_SIDES:  # as fine as memory allows
+        found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
+        lines = [line for line in found if line is not None]
+        if len(lines) < len(found):
+            return None
+        sides = [(len(lines[rows][0]), len(lines[columns][0])) for rows, columns in own]
+        n_points = max(rows * columns for rows, columns in sides)
+        if n_points * (n_arms * d) ** 2 <= _LATTICE_VALUES:
+            break
     values, densities = [np.empty(n_points) for _ in drawn], []
     for (row, column), (n_rows, n_columns) in zip(own, sides, strict=True):
         here = n_rows * n_columns
