@@ -192,15 +192,11 @@ def conditional_lattices(
     if conditioners.mixed or not all(len(one) == 2 for one in own):
         return None
     n_arms, d = graph.shape(beta)
-    for most in _MOST_SIDES:  # as fine as memory allows
-        found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
-        lines = [line for line in found if line is not None]
-        if len(lines) < len(found):
-            return None
-        sides = [(len(lines[rows][0]), len(lines[columns][0])) for rows, columns in own]
-        n_points = max(rows * columns for rows, columns in sides)
-        if n_points * (n_arms * d) ** 2 <= _LATTICE_VALUES:
-            break
+    lines = _finest_lines(drawn, own, size=n_arms * d, graph=graph)
+    if lines is None:
+        return None
+    sides = [(len(lines[rows][0]), len(lines[columns][0])) for rows, columns in own]
+    n_points = max(rows * columns for rows, columns in sides)
     values, densities = [np.empty(n_points) for _ in drawn], []
     for (row, column), (n_rows, n_columns) in zip(own, sides, strict=True):
         here = n_rows * n_columns
@@ -213,6 +209,21 @@ def conditional_lattices(
         block = _grid_block(arms, means[: len(density)], roots[: len(density)], density, d=d)
         laws.append(ConditionalLaw(GaussianLaw(n_arms=n_arms, n_features=d, blocks=(block,)), None, sides=side))
     return tuple(laws)
+
+
+def _finest_lines(
+    drawn: tuple[Variable, ...], own: list[list[int]], *, size: int, graph: Graph
+) -> list[tuple[FloatArray, FloatArray]] | None:
+    """Values of each conditioner and their log densities, as fine as covariances (size, size) leave room for."""
+    lines = None
+    for most in _MOST_SIDES:
+        found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
+        lines = [line for line in found if line is not None]
+        if len(lines) < len(found):
+            return None
+        if max(len(lines[row][0]) * len(lines[column][0]) for row, column in own) * size**2 <= _LATTICE_VALUES:
+            break
+    return lines
 
 
 def _grid_block(

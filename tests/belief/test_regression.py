@@ -348,6 +348,7 @@ def test_a_squared_exponential_of_unknown_length_is_integrated_too(family):
     prior = read(model)
     assert prior.has_finite_variance
     x, arm, y = curves()
+    assert prior.conditional_lattices is not None
     (lattice,) = prior.conditional_lattices
     batch = ScaleGrid.of(lattice, sigma=0.3).fit(data_of(prior, x, arm, y), covariance=False)
     assert batch.vouched[0]
