@@ -264,7 +264,7 @@ def _is_product(prior: Prior) -> bool:
 
 
 def expectation_propagation(
-    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 4
+    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 3
 ) -> Proposal:
     """Gaussian proposals whose one-coefficient sites match the belief where the data put each coefficient.
 
