@@ -135,11 +135,11 @@ FIGURES = (
     ("Figure 1", "the algorithm as a drawing", "", "nothing to reproduce"),
     ("Figure 2", "share of wrong doses over patients, by epsilon and variance", "figure 2", ""),
     ("Figure 3, upper", "Setting 1: gain and regret by d and K", "setting-1", ""),
-    ("Figure 3, lower", "Setting 2: the same with N = 10", "setting-2", ""),
+    ("Figure 3, lower", "Setting 2: the same with N = 10", "setting-2 N = 10", ""),
     ("Figure 4", "Setting 3: gain and regret by epsilon and variance (its caption says Setting 2)", "setting-3", ""),
     ("Figure 5", "Setting 4: gain and regret by variance and schedule (its caption says Setting 2)", "setting-4", ""),
-    ("Figure 6", "Setting 2 with N = 100", "setting-2", ""),
-    ("Figure 7", "Setting 2 with N = 1,000", "setting-2", ""),
+    ("Figure 6", "Setting 2 with N = 100", "setting-2 N = 100", ""),
+    ("Figure 7", "Setting 2 with N = 1,000", "setting-2 N = 1,000", ""),
     ("Figure 8", "warfarin: regret and gain by epsilon and variance", "figure 8", ""),
 )
 
