@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from paper_rows import FIGURES, KINDS, NAMES, OWN, REVERSED, SETTINGS, SILENT, Said
 from paper_theory import theory_rows
-from paper_warfarin import warfarin_lines, warfarin_verdict
+from paper_warfarin import SHOWN_BY, warfarin_lines, warfarin_verdict
 
 from rcb_bayes.telling.wording import figure
 
@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "docs" / "measured" / "paper"
 PAGE = ROOT / "docs" / "paper.md"
 Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
+_FEW = 3  # cells that are named one by one
 _LOGS = ("regret at the level of", "regret of ad hoc N")
 
 
@@ -95,12 +96,25 @@ def _how(runs: Table) -> list[str]:
     ]
     for row in runs.to_dict(orient="records"):
         name, users = _users(row["setting"])
-        gaps = [row[column] for column in ("missing", "without") if isinstance(row[column], str)]
+        gaps = [row["missing"]] if isinstance(row["missing"], str) else []
+        gaps += row["without"].split("; ") if isinstance(row["without"], str) else []
         lines.append(
-            f"| {name} | {users} | {row['cells']} of {row['of']} | {row['plans']} | {row['audited']} | "
-            f"{'; '.join(gaps)} |"
+            f"| {name} | {users} | {row['cells']} of {row['of']} | {_whole(row['plans'])} | {_whole(row['audited'])} | "
+            f"{'; '.join(_short(gap) for gap in gaps)} |"
         )
     return lines
+
+
+def _whole(count: float) -> str:
+    return "" if math.isnan(count) else f"{count:.0f}"
+
+
+def _short(gap: str) -> str:
+    """What is missing in a few words: kinds of plans by their names, cells by what tells them apart, many by number."""
+    kind, _, cells = gap.rpartition(" in ")
+    keys = [key.removesuffix("-variance0.2-epsilon0.05") for key in re.split("[;,] ", cells)]
+    told = ", ".join(keys) if len(keys) <= _FEW else f"{len(keys)} cells"
+    return f"{NAMES[kind]} in {told}" if kind else told
 
 
 def _hours(seconds: float) -> str:
@@ -152,17 +166,24 @@ def _is_stuck(figure: str) -> bool:
 def _figures(runs: Table, claims: Table) -> list[str]:
     lines = ["| the paper's | what it shows | ours | what of it holds |", "|---|---|---|---|"]
     done = dict(zip(runs["setting"], runs["cells"], strict=True))
+    warfarin = warfarin_verdict(HOME)
     for name, what, source, answer in FIGURES:
         setting, _, size = source.partition(" ")
         if setting in SETTINGS:
             verdicts = _words(claims, setting, size)
-            told = "; ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
+            told = _counts(verdicts)
             ours = _pictures(setting, size.replace(" = ", "").replace(",", ""))
             lines.append(f"| {name} | {what} | {ours} | {told if done.get(setting) else 'not run'} |")
+        elif source:
+            words = [word for text, _, word, _ in warfarin if text in SHOWN_BY[source]]
+            lines.append(f"| {name} | {what} | [below](#warfarin) | {_counts(words)} |")
         else:
-            ours = answer or "[below](#warfarin)"
-            lines.append(f"| {name} | {what} | {ours} | {'see below' if not answer else ''} |")
+            lines.append(f"| {name} | {what} | {answer} | no figure to hold |")
     return lines
+
+
+def _counts(verdicts: list[str]) -> str:
+    return "; ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
 
 
 def _words(claims: Table, setting: str, size: str) -> list[str]:

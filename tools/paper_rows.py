@@ -128,7 +128,7 @@ FIGURES = (
     (
         "Table 1",
         "what others assume",
-        "others",
+        "",
         "their policies run side by side: [comparison](measured/comparison.md)",
     ),
     ("Table 2", "RCB's and the physician's doses by the right one", "table 2", ""),
@@ -181,7 +181,12 @@ SILENT = (
         "the plans that were run",
         "with the theorem's N most cold starts outlast T, so figures that show exploitation come from another N",
     ),
-    ("what a gain is", "not defined: realised gain over the best rival, and audits of what users expect"),
+    (
+        "what a gain is",
+        "not defined: realised gain over the best rival, by all that the platform knows, and audits of what users "
+        "expect, who know less. Where arms are alike a sampled plan explores everybody: its realised gain falls below "
+        "-epsilon, and no user expects to lose",
+    ),
     (
         "prior variances in Settings 1 to 3",
         "Assumption 4 lets them grow, the settings do not say how: they stay as they are",

@@ -105,7 +105,7 @@ def _told(name: str, own: "list[xr.Dataset]", folder: Path, command: str) -> dic
     """How much of a setting was run, and how long that took."""
     setting = SETTINGS[name]
     files = {cell.key: files_of(folder, name, cell) for cell in setting.cells}
-    table = as_table(own)
+    table: Any = as_table(own)  # pandas' own annotations do not follow its columns
     ran = table[table["regret"].notna()]
     return {
         "setting": name,
@@ -128,8 +128,8 @@ def _without(setting: Setting, own: "list[xr.Dataset]") -> list[str]:
     there = {_place(part.attrs): set(part["kind"].values) for part in own}
     lacking: dict[str, list[str]] = {}
     for cell in setting.cells:
-        kinds = there.get(_place(asdict(cell)))
-        for kind in () if kinds is None else cell.kinds:
+        kinds = there.get(_place(asdict(cell)), set(cell.kinds))
+        for kind in cell.kinds:
             if kind not in kinds:
                 lacking.setdefault(kind, []).append(cell.key)
     return [f"{kind} in {', '.join(keys)}" for kind, keys in lacking.items()]

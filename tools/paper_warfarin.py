@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from paper_budgets import CLAIMS, Grid, grid_lines, letter_grid, over_grids, picked_grid
 
 Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _STORED = "../warfarin.md"
@@ -20,7 +21,9 @@ _KEPT = ("physician", "Lasso bandit", "LinUCB", "RCB, theorem plan", "RCB, N = 2
 _KEPT += ("RCB, N = 20, plain spread", "RCB, N = 20, linear inflation", "RCB, N = 20, sigma 0.054")
 _KEPT += ("RCB, N = 20, the paper's choices", "RCB, N = 20, the paper's choices, bound, phi0 = 1")
 _NOTIONS = ("proof", "definition", "user")
+_GAIN = "gains stay above -epsilon (the appendix)"
 _OWN, _SECOND = (0.025, 0.8), 0.035
+_TABLE_2 = ("50 / 48 / 2", "14 / 84 / 2", "2 / 93 / 5")
 _WANTED = (
     ("error about .35 at epsilon .025", ".3545 by its Table 2", "error", 0.3545, False),
     ("weighted score, above the physician's", ".291, .20", "score", 0.291, True),
@@ -30,6 +33,12 @@ _WANTED = (
     ("a high dose for a low one, or a low for a high, is rare", "2 % of those who need it", "ends", 2.0, False),
 )
 """What its Table 2 says: the claim, its number, our figure, the value to reach, whether more is better."""
+SHOWN_BY = {
+    "table 2": tuple(text for text, *_ in _WANTED),
+    "figure 2": ("error rises with epsilon", "as good as the Lasso bandit"),
+    "figure 8": (*(text for text, *_ in CLAIMS if "regret" in text or "appendix" in text), _GAIN),
+}
+"""Which claims a table or figure of the paper is about."""
 
 
 def warfarin_lines(home: Path) -> list[str]:
@@ -41,10 +50,9 @@ def warfarin_lines(home: Path) -> list[str]:
     else:
         lines += [
             f"`python tools/warfarin_figures.py --data warfarin.csv`, {rows['date'].max()}, to the letter: sigma .054, "
-            "linear inflation, the plain spread, epsilon .025, variance .8; rewards 0 or 1, or the scaled dose by a "
-            "regression in each group and 0 in other buckets. Errors are over plans and orders of patients together. "
-            "Rows that are not here were not run: sampled plans under these choices, and their audits. The study's "
-            f"file above is of an earlier run: {_earlier(home)} for the fixed plan, 0 or 1, with the same choices.",
+            "linear inflation, the plain spread, epsilon .025, variance .8 unless told; rewards 0 or 1, or the scaled "
+            "dose by a regression in each group and 0 in other buckets. Errors are over plans and orders of patients "
+            f"together.{_earlier(home, rows)}",
             "",
             f"| {' | '.join(_COLUMNS)} |",
             "|---|---|---|---|---|---|---|---|",
@@ -52,7 +60,7 @@ def warfarin_lines(home: Path) -> list[str]:
             "",
             *_audits(rows),
         ]
-    lines += ["### The honest figure", ""]
+    lines += [*_table_2(rows), *grid_lines(_grids(home)), "### The honest figure", ""]
     return [*lines, *(_splits(splits) if len(splits) else ["Not run."])]
 
 
@@ -77,9 +85,7 @@ def warfarin_verdict(home: Path) -> list[tuple[str, str, str, str]]:
         lasso = stored["Lasso bandit"]["error"]
         told = _against("as good as the Lasso bandit", "about .35", letter, picked, "error", lasso, least=False)
         found.append((*told[:3], f"{told[3]}; the Lasso bandit has {lasso:.4f}"))
-    to_the_letter = _letter_grid(own)
-    grids = {"to the letter": to_the_letter, "picked in view": _grid(home)}
-    found += _over({name: grid for name, grid in grids.items() if grid})
+    found += over_grids(_grids(home))
     gain = _audited_gain(rows)
     if gain:
         found.append(gain)
@@ -117,6 +123,36 @@ def _row(row: dict[str, Any]) -> list[str]:
     if row["n_made"] > row["n_plans"]:
         size += f" ({row['n_made'] - row['n_plans']:.0f} of {row['n_made']:.0f} plans not feasible)"
     return [choices, plan, error, reach, f"{row['score']:.3f}", recall, f"{100 * row['extreme']:.1f} %", size]
+
+
+def _table_2(rows: Table) -> list[str]:
+    """The paper's Table 2, doses given by the right dose, beside ours."""
+    if "given_low_high" not in rows:
+        return []
+    arms = ("low", "medium", "high")
+    lines = [
+        "### Table 2: doses given, by the right dose",
+        "",
+        "Per cent of the patients whose right dose it is: low / medium / high given.",
+        "",
+        "| right dose | the paper's RCB | "
+        + " | ".join(_row(row)[0].split(":")[0] + ", " + _row(row)[1] for row in _of_table_2(rows))
+        + " |",
+    ]
+    lines.append("|---|---|" + "---|" * len(_of_table_2(rows)))
+    for right, papers in zip(arms, _TABLE_2, strict=True):
+        cells = [" / ".join(f"{100 * row[f'given_{right}_{arm}']:.0f}" for arm in arms) for row in _of_table_2(rows)]
+        lines.append(f"| {right} | {papers} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _of_table_2(rows: Table) -> list[dict[str, Any]]:
+    """Rows with rewards 0 or 1 at the table's budget: plans that end their cold start."""
+    return [
+        row
+        for row in rows.to_dict(orient="records")
+        if row["rewards"] == "binary" and row["plan"] != "theorem" and (row["epsilon"], row["variance"]) == _OWN
+    ]
 
 
 def _audits(rows: Table) -> list[str]:
@@ -185,84 +221,24 @@ def _as_found(row: dict[str, Any]) -> dict:
     return own | recall | {"ends": 100.0 * row["extreme_of_ends"]}
 
 
-def _earlier(home: Path) -> str:
-    row = _stored(home)["RCB, N = 20, the paper's choices"]
-    return f"{row['error']:.4f} ± {row['mcse']:.4f}"
-
-
-Cell = tuple[float, float]
-"""An error and how sure it is."""
-Grid = dict[str, dict[str, Cell]]
-"""By epsilon, then by prior variance."""
-
-
-def _grid(home: Path) -> Grid:
-    """Errors of plans for ``proof`` with the posterior mean, by epsilon and variance; none where ends are missing."""
-    text = (home / _STORED).read_text(encoding="utf-8")
-    rows = {
-        epsilon: {v: (float(e), float(m)) for v, e, m in re.findall(r"(0\.\d): (0\.\d{4}) ± (0\.\d{4})", line)}
-        for epsilon, line in re.findall(r"^\s*posterior mean\s+epsilon (\S+)(.*)$", text, re.M)
-    }
-    return rows if {"0.025", "0.045"} <= set(rows) else {}
-
-
-def _letter_grid(rows: list[dict[str, Any]]) -> Grid:
-    """The same to the letter; none unless all nine are there."""
-    out: Grid = {}
-    for row in rows:
-        if (row["plan"], row["rewards"], row["inflation"]) == ("proof", "binary", "linear"):
-            own = out.setdefault(f"{row['epsilon']:g}", {})
-            own[f"{row['variance']:g}"] = row["error"], row["error_mcse"]
-    return out if sum(len(own) for own in out.values()) == 9 else {}
-
-
-def _over(grids: dict[str, Grid]) -> list[tuple[str, str, str, str]]:
-    """What the error does as epsilon and the prior variance grow, under either choices."""
-    said = (
-        ("error rises with epsilon", ".35 at .025, above .40 at .045", _by_epsilon),
-        ("regret largest at the smallest variance, .4", "", _by_variance),
-        ("regret falls as epsilon grows (the appendix)", "", lambda grid: _turned(_by_epsilon(grid))),
-        ("prior variances matter less as epsilon grows (the appendix)", "", _apart),
+def _earlier(home: Path, rows: Table) -> str:
+    """What to say where the study's file, of another day, has another figure for the same choices."""
+    then = _stored(home)["RCB, N = 20, the paper's choices"]
+    own = rows[(rows["plan"] == "fixed") & (rows["rewards"] == "binary") & (rows["inflation"] == "linear")]
+    if own.empty or abs(own["error"].iloc[0] - then["error"]) < 0.0001:
+        return ""
+    return (
+        f" The study's file above is of an earlier version of the program: it has {then['error']:.4f} ± "
+        f"{then['mcse']:.4f} for the fixed plan with these choices, rewards 0 or 1."
     )
-    rows = []
-    for text, number, pairs_of in said:
-        words, told = [], []
-        for name, grid in grids.items():
-            pairs = pairs_of(grid)
-            words.append(_rise([*pairs.values()]))
-            told.append(f"{name}: " + "; ".join(f"{_pair(low, high)} {where}" for where, (low, high) in pairs.items()))
-        word = words[0] if len(set(words)) == 1 else "depends on what the paper does not say"
-        rows.append((text, number, word, "plans for `proof`, " + " / ".join(told)))
-    return rows
 
 
-Pairs = dict[str, tuple[Cell, Cell]]
-
-
-def _by_epsilon(grid: Grid) -> Pairs:
-    return {f"at variance {v}": (grid["0.025"][v], grid["0.045"][v]) for v in sorted(grid["0.025"])}
-
-
-def _by_variance(grid: Grid) -> Pairs:
-    return {f"at epsilon {e}": (row[max(row)], row[min(row)]) for e, row in sorted(grid.items())}
-
-
-def _turned(pairs: Pairs) -> Pairs:
-    return {where: (high, low) for where, (low, high) in pairs.items()}
-
-
-def _apart(grid: Grid) -> Pairs:
-    """How far errors at the outer variances are apart, at the loosest budget and at the tightest."""
-
-    def apart(row: dict[str, Cell]) -> Cell:
-        first, last = row[min(row)], row[max(row)]
-        return abs(first[0] - last[0]), math.hypot(first[1], last[1])
-
-    return {"apart at epsilon .045 and .025": (apart(grid["0.045"]), apart(grid["0.025"]))}
-
-
-def _pair(low: Cell, high: Cell) -> str:
-    return f"{low[0]:.4f} ± {low[1]:.4f} to {high[0]:.4f} ± {high[1]:.4f}"
+def _grids(home: Path) -> dict[str, Grid]:
+    """Errors by budget and prior variance, under either choices, where there are such."""
+    rows = _table(home / "warfarin.csv").to_dict(orient="records")
+    text = (home / _STORED).read_text(encoding="utf-8")
+    found = {"to the letter": letter_grid(rows), "picked in view": picked_grid(text)}
+    return {name: grid for name, grid in found.items() if grid}
 
 
 def _audited_gain(rows: list[dict[str, Any]]) -> tuple[str, str, str, str] | None:
@@ -280,14 +256,7 @@ def _audited_gain(rows: list[dict[str, Any]]) -> tuple[str, str, str, str] | Non
         told.append(f"`{notion}` " + ", ".join(f"{count:.0f} {word}" for word, count in sums.items() if count))
         words.append("not held" if sums["fail"] else "undecided" if sums["inconclusive"] else "held")
     word = words[0] if len(set(words)) == 1 else "depends on what the paper does not say"
-    return "gains stay above -epsilon (the appendix)", "-.025", word, "audits to the letter: " + "; ".join(told)
-
-
-def _rise(pairs: list[tuple[Cell, Cell]]) -> str:
-    """Whether the second error is above the first, over all pairs together, by two errors."""
-    rise = sum(high[0] - low[0] for low, high in pairs) / len(pairs)
-    error = math.sqrt(sum(low[1] ** 2 + high[1] ** 2 for low, high in pairs)) / len(pairs)
-    return "held" if rise > 2.0 * error else "not held" if rise < -2.0 * error else "undecided"
+    return _GAIN, "-.025", word, "audits to the letter: " + "; ".join(told)
 
 
 def _stored_lines(home: Path) -> list[str]:
