@@ -59,8 +59,7 @@ def over_grids(grids: dict[str, Grid]) -> list[tuple[str, str, str, str]]:
             pairs = pairs_of(grid)
             words.append(_rise([*pairs.values()]))
             told.append(f"{name}: " + "; ".join(f"{_pair(low, high)} {where}" for where, (low, high) in pairs.items()))
-        word = words[0] if len(set(words)) == 1 else "depends on what the paper does not say"
-        rows.append((text, number, word, "plans for `proof`, " + " / ".join(told)))
+        rows.append((text, number, together(words), "plans for `proof`, " + " / ".join(told)))
     return rows
 
 
@@ -91,6 +90,12 @@ def _apart(grid: Grid) -> Pairs:
 
 def _pair(low: Cell, high: Cell) -> str:
     return f"{low[0]:.4f} ± {low[1]:.4f} to {high[0]:.4f} ± {high[1]:.4f}"
+
+
+def together(words: list[str]) -> str:
+    """One word for several verdicts: what is decided counts, and that it depends where both are."""
+    decided = sorted({word for word in words if word != "undecided"})
+    return "undecided" if not decided else decided[0] if len(decided) == 1 else "depends on what the paper does not say"
 
 
 def _rise(pairs: list[tuple[Cell, Cell]]) -> str:

@@ -144,18 +144,19 @@ def _keep(setting: Setting, own: list) -> None:
     table = table.drop(columns=[name for name in DROPPED if name in table])
     table.to_csv(HOME / f"{setting.name}.csv", index=False, float_format="%.5g")
     mpl.rcParams["font.size"] = 9
-    for name, kind, parts in _drawn(setting, own):
-        figure = plot_setting(parts, kind=kind, columns=setting.columns, lines=setting.lines, title=setting.title)
+    for name, kind, title, parts in _drawn(setting, own):
+        figure = plot_setting(parts, kind=kind, columns=setting.columns, lines=setting.lines, title=title)
         figure.savefig(HOME / f"{setting.name}-{name}.png", dpi=_DPI)
 
 
-def _drawn(setting: Setting, own: "list[xr.Dataset]") -> "Iterator[tuple[str, str, list[xr.Dataset]]]":
-    """Pictures of a setting: name, kind of plan, and what is drawn; one for each N where that is what varies."""
+def _drawn(setting: Setting, own: "list[xr.Dataset]") -> "Iterator[tuple[str, str, str, list[xr.Dataset]]]":
+    """Pictures of a setting: name, kind of plan, title, and what is drawn; one for each N where that is what varies."""
     sizes = setting.cells[0].fixed
     if len(sizes) == 1:
-        yield from ((kind, kind, own) for kind in DRAWN)
-    else:
-        yield from ((f"N{n}", "fixed", [part.isel(run=part["n_per_arm"].values == n) for part in own]) for n in sizes)
+        yield from ((kind, kind, f"{setting.title}; {kind} plans", own) for kind in DRAWN)
+    for n in sizes if len(sizes) > 1 else ():
+        parts = [part.isel(run=part["n_per_arm"].values == n) for part in own]
+        yield f"N{n}", "fixed", f"{setting.title}, N = {n:,}", parts
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from paper_budgets import CLAIMS, Grid, grid_lines, letter_grid, over_grids, picked_grid
+from paper_budgets import CLAIMS, Grid, grid_lines, letter_grid, over_grids, picked_grid, together
 
 Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _STORED = "../warfarin.md"
@@ -156,16 +156,19 @@ def _of_table_2(rows: Table) -> list[dict[str, Any]]:
 
 
 def _audits(rows: Table) -> list[str]:
-    own = rows[rows["cold_user_pass"].notna()] if "cold_user_pass" in rows else rows[:0]
-    if own.empty:
+    own = [row for row in rows.to_dict(orient="records") if _is_audited(row)]
+    if not own:
         return ["Audits: not run.", ""]
+    heads = (f"{part}, {notion}" for part in ("cold", "exploitation") for notion in _NOTIONS)
     lines = [
-        "| choices | plan | "
-        + " | ".join(f"{part}, {notion}" for part in ("cold", "exploitation") for notion in _NOTIONS),
+        "Audits: plans that pass / are inconclusive / fail, and the margin that decides; exploitation by one plan of "
+        "each kind. 500 worlds for cold starts, 50 for exploitation, 60 patients. They are of worlds that physicians "
+        "believe in, and the same for either rule of rewards.",
+        "",
+        f"| choices | plan | {' | '.join(heads)} |",
         "|---|---|" + "---|" * 6,
     ]
-    lines[0] += " |"
-    for row in own.to_dict(orient="records"):
+    for row in own:
         cells = [_verdicts(row, part, notion) for part in ("cold", "exploitation") for notion in _NOTIONS]
         choices, plan = _row(row)[:2]
         lines.append(f"| {choices} | {plan} | {' | '.join(cells)} |")
@@ -177,7 +180,7 @@ def _verdicts(row: dict[str, Any], part: str, notion: str) -> str:
     if any(math.isnan(count) for count in counts):
         return "not run"
     if not sum(counts):
-        return "not reached"
+        return "not reached" if row["plan"] == "theorem" else "not run"
     return f"{' / '.join(f'{count:.0f}' for count in counts)} ({row[f'{part}_{notion}_margin']:.3g})"
 
 
@@ -242,21 +245,25 @@ def _grids(home: Path) -> dict[str, Grid]:
 
 
 def _audited_gain(rows: list[dict[str, Any]]) -> tuple[str, str, str, str] | None:
-    """The appendix has all gains above -epsilon: what audits of the rows to the letter say, by notion."""
-    own = [row for row in rows if row.get("cold_user_pass", math.nan) >= 0 and row["inflation"] == "linear"]
-    own = [row for row in own if row["plan"] != "theorem"]
+    """The appendix has all gains above -epsilon: what audits of the plans to the letter say, by notion."""
+    own = [row for row in rows if row["inflation"] == "linear" and row["plan"] != "theorem" and _is_audited(row)]
     if not own:
         return None
-    told, words = [], []
+    told, seen = [], set()
     for notion in _NOTIONS:
         sums = {
             word: sum(row[f"{part}_{notion}_{word}"] for row in own for part in ("cold", "exploitation"))
             for word in ("pass", "inconclusive", "fail")
         }
         told.append(f"`{notion}` " + ", ".join(f"{count:.0f} {word}" for word, count in sums.items() if count))
-        words.append("not held" if sums["fail"] else "undecided" if sums["inconclusive"] else "held")
-    word = words[0] if len(set(words)) == 1 else "depends on what the paper does not say"
+        seen |= {word for word, count in sums.items() if count}
+    word = together([{"pass": "held", "fail": "not held"}.get(word, "undecided") for word in seen])
     return _GAIN, "-.025", word, "audits to the letter: " + "; ".join(told)
+
+
+def _is_audited(row: dict[str, Any]) -> bool:
+    """Whether there are audits; they do not depend on the rule of rewards, and count once."""
+    return row["rewards"] == "binary" and row.get("cold_user_pass", math.nan) >= 0
 
 
 def _stored_lines(home: Path) -> list[str]:
