@@ -112,6 +112,8 @@ def build_market(
     from rcb_bayes.market.noise import GaussianNoise
 
     # Words first: what is misspelt is told before PyMC is loaded for the belief.
+    if name.lower().endswith(".json"):
+        raise RcbError(f"{name} is no belief. If it is a plan, name the belief first and add --plan {name}.")
     params = parse_settings(settings or [])
     rewards = None if noise is None else _as_noise(noise)
     path = find_model(name)

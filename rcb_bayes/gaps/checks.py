@@ -77,6 +77,9 @@ class Check:
         asked = f", {self.asked}" if self.asked else ""
         return f"{self.name}: {self.verdict}  {figure(self.estimate, self.mcse)}{asked}"
 
+    def __str__(self) -> str:
+        return "\n".join([self.headline(), f"   {self.meaning} {self.remedy}".rstrip()])
+
     def to_dict(self) -> dict[str, Any]:
         """The check as plain values."""
         return plain(self)
@@ -130,10 +133,7 @@ class Checks(tuple[Check, ...]):
         1 fighting chance: pass  0.33...
         ...
         """
-        lines = [f"{self.verdict}: the paper's assumptions"]
-        for check in self:
-            lines += [check.headline(), f"   {check.meaning} {check.remedy}".rstrip()]
-        return "\n".join(lines)
+        return "\n".join([f"{self.verdict}: the paper's assumptions", *map(str, self)])
 
     def _repr_html_(self) -> str:
         return as_html("The paper's assumptions", self.summary(), verdict=self.verdict)

@@ -95,7 +95,8 @@ class Feasibility:
 
     Attributes
     ----------
-    feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it could
+    feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it
+        gets past the stage that stops it
     verdict : of an audit in fresh worlds, made where N was chosen; empty where none was made
     choices : the numbers of samples N was chosen from; none where it was given
     """

@@ -61,12 +61,14 @@ def parts(report: "Report") -> list[tuple[str, Any, Any]]:
     often = f"once in {figure(plan.inverse_rate, plan.inverse_rate_mcse)} rounds" if plan.exploration_rate > 0 else ""
     length = figure(plan.expected_cold_start, plan.expected_cold_start_mcse)
     share = times(plan.expected_cold_start / report.horizon)
+    if not plan.feasible:
+        return [*_need(report), ("With whom?", "nobody", f"the plan is not feasible at epsilon = {plan.epsilon:g}")]
     rows: list[tuple[str, Any, Any]] = [
         *_need(report),
         ("With whom?", whom, f"{percent(plan.share_free)} need no subsidy" if plan.kind == "sampled" else ""),
         ("How often?", f"q = {rate}", often),
         ("How many samples?", f"N = {plan.agenda.words}", f"of each of {len(plan.arms)} arms"),
-        ("For how long?", length, f"rounds, {share} of {report.horizon:,}" if plan.feasible else ""),
+        ("For how long?", length, f"rounds, {share} of {report.horizon:,}"),
     ]
     if runs is not None:
         total = figure(*run_regret(runs))

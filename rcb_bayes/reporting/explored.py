@@ -57,7 +57,9 @@ def who(report: "Report", data: dict[str, Any]) -> Markup:
                 note="Bands: ± 2 Monte Carlo errors. No line where no plan is feasible.",
                 head=head[:1] + head[4:],
                 rows=[row[:1] + row[4:] for row in rows],
-            ),
+            )
+            if any(one.feasible for one in report.sweep)
+            else None,
             class_="pair",
         ),
         by_group(report),
@@ -71,6 +73,12 @@ def _who(plan: Plan) -> str:
         return (
             "One rate serves all users, so the most reluctant of them sets it: "
             f"{figure(plan.exploration_rate, plan.exploration_rate_mcse)}."
+        )
+    if not plan.feasible:
+        return (
+            f"At epsilon = {plan.epsilon:g} cold starts end before every arm has its samples, so nobody should be "
+            "explored by this plan. Averaged over the stages they get to, "
+            f"{percent(plan.share_explored)} of users have a rate."
         )
     # No differences of shares: rounded, they would not add up to what stands elsewhere on the page.
     everybody = plan.share_explored > 1 - 1e-9

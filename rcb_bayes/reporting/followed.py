@@ -1,5 +1,6 @@
 """Would users follow? Margins by stage and by pair of arms, and the share of users who would."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit
@@ -74,15 +75,16 @@ def _compliance(audit: Audit, found: dict[str, list[float]]) -> Markup:
 
 def _matrix(audit: Audit, arms: tuple[str, ...], cells: list[list[Any]]) -> Markup:
     over = "all stages" if averages(audit) else "all stages and users of the panel"
+    places = _places(cells)
     rows = [
-        [dot(i, arm), *("" if cell is None else _cell(cell) for cell in row)]
+        [dot(i, arm), *("" if cell is None else _cell(cell, places) for cell in row)]
         for i, (arm, row) in enumerate(zip(arms, cells, strict=True))
     ]
     return tag(
         "figure",
         tag("figcaption", "Lowest margin, recommended arm by rival"),
         table(
-            ["arm", *(f"vs {rival}" for rival in audit.margins["rival"].values)],
+            ["arm, by rival", *map(str, audit.margins["rival"].values)],
             rows,
             class_="matrix",
             columns=len(arms),
@@ -96,7 +98,14 @@ def _matrix(audit: Audit, arms: tuple[str, ...], cells: list[list[Any]]) -> Mark
     )
 
 
-def _cell(cell: dict[str, Any]) -> Markup:
-    verdict = cell["verdict"]
+def _places(cells: list[list[Any]]) -> int:
+    """Decimals that tell the largest margin to three digits: one number for all, so that they compare."""
+    largest = max((abs(cell["estimate"]) for row in cells for cell in row if cell is not None), default=0.0)
+    return 3 if largest == 0.0 or not math.isfinite(largest) else min(max(2 - math.floor(math.log10(largest)), 0), 6)
+
+
+def _cell(cell: dict[str, Any], places: int) -> Markup:
+    verdict, value = cell["verdict"], cell["estimate"]
     sign = "" if verdict == "pass" else f"{SIGNS[verdict]} "
-    return tag("span", sign, plain(cell["estimate"]), class_=verdict, title=verdict)
+    told = f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(value) else plain(value)
+    return tag("span", sign, told, class_=verdict, title=verdict)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_FEATURES = 12
 _FEW_VALUES = 4  # told one by one; more are cut into thirds
+_EVEN = 0.01  # a difference below this is not worth rows of a table
 _HARDLY = 0.005  # a rate below this is none, as on the map
 
 
@@ -61,24 +62,38 @@ def weights_of(report: "Report") -> FloatArray:
 
 def by_group(report: "Report") -> Markup | None:
     """The same as a table; None where one rate serves all, or where features do not vary."""
-    if not report.plan.personalised:
+    if not (report.plan.personalised and report.plan.feasible):
         return None
     found = groups(report.plan, report.users, weights=weights_of(report))
     if not found:
         return None
+    even = alike_by(found)
     rows = [
         [one.feature, one.values, percent(one.share), bar(one.rate, f"{one.rate:.3f}"), percent(one.explored)]
         for one in found
+        if one.feature not in even
     ]
     words = (
         f"Rates averaged over stages, of the {len(report.users):,} users of the map. A feature with few values is told "
         "value by value, others in thirds. Look whether exploration falls on one group."
+        + (f" By {', '.join(even)} rates differ by less than {_EVEN:g}." if even else "")
     )
+    head = ["feature", "value", "of all users", "mean rate", "explored"]
     return join(
         tag("h3", "Who is explored, feature by feature"),
-        table(["feature", "value", "of all users", "mean rate", "explored"], rows, class_="stack labelled", numbers=2),
+        table(head, rows, class_="stack labelled", numbers=2) if rows else None,
         tag("p", words, class_="note"),
     )
+
+
+def alike_by(found: list[Group]) -> list[str]:
+    """Features by which neither rates nor shares differ to speak of."""
+    even = []
+    for feature in dict.fromkeys(one.feature for one in found):
+        own = np.array([[one.rate, one.explored] for one in found if one.feature == feature])
+        if float(np.ptp(own, axis=0).max()) < _EVEN:
+            even.append(feature)
+    return even
 
 
 def _parts(values: FloatArray, weights: FloatArray) -> list[tuple[str, BoolArray]]:

@@ -39,7 +39,11 @@ def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
 
 
 def _prices(prices: "xr.Dataset") -> Markup:
-    rows = [_row(one) for one in known_figures(prices)]
+    found = known_figures(prices)
+    if not any(one["feasible"] for one in found):
+        whom = ", ".join(str(one["knows"]) for one in found)
+        return prose(f"No plan is feasible for users who know the {whom} either.")
+    rows = [_row(one) for one in found]
     lengths = "; ".join(f"{row[0]}: {row[1]}" for row in rows)
     n = prices.attrs["n_per_arm"]
     sizes = f"N = {n if isinstance(n, str) else f'{n:,}'}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."

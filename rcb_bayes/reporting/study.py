@@ -31,7 +31,7 @@ from rcb_bayes.running.need import n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
-from rcb_bayes.telling.progress import say
+from rcb_bayes.telling.progress import begin_step, progress
 from rcb_bayes.users.directions import users_to_draw
 from rcb_bayes.workers import Workers, check_workers, run_tasks
 
@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
-_AROUND = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0)  # of the epsilon from which a plan could be
+_AROUND = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 6.0)  # of the epsilon that opens the stage at which a plan ends
 _USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
+_STEPS = 8
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
@@ -151,7 +152,7 @@ def report(
         workers=workers,
         seed=seed,
     )
-    with told():
+    with told(), progress(_STEPS, description="Report", by_steps=True):
         return _study(market, plan, runs, workers=workers, **asked)
 
 
@@ -181,7 +182,7 @@ def _study(
     seed: int,
 ) -> Report:
     """Everything that a page shows."""
-    say("planning")
+    begin_step("planning")
     made: dict[str, Any] = {"notion": notion, "personalised": personalised, "n_per_arm": n_per_arm, "seed": seed}
     if plan is None:
         plan = calibrate(
@@ -203,7 +204,7 @@ def _study(
     shown = horizon if runs is None else int(runs["t"].values[-1])
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
-    say("would greedy do?")
+    begin_step("would greedy do?")
     need, greedy = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
@@ -240,7 +241,7 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
 
 def _belief(market: Market, plan: Plan, *, n_worlds: int, workers: Workers, seed: int) -> tuple[Checks, "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
-    say("checking the assumptions")
+    begin_step("checking the assumptions")
     n = min(plan.agenda.most, _MOST_CHECKED)
     stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
@@ -254,7 +255,7 @@ def _audited(
 ) -> tuple[Audit | None, str]:
     if not plan.feasible:
         return None, "The plan is not feasible."
-    say(_about_the_audit(market, horizon=horizon, n_worlds=sizes.audit_worlds))
+    begin_step("auditing the plan")
     try:
         found = audit(
             market,
@@ -271,15 +272,6 @@ def _audited(
     except RcbError as error:
         return None, str(error)
     return found, ""
-
-
-def _about_the_audit(market: Market, *, horizon: int, n_worlds: int) -> str:
-    if market.noise.is_gaussian:
-        return "auditing the plan"
-    return (
-        f"auditing the plan: with 0/1 rewards {n_worlds:,} worlds of {horizon:,} rounds are run one by one, which "
-        "takes minutes (fewer audit worlds or a shorter horizon take less)"
-    )
 
 
 def _every(horizon: int, sizes: ReportSizes) -> int:
@@ -299,7 +291,7 @@ def _runs(
 ) -> "xr.Dataset | None":
     if not plan.feasible:
         return None
-    say("running the plan")
+    begin_step("running the plan")
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
     worlds: dict[str, Any] = {
         "horizon": horizon,
@@ -316,7 +308,7 @@ def _radius(
     """How much more users may expect of their favourite arm before the plan fails, where it does not as it is."""
     if not sizes.radius_worlds or found is None or found.verdict == "fail" or not market.noise.is_gaussian:
         return None
-    say("how wrong the plan may be")
+    begin_step("how wrong the plan may be")
     name = f"shift:{favourite(market)}"
     upwards = [amount for amount in direction_of(name, market, plan).amounts if amount >= 0]
     return sensitivity(
@@ -348,7 +340,7 @@ def _knowledge(
     """The plan's cold start for users who know more or less of the clock, where there are such plans."""
     if not sizes.knowledge_worlds or plan.kind != "sampled" or not plan.personalised or not market.noise.is_gaussian:
         return None
-    say("plans for users who know more or less")
+    begin_step("plans for users who know more or less")
     return price_of_knowledge(
         market,
         epsilon=plan.epsilon,
@@ -371,7 +363,7 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, work
     """
     if plan.kind == "theorem":
         return (plan,)
-    say("plans at other values of epsilon")
+    begin_step("plans at other values of epsilon")
     grid = _grid(plan) if sizes.epsilons is None else sorted({*sizes.epsilons, plan.epsilon})
     others = [epsilon for epsilon in grid if epsilon != plan.epsilon]
     requests = [
@@ -393,7 +385,7 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, work
         check_request_size(market, request)
     swept = partial(_swept, horizon=horizon)
     make = partial(_Sweep, market, requests[0] if requests else None)
-    done = dict(run_tasks(swept, requests, make=make, workers=workers, description="epsilon"))
+    done = dict(run_tasks(swept, requests, make=make, workers=workers, description="plans"))
     plans = {epsilon: done[k] for k, epsilon in enumerate(others)}
     plans[plan.epsilon] = replace(plan, exploitation=replace(plan.exploitation, guards=()))
     return tuple(plans[epsilon] for epsilon in grid)
@@ -414,7 +406,7 @@ def _swept(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
 
 
 def _grid(plan: Plan) -> list[float]:
-    """Values of epsilon around the plan's own, and around the one from which it could be feasible."""
+    """Values of epsilon around the plan's own, and around the one that opens the stage at which it ends."""
     values = [m * (plan.epsilon or _USUAL_EPSILON) for m in _MULTIPLES]
     if plan.nearest_epsilon is not None:
         values = [0.0, *(m * plan.nearest_epsilon for m in _AROUND)]

@@ -22,11 +22,28 @@ class Answer:
     sentences: tuple[str, ...]
 
 
-def answer_of(plan: Plan, audit: Audit | None, *, not_audited: str, radius: "xr.Dataset | None" = None) -> Answer:
-    """May I explore here? And how wrong may the belief be, where that was looked at?"""
+def answer_of(
+    plan: Plan,
+    audit: Audit | None,
+    *,
+    not_audited: str,
+    radius: "xr.Dataset | None" = None,
+    horizon: int | None = None,
+) -> Answer:
+    """May I explore here? Is there time for it, and how wrong may the belief be, where that was looked at?"""
     found = _answer(plan, audit, not_audited=not_audited)
     told = () if radius is None else tuple(f"It {words}." for words in radius["words"].values if words)
-    return replace(found, sentences=(*found.sentences, *told))
+    return replace(found, sentences=(*found.sentences, *_too_long(plan, horizon), *told))
+
+
+def _too_long(plan: Plan, horizon: int | None) -> tuple[str, ...]:
+    """That rounds run out before every arm has its samples."""
+    if horizon is None or not plan.feasible or plan.expected_cold_start <= horizon:
+        return ()
+    return (
+        f"There are only {horizon:,} rounds, so most runs end before every arm has its samples. Ask for fewer samples, "
+        "fewer arms or a larger epsilon.",
+    )
 
 
 def _answer(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:

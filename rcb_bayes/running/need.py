@@ -5,6 +5,7 @@ try every arm; where users are alike an arm that looks worse at first is never t
 two it is here is simulated, under the users' own belief.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.checks import Check, judge
 from rcb_bayes.gaps.estimation import mean_error, probability_error
 from rcb_bayes.market import Market
+from rcb_bayes.market.scales import check_predictors
 from rcb_bayes.market.sizes import check_run_size
 from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact, n_refits
@@ -36,6 +38,7 @@ _SAMPLED_WORLDS = 40  # where each takes a NUTS run
 _REACH_WORLDS, _AT_ONCE = 2000, 100
 _PANEL, _ROW_PANEL = 2048, 256
 _PLAN_WORLDS = 40
+_MOST_NAMED = 4
 _NEGLECT = 0.1
 
 
@@ -141,6 +144,7 @@ def need_and_greedy(
         raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
     if runs is not None and int(runs["t"].values[-1]) != horizon:
         raise RcbError(f"The runs have {int(runs['t'].values[-1]):,} rounds, greedy {horizon:,}. Ask for as many.")
+    check_predictors(market)
     engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
     n_worlds = _worlds(engine, most_worlds) if n_worlds is None else as_count(n_worlds, name="n_worlds", least=2)
     check_run_size(horizon=horizon, n_worlds=n_worlds, every=horizon)
@@ -163,7 +167,7 @@ def need_and_greedy(
         meaning=_meaning(market, found, verdict, horizon=horizon, share=share)
         + _beside(market, plan, runs, found, horizon=horizon, seed=seed)
         + _out_of_reach(market, panel, epsilon=float(epsilon), seed=seed),
-        remedy=_remedy(verdict),
+        remedy=_remedy(verdict, n_worlds=n_worlds),
     )
     return check, found
 
@@ -242,18 +246,24 @@ def _out_of_reach(market: Market, panel: Panel, *, epsilon: float, seed: int) ->
     lost = np.flatnonzero(~open_to)
     if not len(lost):
         return ""
-    names = ", ".join(market.arms[arm] for arm in lost.tolist())
-    least = ", ".join(figure(*panel.mean(loses[:, arm])) for arm in lost.tolist())
+    each = [panel.mean(loses[:, arm]) for arm in lost.tolist()]
+    least = figure(*min(each)) if len(each) == 1 else f"{brief(min(each)[0])} to {brief(max(each)[0])}"
     return (
-        f" No mechanism can have {names} tried: in none of {len(beta):,} worlds, for none of {panel.n_users:,} users, "
-        f"does what is expected of it exceed what the others turn out to give. What is left is to pay users what they "
-        f"lose beyond epsilon = {epsilon:g}: {least} a try at first."
+        f" No mechanism can have {_named(market, lost.tolist())} tried: in none of {len(beta):,} worlds, for none of "
+        f"{panel.n_users:,} users, does what is expected of it exceed what the others turn out to give. What is left "
+        f"is to pay users what they lose beyond epsilon = {epsilon:g}: {least} a try at first."
     )
 
 
-def _remedy(verdict: str) -> str:
+def _named(market: Market, arms: Sequence[int]) -> str:
+    """Arms by name, the first few of many."""
+    names = ", ".join(market.arms[arm] for arm in arms[:_MOST_NAMED])
+    return names if len(arms) <= _MOST_NAMED else f"{len(arms)} of {market.n_arms} arms ({names}, ...)"
+
+
+def _remedy(verdict: str, *, n_worlds: int) -> str:
     return {
         "pass": "",
         "fail": "Plan exploration (calibrate), or pay users for what they lose.",
-        "inconclusive": "Too close to tell: take more worlds (n_worlds).",
+        "inconclusive": f"More worlds decide it: check_need(market, n_worlds={4 * n_worlds}).",
     }[verdict]

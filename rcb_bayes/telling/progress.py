@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -31,10 +32,11 @@ def track[T](items: Sequence[T], *, description: str) -> Iterator[T]:
 
 
 @contextmanager
-def progress(total: int | None, *, description: str) -> Iterator[Callable[[int], None]]:
+def progress(total: int | None, *, description: str, by_steps: bool = False) -> Iterator[Callable[[int], None]]:
     """A bar for things that end in any order: call what is given with how many more are done.
 
-    Without a total the task is shown with the time it has taken, and with the phases that are started within it.
+    Without a total the task is shown with the time it has taken, and with the phases that are started within it. With
+    ``by_steps`` it consists of so many steps, of any length each, which ``begin_step`` begins.
     """
     screen = _screen()
     if screen is None:
@@ -45,7 +47,7 @@ def progress(total: int | None, *, description: str) -> Iterator[Callable[[int],
         with task.phase(description, total) as advance:
             yield advance
         return
-    task = _Task(description, total, screen)
+    task = _Task(description, total, screen, by_steps=by_steps)
     _tasks.current = task
     try:
         yield task.advance
@@ -60,13 +62,22 @@ def hush() -> None:
     _hushed = True
 
 
+def begin_step(what: str) -> None:
+    """The next step of a task, in its line; outside of one a line of its own, as with ``say``."""
+    task = _tasks.of_thread()
+    if task is None:
+        say(what)
+    else:
+        task.begin(what)
+
+
 def say(what: str) -> None:
     """One line on standard error about what is being done; nothing in pipes and under CI."""
     screen = _screen()
     task = _tasks.of_thread()
     if screen is None or not screen.is_live:
         return
-    if task is not None and task.is_shown:
+    if task is not None:
         task.tell(what)
         return
     sys.stderr.write(f"{what} ...\n")
@@ -96,11 +107,11 @@ _tasks = _Tasks()
 
 
 class _Task:
-    """What is shown: a description, how far it has come, and the innermost phase under way."""
+    """What is shown: a description, how far it has come, and what is under way within it."""
 
-    def __init__(self, description: str, total: int | None, screen: "_Screen") -> None:
+    def __init__(self, description: str, total: int | None, screen: "_Screen", *, by_steps: bool) -> None:
         self.description, self.total, self.done = description, total, 0
-        self.is_shown = False
+        self._by_steps, self._step = by_steps, ""
         self._screen = screen
         self._phases: list[list[Any]] = []
         self._start = time.monotonic()
@@ -127,20 +138,37 @@ class _Task:
             with suppress(ValueError):
                 self._phases.remove(own)
 
+    def begin(self, what: str) -> None:
+        """What is being done from now on, until the next is begun."""
+        if self._by_steps and self._step:
+            self.done += 1
+        self._step = what
+        self._show()
+
     def tell(self, what: str) -> None:
         """What is being done now, in place of a phase's name."""
-        self._screen.show(f"{self.description}: {what}", self.done, self.total, time.monotonic() - self._start)
+        self._show(what)
 
-    def _show(self) -> None:
+    def _show(self, what: str = "") -> None:
         taken = time.monotonic() - self._start
-        if taken <= _PATIENCE:
-            return
-        self.is_shown = True
-        words = self.description
-        if self._phases:
-            name, total, done = self._phases[-1]
-            words += f": {name}" + ("" if total is None else f", {done:,} of {total:,}")
-        self._screen.show(words, self.done, self.total, taken)
+        if taken > _PATIENCE:
+            self._screen.show(
+                _Sight(
+                    words=f"{self.description}: {self._step}" if self._step else self.description,
+                    phase=what or self._phase(),
+                    done=self.done,
+                    total=self.total,
+                    taken=taken,
+                    foretells=not self._by_steps,
+                )
+            )
+
+    def _phase(self) -> str:
+        """Of phases one in another the outermost that has parts to count, as it moves most evenly."""
+        if not self._phases:
+            return ""
+        name, total, done = next((phase for phase in self._phases if (phase[1] or 0) > 1), self._phases[-1])
+        return name if total is None else f"{name}, {done:,} of {total:,}"
 
     def close(self) -> None:
         """It is done, or stopped."""
@@ -150,12 +178,35 @@ class _Task:
 # --- screens ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sight:
+    """A task as it stands: its words, what is under way within it, how much is done, the seconds it took."""
+
+    words: str
+    phase: str
+    done: int
+    total: int | None
+    taken: float
+    foretells: bool = True
+
+    def line(self) -> str:
+        """In a line: how much is done, how long it took, how long it will take."""
+        counted = self.total is not None and self.total > 1
+        told = f"{self.words}: " if counted and self.foretells else ""
+        told = f"{told}{self.done:,} of {self.total:,}" if told else self.words
+        told += f" ({self.phase})" if self.phase else ""
+        told += f"{', ' if counted or self.phase else ': '}{duration(self.taken)} so far"
+        if not self.foretells or self.total is None or not 0 < self.done < self.total:
+            return told
+        return f"{told}, about {duration(self.taken / self.done * (self.total - self.done))} left"
+
+
 class _Screen(Protocol):
     """Where progress is shown; ``is_live`` where single steps are told as well."""
 
     is_live: bool
 
-    def show(self, words: str, done: int, total: int | None, taken: float) -> None: ...
+    def show(self, sight: _Sight) -> None: ...
 
     def close(self) -> None: ...
 
@@ -169,15 +220,16 @@ class _Terminal:
         self._bar: Any = None
         self._task: Any = None
 
-    def show(self, words: str, done: int, total: int | None, taken: float) -> None:
+    def show(self, sight: _Sight) -> None:
+        words = f"{sight.words}: {sight.phase}" if sight.phase else sight.words
         if self._bar is None:
             from rich.console import Console
             from rich.progress import Progress
 
             self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._task = self._bar.add_task(words, total=total)
+            self._task = self._bar.add_task(words, total=sight.total)
             self._bar.start()
-        self._bar.update(self._task, description=words, completed=done)
+        self._bar.update(self._task, description=words, completed=sight.done)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -194,12 +246,12 @@ class _Notebook:
         self._handle: Any = None
         self._last = -1.0
 
-    def show(self, words: str, done: int, total: int | None, taken: float) -> None:
+    def show(self, sight: _Sight) -> None:
         display = import_module("IPython.display").display  # there is a kernel, so it is installed
-        if self._handle is not None and taken - self._last < _BETWEEN_DISPLAYS:
+        if self._handle is not None and sight.taken - self._last < _BETWEEN_DISPLAYS:
             return
-        self._last = taken
-        line = {"text/plain": _line(words, done, total, taken)}
+        self._last = sight.taken
+        line = {"text/plain": sight.line()}
         if self._handle is None:
             self._handle = display(line, raw=True, display_id=True)
         else:
@@ -219,11 +271,11 @@ class _Pipe:
     def __init__(self) -> None:
         self._last = 0.0
 
-    def show(self, words: str, done: int, total: int | None, taken: float) -> None:
-        if taken - self._last < _BETWEEN_LINES:
+    def show(self, sight: _Sight) -> None:
+        if sight.taken - self._last < _BETWEEN_LINES:
             return
-        self._last = taken
-        sys.stderr.write(f"{_line(words, done, total, taken)}\n")
+        self._last = sight.taken
+        sys.stderr.write(f"{sight.line()}\n")
         sys.stderr.flush()
 
     def close(self) -> None:
@@ -244,15 +296,6 @@ def _in_notebook() -> bool:
         return False
     running = shell.get_ipython()
     return running is not None and hasattr(running, "kernel")
-
-
-def _line(words: str, done: int, total: int | None, taken: float) -> str:
-    """The same in a line: how much is done, how long it took, how long it will take."""
-    told = f"{words}: " if total is None or total == 1 else f"{words}: {done:,} of {total:,}, "
-    told += f"{duration(taken)} so far"
-    if total is None or not 0 < done < total:
-        return told
-    return f"{told}, about {duration(taken / done * (total - done))} left"
 
 
 def duration(seconds: float) -> str:

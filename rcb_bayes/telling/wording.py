@@ -5,6 +5,7 @@ import math
 _ZERO = 1e-12  # what rounding leaves of a figure that is zero
 _ROUNDING = 1e-9  # and of a share that is none, or all
 _LARGE = 999.5  # rounds to a thousand
+_UNSEEN = 5e-5  # of a figure: an error below what three digits show
 _PLACES = 6  # of a figure that is not written in powers of ten
 
 
@@ -21,7 +22,7 @@ def figure(value: float, mcse: float) -> str:
         return "no end" if value > 0 else "unknown"
     if abs(value) < _ZERO and not mcse > _ZERO:
         return "0"
-    if not (math.isfinite(mcse) and mcse > 1e-6 * abs(value)):
+    if not (math.isfinite(mcse) and mcse > _UNSEEN * abs(value)):
         return brief(value)
     digits = max(0, 1 - math.floor(math.log10(mcse)))
     if digits > _PLACES:

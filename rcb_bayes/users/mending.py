@@ -21,6 +21,7 @@ column that is 1 where the value was missing."""
 INTERCEPT = "intercept"
 _MOST_NAMED = 3
 _MOST_CATEGORIES = 6
+_FEWEST_NUMBERED = 10  # fewer rows may rise by one for a reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Mending:
     missing : one of ``MISSING``
     intercept : the name of a column of ones to be put first; None for none
     standardise : whether columns other than constants and 0/1 are centred and divided by their standard deviation
-    leave_text : whether columns of text are left out rather than refused
+    leave_text : whether columns of text are left out rather than refused, and row numbers with them
     """
 
     missing: str = "refuse"
@@ -60,6 +61,13 @@ class Column:
     def is_text(self) -> bool:
         """Whether it is text rather than numbers with a slip."""
         return 2 * len(self.text) > len(self.values) - len(self.missing)
+
+    @property
+    def is_row_number(self) -> bool:
+        """Whether it is whole numbers that rise by one from row to row, which say nothing about a user."""
+        if self.text or self.missing or self.infinite or len(self.values) < _FEWEST_NUMBERED:
+            return False
+        return bool((np.diff(np.array(self.values, dtype=float)) == 1).all())
 
     @classmethod
     def of(cls, name: str, values: list[object]) -> "Column":
@@ -97,6 +105,10 @@ def read_users(
             told = ", ".join(_text_words(column) for column in found if column.is_text)
             notes.append(f"columns left out, text and not numbers: {told}")
             found = [column for column in found if not column.is_text]
+        numbers = [column.name for column in found if column.is_row_number]
+        if numbers and len(numbers) < len(found):
+            notes.append(f"columns left out, they only number the rows: {', '.join(map(shown, numbers))}")
+            found = [column for column in found if not column.is_row_number]
     _refuse(found, table.lines, path=path, mending=mending)
     grid = np.array([[_as_float(value) for value in column.values] for column in found]).T.reshape(-1, len(found))
     return _mended(grid, [column.name for column in found], mending=mending, notes=notes, path=path)

@@ -137,6 +137,14 @@ class Handle:
         self.shown.append(line["text/plain"])
 
 
+def test_a_pipe_has_what_is_done_first_and_what_is_under_way_behind_it(clock: Clock):
+    pipe = io.StringIO()
+    with redirect_stderr(pipe):
+        for _ in progress.track(range(4), description="plans"):
+            work(clock, items=2, seconds=18.0, stream=pipe)
+    assert pipe.getvalue().splitlines()[1] == "plans: 1 of 4 (Sampling worlds, 2 of 2), 72 s so far, about 4 min left"
+
+
 def test_a_notebook_has_a_line_that_goes(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     shown: list[str] = []
 
@@ -181,3 +189,20 @@ def test_steps_are_told_to_those_who_watch(monkeypatch: pytest.MonkeyPatch) -> N
     with redirect_stderr(io.StringIO()) as pipe:
         progress.say("planning")
     assert not pipe.getvalue()
+
+
+def test_a_task_of_steps_tells_its_step_and_the_outermost_phase_that_can_be_counted(clock: Clock) -> None:
+    pipe = io.StringIO()
+    with redirect_stderr(pipe), progress.progress(8, description="Report", by_steps=True):
+        progress.begin_step("planning")
+        progress.begin_step("plans at other values of epsilon")
+        for _ in progress.track(range(9), description="plans"):
+            for _ in progress.track(range(3), description="levels"):
+                clock.now += 12.0
+    told = pipe.getvalue().splitlines()
+    assert told[0] == "Report: plans at other values of epsilon (plans, 0 of 9), 36 s so far"
+    assert len(told) == 9
+    with redirect_stderr(pipe), progress.progress(8, description="Report", by_steps=True):
+        clock.now += 60.0
+        progress.begin_step("planning")
+    assert pipe.getvalue().splitlines()[-1] == "Report: planning, 60 s so far"

@@ -94,6 +94,15 @@ def test_what_is_done_is_said(tmp_path: Path):
     assert read_users(write(tmp_path, "a\n1\n2\n"), columns=None, mending=Mending())[2] == ()
 
 
+def test_row_numbers_are_left_out_where_text_is(tmp_path: Path):
+    lines = ["patient,visit,age", *(f"{1000 + k},{k + (k > 5)},{20 + k % 7}" for k in range(12))]
+    path = write(tmp_path, "\n".join(lines) + "\n")
+    _, names, notes = read_users(path, columns=None, mending=Mending(leave_text=True))
+    assert names == ["visit", "age"]  # a step of two: it may mean something
+    assert notes == ("columns left out, they only number the rows: patient",)
+    assert read_users(path, columns=None, mending=Mending())[1] == ["patient", "visit", "age"]
+
+
 def test_a_column_that_outweighs_all_others_is_named():
     rng = np.random.default_rng(1)
     rows = np.column_stack([np.ones(50), rng.uniform(20, 80, 50), rng.uniform(0, 1, 50)])
