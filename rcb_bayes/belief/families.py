@@ -30,8 +30,9 @@ def matched_belief(
 ) -> Prior:
     """A belief with these means (K, d) and variances, (K, d) or one for all, of another family.
 
-    Coefficients are uncorrelated. "student_t" has 5 degrees of freedom; "laplace" is double exponential; "mixture" has two camps .8 standard deviations
-    above and below the mean, one label per arm; "skewed" is skew-normal with slant 5, its long tail to the right.
+    Coefficients are uncorrelated. "student_t" has 5 degrees of freedom; "laplace" is double exponential; "mixture" has
+    two camps .8 standard deviations above and below the mean, one label per arm; "skewed" is skew-normal with slant 5,
+    its long tail to the right.
 
     Raises
     ------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rcb_bayes.belief import Prior
-from rcb_bayes.belief.families import FAMILIES, MATCHED, matched_belief
+from rcb_bayes.belief.families import MATCHED, matched_belief
 from rcb_bayes.errors import BeliefError, RcbError
 
 MEAN = np.array([[1.0, -0.5], [0.0, 0.25]])
@@ -42,5 +42,5 @@ def test_families_to_compare_are_a_way_to_make_a_belief():
         Prior.matched("gaussian", MEAN, -1.0)
     with pytest.raises(BeliefError, match="two arms"):
         Prior.matched("gaussian", MEAN[:1], 0.1)
-    with pytest.raises(RcbError, match="no family 'laplac'. Did you mean 'laplace'"):
+    with pytest.raises(RcbError, match=r"no family 'laplac'\. Did you mean 'laplace'"):
         Prior.matched("laplac", MEAN, 0.1)
