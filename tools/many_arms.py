@@ -45,6 +45,7 @@ def ways(n_arms: int) -> dict[str, tuple[dict[str, Any], int]]:
     return {
         "none": ({}, 0),
         f"elimination below {SHARE:g}": ({"eliminate": SHARE}, 0),
+        f"elimination below {SHARE:g}, user by user": ({"eliminate": SHARE, "contextual": True}, 0),
         f"the first {TOP}, then one by one": ({"top": TOP}, 0),
         f"{few} clusters": ({"clusters": few}, 0),
         f"private history, {N // 2} an arm": ({}, N // 2),
@@ -52,6 +53,8 @@ def ways(n_arms: int) -> dict[str, tuple[dict[str, Any], int]]:
         "elimination and history": ({"eliminate": SHARE}, N // 2),
         "elimination, order and history": ({"eliminate": SHARE, "top": TOP}, N // 2),
         "clusters and history": ({"clusters": few}, N // 2),
+        "elimination and clusters": ({"eliminate": SHARE, "clusters": few}, 0),
+        "all four": ({"eliminate": SHARE, "top": TOP, "clusters": few}, N // 2),
     }
 
 

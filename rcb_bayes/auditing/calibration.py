@@ -150,6 +150,8 @@ def calibrate(
     if types is not None:
         check_types(market, types, least_share=least_share, notion=notion)
     asked, unexplored, notes = _explored(market, 50 if n_per_arm is None else n_per_arm, exploring, seed)
+    if types is not None and isinstance(asked, Agenda) and asked.regions is not None:
+        raise RcbError("A plan for several types explores an arm with everybody. Leave out contextual=, or types=.")
     request = as_request(
         market,
         knows=knows if types is None else STAGE.name,
@@ -237,7 +239,7 @@ def _explored(
     if exploring is None:
         return asked, None, ()
     if not isinstance(exploring, Exploring):
-        raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=), got {exploring!r}.")
+        raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=, contextual=), got {exploring!r}.")
     return explored_by(market, as_agenda(asked, market.n_arms), exploring, seed=as_count(seed, name="seed"))
 
 

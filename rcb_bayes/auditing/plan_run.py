@@ -214,7 +214,7 @@ def begin_run(
     already, by another process with the same arguments, is not walked again.
     """
     plan = plan.by_features
-    simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT))
+    simulator = Simulator(market, seed=derived_seed(asked.seed, Stream.AUDIT)).under(plan.agenda)
     walked = walked or simulator.walk_under(plan, knows=asked.knows, names=anybody)
     rounds = walked.rounds(rng=simulator.rng(Stream.AUDITED_ROUNDS))
     return PlanRun(
@@ -226,6 +226,6 @@ def begin_run(
         horizon=horizon,
         options=options,
         begins=np.vstack([np.zeros(rounds.shape[1]), np.cumsum(rounds, axis=0)]),
-        seats=seats_of(market, simulator.panel),
+        seats=seats_of(market, simulator.panel, regions=simulator.regions),
         fewest=1.0 if anybody else max(1.0, LEAST_SHARE * walked.n_paths),
     )

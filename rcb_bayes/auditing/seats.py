@@ -7,16 +7,17 @@ import numpy as np
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.mechanism.panel import Panel, panel_of
+from rcb_bayes.mechanism.regions import Regions
 from rcb_bayes.schema import FloatArray
 
 SeatsOf = Callable[[FloatArray], Panel]
 """Users (U, d) with what they expect before any data; those of a table as the table has them, in full precision."""
 
 
-def seats_of(market: Market, panel: Panel) -> SeatsOf:
+def seats_of(market: Market, panel: Panel, *, regions: Regions | None = None) -> SeatsOf:
     """Linear rewards are worked out; others are known for the users of a table, of whom they are looked up."""
     if market.noise.is_gaussian:
-        return lambda users: panel_of(market, users)
+        return lambda users: panel_of(market, users).under(regions)
     exact = places_of(panel.users)
     short = places_of(panel.users.astype(np.float32))  # pyright: ignore[reportArgumentType]
     return lambda users: panel.take(np.array(find_rows(short if users.dtype == np.float32 else exact, users)))

@@ -353,11 +353,15 @@ class Prior(ModelSources, StatedSources):
     @property
     def mean(self) -> "xr.DataArray":
         """Prior mean of beta, dims (arm, feature); exact where the model's graph gives it."""
-        if self._source is not None or self.law is None:
-            return self.moments["mean"]
+        return self.moments["mean"] if self._source is not None or self.law is None else self._mean_of_law
+
+    @cached_property
+    def _mean_of_law(self) -> "xr.DataArray":
+        """The same without a joint covariance, which is large for many arms; asked for all the time."""
         import xarray as xr
 
-        coords = {ARM: list(self.arms), FEATURE: list(self.features)}  # without a joint covariance, large for many arms
+        assert self.law is not None  # asked for where it is
+        coords = {ARM: list(self.arms), FEATURE: list(self.features)}
         return xr.DataArray(self.law.mean(), dims=(ARM, FEATURE), coords=coords, name="mean")
 
     @property

@@ -57,6 +57,7 @@ class Separation:
     def __init__(self, x: Any) -> None:
         self._depends = Dependence(x)
         self._done: dict[Variable, Any] = {}
+        self._where: dict[Variable, Any] = {}  # products with an indicator, and what it indicates: 0 elsewhere, not NaN
 
     def of(self, variable: Any) -> Any:
         """The same values from a graph in which x and the latents meet in sums and products only, where that can be."""
@@ -77,8 +78,8 @@ class Separation:
             if found is not None:
                 return found
         if isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.Switch) and self._of_x(inputs[0]):
-            chosen = inputs[0].astype("float64")
-            return self.of(chosen * inputs[1] + (1.0 - chosen) * inputs[2])
+            chosen: Any = pt.neq(inputs[0], 0)
+            return self.of(self._only(chosen, inputs[1]) + self._only(pt.invert(chosen), inputs[2]))
         if isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.Mul):
             return self._product(inputs)
         if isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.TrueDiv) and self._of_x(inputs[1]):
@@ -86,6 +87,34 @@ class Separation:
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             return variable
         return node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(variable)]
+
+    def _only(self, chosen: Any, variable: Any) -> Any:
+        """A variable where something of x holds, 0 elsewhere."""
+        if not self._depends.on_random(variable):
+            return pt.switch(chosen, variable, 0.0)
+        indicator = chosen.astype("float64")
+        self._where[indicator] = chosen
+        return indicator * variable
+
+    def _multiplied(self, factors: list[Any]) -> Any:
+        out: Any = factors[0]
+        for factor in factors[1:]:
+            out = out * factor
+        places = [self._where[factor] for factor in factors if factor in self._where]
+        if not places:
+            return out
+        chosen = places[0]
+        for place in places[1:]:
+            chosen = chosen & place
+        out = pt.switch(chosen, out, 0.0) if len(factors) > 1 else out
+        self._where[out] = chosen
+        return out
+
+    def _shuffled(self, own: Any, order: list[Any]) -> Any:
+        out = own.dimshuffle(*order)
+        if own in self._where:
+            self._where[out] = self._where[own].dimshuffle(*order)
+        return out
 
     def _product(self, factors: list[Any]) -> Any:
         """A product with all factors of x in one, which is taken into sums and matrix products with x in them."""
@@ -102,11 +131,11 @@ class Separation:
                 for term in terms[1:]:
                     total = total + self._product([*others, term])
                 return total
-            taken = self._taken_in(_multiplied(own), factor) if own else None
+            taken = self._taken_in(self._multiplied(own), factor) if own else None
             if taken is not None:
                 return self._product([taken, *rest[:k], *rest[k + 1 :]])
         out = None
-        for factor in ([_multiplied(own)] if own else []) + rest:
+        for factor in ([self._multiplied(own)] if own else []) + rest:
             out = factor if out is None else out * factor
         return out
 
@@ -117,16 +146,14 @@ class Separation:
         if isinstance(op, DimShuffle):
             if not all(narrow[k] for k, axis in enumerate(op.new_order) if axis == "x"):
                 return None
-            inside = own.dimshuffle(
-                *(op.new_order.index(k) if k in op.new_order else "x" for k in range(op.input_ndim))
-            )
+            order = [op.new_order.index(k) if k in op.new_order else "x" for k in range(op.input_ndim)]
+            inside = self._shuffled(own, order)
             return op(self._product([inside, factor.owner.inputs[0]]))
         if isinstance(op, Sum):
             axes = reduced_axes(factor.owner)
             places = iter(range(own.type.ndim))
-            inside = own.dimshuffle(
-                *("x" if k in axes else next(places) for k in range(factor.owner.inputs[0].type.ndim))
-            )
+            order = ["x" if k in axes else next(places) for k in range(factor.owner.inputs[0].type.ndim)]
+            inside = self._shuffled(own, order)
             return self._product([inside, factor.owner.inputs[0]]).sum(axis=axes)
         if is_matrix_product(factor.owner) and factor.type.ndim == 2:
             left, right = factor.owner.inputs
@@ -147,6 +174,8 @@ class Separation:
         mixed = self._depends.on_x(factor) and self._depends.on_random(factor)
         if mixed and isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.Mul):
             return [inner for part in node.inputs for inner in self._factors(part)]
+        if mixed and isinstance(op, Elemwise) and isinstance(op.scalar_op, scalar.Neg):
+            return [pt.constant(-1.0), *self._factors(node.inputs[0])]
         return [factor]
 
     def _terms(self, factor: Any) -> list[Any] | None:
@@ -174,7 +203,8 @@ class Separation:
             return None
         wrapped: Any = pt.switch(index < 0, index + size, index)
         equal: Any = pt.eq(wrapped[:, None], np.arange(size))
-        indicators = equal.astype("float64")
+        in_table: Any = (wrapped >= 0) & (wrapped < size)
+        indicators = pt.switch(in_table[:, None], equal.astype("float64"), np.nan)
         others = [k for k in range(table.type.ndim) if k != axis]
         if not others:
             return (indicators @ table[:, None])[:, 0]
@@ -186,10 +216,3 @@ class Separation:
         product = product if len(others) == 1 else product.reshape((product.shape[0], *rest))
         order = list(range(1, table.type.ndim))
         return product.dimshuffle(*order[:axis], 0, *order[axis:])
-
-
-def _multiplied(factors: list[Any]) -> Any:
-    out = factors[0]
-    for factor in factors[1:]:
-        out = out * factor
-    return out

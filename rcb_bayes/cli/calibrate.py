@@ -60,6 +60,7 @@ _OF_A_PLAN = {
     "top": "--top",
     "eliminate": "--eliminate",
     "clusters": "--clusters",
+    "contextual": "--contextual/--for-everybody",
 }
 
 
@@ -117,6 +118,12 @@ EliminateOption = Annotated[
     float | None,
     typer.Option("--eliminate", help="Leave out arms that are best with a chance below this for every user."),
 ]
+ContextualOption = Annotated[
+    bool,
+    typer.Option(
+        "--contextual/--for-everybody", help="Leave an arm out, by --eliminate, user by user, or where that is for all."
+    ),
+]
 ClustersOption = Annotated[
     int | None, typer.Option("--clusters", min=1, help="Put arms together in so many clusters; explore one of each.")
 ]
@@ -135,13 +142,15 @@ PrivateOption = Annotated[
 ]
 
 
-def as_exploring(top: int | None, eliminate: float | None, clusters: int | None) -> "Exploring | None":
+def as_exploring(
+    top: int | None, eliminate: float | None, clusters: int | None, *, contextual: bool = False
+) -> "Exploring | None":
     """Which of many arms are explored; None where nothing was asked for."""
-    if top is None and eliminate is None and clusters is None:
+    if top is None and eliminate is None and clusters is None and not contextual:
         return None
     from rcb_bayes.planning.exploring import Exploring
 
-    return Exploring(top=top, eliminate=eliminate, clusters=clusters)
+    return Exploring(top=top, eliminate=eliminate, clusters=clusters, contextual=contextual)
 
 
 def warm_started(market: "Market", past: Path | None, private: bool | None) -> "Market":
@@ -190,6 +199,7 @@ def command(
     ] = None,
     top: TopOption = None,
     eliminate: EliminateOption = None,
+    contextual: ContextualOption = False,
     clusters: ClustersOption = None,
     warm_start: WarmStartOption = None,
     private: PrivateOption = None,
@@ -227,7 +237,7 @@ def command(
         guard=guard,
         horizon=horizon or DEFAULT_HORIZON,
         knows=knows,
-        exploring=as_exploring(top, eliminate, clusters),
+        exploring=as_exploring(top, eliminate, clusters, contextual=contextual),
         workers=workers,
         folder=folder,
         seed=seed,

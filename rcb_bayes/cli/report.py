@@ -11,6 +11,7 @@ import typer
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
     ClustersOption,
+    ContextualOption,
     EliminateOption,
     EpsilonOption,
     GuardOption,
@@ -98,6 +99,7 @@ def command(
     knows: KnowsOption = "auto",
     top: TopOption = None,
     eliminate: EliminateOption = None,
+    contextual: ContextualOption = False,
     clusters: ClustersOption = None,
     warm_start: WarmStartOption = None,
     private: PrivateOption = None,
@@ -132,7 +134,8 @@ def command(
     if plan is None:
         check_rewards(market, personalised=personal)
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
-    made |= {"knows": knows, "exploring": as_exploring(top, eliminate, clusters), "workers": workers}
+    exploring = as_exploring(top, eliminate, clusters, contextual=contextual)
+    made |= {"knows": knows, "exploring": exploring, "workers": workers}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)

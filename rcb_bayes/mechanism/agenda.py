@@ -6,17 +6,20 @@ where it is the best, and nowhere else. Samples that a platform has from before 
 many as that it is saturated from the start.
 
 Arms may be admitted one after the other, in an order that is published: some at first, and the next one whenever an arm
-is saturated. All this is settled before the first reward, so that stages tell nothing about rewards.
+is saturated. An arm may be explored among some users only, for whom it may be the best (``regions``). All this is
+settled before the first reward, so that stages tell nothing about rewards.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
+from rcb_bayes.mechanism.regions import Regions
 from rcb_bayes.schema import BoolArray, FloatArray
 
 
@@ -30,6 +33,7 @@ class Agenda:
     past : samples of each arm from before the first round; none where it is empty
     order : positions of the arms that need samples, as they are admitted; all at once where it is empty
     first : how many of them are admitted at first
+    regions : for whom each arm is explored; for everybody where there are none
 
     Raises
     ------
@@ -41,6 +45,7 @@ class Agenda:
     past: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     first: int = 0
+    regions: Regions | None = field(default=None, metadata=LATE)
 
     def __post_init__(self) -> None:
         if not any(self.needed):
@@ -137,9 +142,7 @@ class Agenda:
 
     def asking(self, n_per_arm: int) -> "Agenda":
         """The same arms, in the same order, with so many samples of each that is explored."""
-        return Agenda(
-            needed=tuple(n_per_arm if n else 0 for n in self.needed), past=self.past, order=self.order, first=self.first
-        )
+        return replace(self, needed=tuple(n_per_arm if n else 0 for n in self.needed))
 
     @cached_property
     def cut(self) -> FloatArray | None:

@@ -89,6 +89,7 @@ class LevelMoments:
     costs : by which arms she may lose more than epsilon if she is explored, (U, K)
     often : how often each arm is the first to be promoted, (U, K)
     n_promoted : in how many worlds that is so, (U, K)
+    admitted : for whom each arm is explored, (U, K); None where that is everybody
     fixed : what is allowed of epsilon whatever the mass
     n_worlds : W
     """
@@ -102,6 +103,7 @@ class LevelMoments:
     n_promoted: np.ndarray
     fixed: float
     n_worlds: int
+    admitted: BoolArray | None = None
 
     @property
     def n_users(self) -> int:
@@ -111,7 +113,13 @@ class LevelMoments:
     @property
     def is_seen(self) -> BoolArray:
         """Arms that are promoted in worlds enough for something to be known of their rates, (U, K)."""
-        return self.n_promoted >= min(_FEW_WORLDS, self.n_worlds)
+        found = self.n_promoted >= min(_FEW_WORLDS, self.n_worlds)
+        return found if self.admitted is None else found & self.admitted
+
+    @property
+    def is_harmless(self) -> BoolArray:
+        """Arms that may be explored whatever is known of them, (U, K): she loses at most epsilon by any of them."""
+        return ~self.costs if self.admitted is None else ~self.costs & self.admitted
 
     @cached_property
     def cost(self) -> FloatArray:
@@ -176,6 +184,7 @@ def level_moments(
     promoted_by: FloatArray,
     epsilon: float,
     notion: Notion,
+    admitted: BoolArray | None = None,
     all_rows: bool = False,
 ) -> Iterator[LevelMoments]:
     """What rates are computed from, of some users at a time.
@@ -184,6 +193,7 @@ def level_moments(
     ----------
     outlook, sets : W worlds, and the arms that are saturated in each
     users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
+    admitted : for whom each arm is explored, (U, K), as ``promoted_by`` has it; everybody unless given
     all_rows : rows are all arms that are recommended to a user in some world, whether or not they may bind
     """
     n, k = prior_rewards.shape
@@ -203,6 +213,7 @@ def level_moments(
             weights=weights,
             fixed=fixed,
             extra=extra,
+            admitted=None if admitted is None else admitted[some],
             all_rows=all_rows,
         )
         waiting.append(make.moments())
@@ -224,6 +235,7 @@ class _Chunk:
     weights: FloatArray
     fixed: float
     extra: float
+    admitted: BoolArray | None
     all_rows: bool
 
     def moments(self) -> LevelMoments:
@@ -251,6 +263,7 @@ class _Chunk:
             n_promoted=self.promotion.of_first(None).astype(np.int64),
             fixed=self.fixed,
             n_worlds=w,
+            admitted=self.admitted,
         )
 
     def _scale(self) -> FloatArray:
@@ -341,6 +354,7 @@ def _joined(parts: list[LevelMoments]) -> LevelMoments:
         return out
 
     moves = ("user", "first", "arm", "often", "value")
+    admitted = [part.admitted for part in parts if part.admitted is not None]  # all have them, or none
     own = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("costs", "often", "n_promoted")}
     return LevelMoments(
         rows=Rows(**put("rows", ("user", "arm", "gap", "loses"))),
@@ -349,5 +363,6 @@ def _joined(parts: list[LevelMoments]) -> LevelMoments:
         organic=Moves(**put("organic", moves)),
         fixed=parts[0].fixed,
         n_worlds=parts[0].n_worlds,
+        admitted=np.concatenate(admitted) if admitted else None,
         **own,
     )

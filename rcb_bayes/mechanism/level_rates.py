@@ -75,6 +75,7 @@ def level_rates(
     notion: Notion,
     slack: float,
     by_arm: FloatArray | None = None,
+    admitted: BoolArray | None = None,
     forms: bool = False,
 ) -> LevelRates:
     """The rates of every user by herself, some users at a time.
@@ -85,6 +86,8 @@ def level_rates(
     users : (U, d), with their expectations before any data, (U, K), under the users' and the platform's belief
     slack : standard deviations over worlds by which organic parts are lowered
     by_arm : rates that are given, (U, K): then only what they lead to is told
+    admitted : for whom each arm is explored, (U, K), as ``promoted_by`` has it; everybody unless given. The rates of
+        other arms are 0
     forms : whether ``always`` and ``own`` are told, by far the largest parts; else they are empty
     """
     parts: list[LevelRates] = []
@@ -97,6 +100,7 @@ def level_rates(
         promoted_by=promoted_by,
         epsilon=epsilon,
         notion=notion,
+        admitted=admitted,
         all_rows=forms or by_arm is not None,
     ):
         end = start + moments.n_users
@@ -115,7 +119,7 @@ def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArra
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
     # How rare a rare arm is, is hardly known; other levels are not to pay for it.
     is_usual = moments.is_seen & (moments.often >= _USUAL)
-    most = np.where(is_usual | ~moments.costs, 1.0, rates)
+    most = np.where(is_usual | moments.is_harmless, 1.0, rates)
     organic, value = _of_arms(moments, 1.0 - rates, organic=True)
     return LevelRates(
         by_arm=rates,
@@ -185,7 +189,7 @@ def _own(moments: LevelMoments) -> FloatArray:
     allowed = np.where(rows.loses[row], largest_rate(explored, pairs.organic[own] + moments.fixed), 1.0)
     rates = np.ones(moments.costs.shape)
     rates[pairs.user[own], pairs.first[own]] = allowed.min(axis=1, initial=1.0)
-    return np.where(moments.is_seen | ~moments.costs, rates, 0.0)
+    return np.where(moments.is_seen | moments.is_harmless, rates, 0.0)
 
 
 def _cut(moments: LevelMoments, rates: FloatArray, *, slack: float) -> FloatArray:

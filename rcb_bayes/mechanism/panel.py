@@ -9,7 +9,8 @@ from rcb_bayes.belief.law import GaussianLaw
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import Noise
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.mechanism.regions import Regions
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users import Covariates, Empirical
 
 _LARGEST_TABLE = 8192
@@ -32,6 +33,8 @@ class Panel:
     promoted_by : the same under the platform's belief, by which it promotes arms
     is_exact : whether these are all the users there are (a table), rather than a sample of them
     x : as people know them, (P, p); None where features are x
+    admitted : for whom each arm is explored, (P, K); None where that is everybody. Others have arms that are not
+        admitted for them last in ``promoted_by``
     response : the chance that each takes arm a as arm i is recommended, (P, K, K) in the order of i, a; None where
         everybody follows
     """
@@ -43,6 +46,7 @@ class Panel:
     is_exact: bool
     x: FloatArray | None = field(default=None, metadata=LATE)
     response: FloatArray | None = field(default=None, metadata=LATE)
+    admitted: BoolArray | None = field(default=None, metadata=LATE)
 
     @property
     def follows(self) -> FloatArray | None:
@@ -87,7 +91,15 @@ class Panel:
             is_exact=is_exact,
             x=None if self.x is None else self.x[places],
             response=None if self.response is None else self.response[places],
+            admitted=None if self.admitted is None else self.admitted[places],
         )
+
+    def under(self, regions: Regions | None) -> "Panel":
+        """The same users where each arm is explored among some of them."""
+        if regions is None:
+            return self
+        admitted = regions.admitted(self.users, self.promoted_by)
+        return replace(self, promoted_by=regions.ranked(self.promoted_by, admitted), admitted=admitted)
 
     def some(self, n: int, *, rng: np.random.Generator) -> tuple[np.ndarray, FloatArray]:
         """Positions of users who stand for all, and their weights: everybody of a short table, else n as they come."""

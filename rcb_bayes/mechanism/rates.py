@@ -23,6 +23,7 @@ from rcb_bayes.mechanism.loops import organic_rows, organic_sums
 from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, organic_shares
+from rcb_bayes.mechanism.regions import explored_at
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 2_000_000
@@ -34,7 +35,7 @@ class UserRates:
 
     Attributes
     ----------
-    rate : the largest rate whose predicted audit bound holds, (U,)
+    rate : the largest rate whose predicted audit bound holds, (U,); 0 for those who are not to be explored
     ideal : the largest rate by the point estimates
     is_free : whether she loses at most epsilon by any arm promoted to her, so that nothing needs hiding
     arm, rival : the pair that binds, -1 for free users
@@ -76,17 +77,26 @@ def is_free(prior_rewards: FloatArray, promoted: FloatArray, *, epsilon: float, 
 
 
 def first_rates(
-    agenda: Agenda, prior_rewards: FloatArray, promoted_by: FloatArray, *, epsilon: float, notion: Notion
+    agenda: Agenda,
+    prior_rewards: FloatArray,
+    promoted_by: FloatArray,
+    *,
+    epsilon: float,
+    notion: Notion,
+    admitted: BoolArray | None = None,
 ) -> FloatArray | float:
     """How often users are sampled while no arm is saturated, (U,), or all of them: 1 or 0.
 
     Before any data every user knows her organic arm, so that nothing can be hidden: o_ij = 0 of all others. She is
-    sampled where her most popular arm is explored, or she loses at most epsilon by the one that is.
+    sampled where her most popular arm is explored, or she loses at most epsilon by the one that is. Among whom arms are
+    explored is told by ``admitted``, (U, K), as ``promoted_by`` has it; None where that is everybody.
     """
     if agenda.is_plain:
         return 1.0
     promoted = promotion_shares(promoted_by, agenda.open_arms(agenda.begun))
     free = is_free(prior_rewards, promoted, epsilon=epsilon, notion=notion)
+    asked = explored_at(promoted, admitted)
+    free = free if asked is None else free & asked
     return (free | is_popular(agenda, promoted_by)).astype(float)
 
 
@@ -117,6 +127,7 @@ def user_rates(
     epsilon: float,
     notion: Notion,
     slack: float,
+    asked: BoolArray | None = None,
 ) -> UserRates:
     """The rate of every user by herself.
 
@@ -125,6 +136,7 @@ def user_rates(
     users : (U, d), with their expectations before any data, (U, K)
     promoted : the chance that each arm is promoted to them, (U, K)
     slack : standard deviations over worlds by which o is lowered
+    asked : who is to be explored at all, (U,); everybody unless given
     """
     explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
     n, k = prior_rewards.shape
@@ -145,7 +157,14 @@ def user_rates(
         wanted = (explored[some] < 0.0).any(axis=2)
         organic, spread = organic_moments(outlook, users[some], wanted, epsilon=epsilon, notion=notion)
         _note(found, some, explored[some], organic, spread, slack=slack)
-    return found
+    return found if asked is None else _among(found, asked)
+
+
+def _among(found: UserRates, asked: BoolArray) -> UserRates:
+    """The rates where only some users are explored: of the others nothing is lost, and nothing binds them."""
+    left = {name: np.where(asked, getattr(found, name), 0.0) for name in ("rate", "ideal", "gain", "loss", "spread")}
+    pair = {name: np.where(asked, getattr(found, name), 0) for name in ("arm", "rival")}
+    return UserRates(**left, **pair, is_free=found.is_free & asked)
 
 
 def organic_moments(

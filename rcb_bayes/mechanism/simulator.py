@@ -26,6 +26,7 @@ from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, TableOutlook, ro
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.promotion import distinct_sets
 from rcb_bayes.mechanism.protocol import Mechanism
+from rcb_bayes.mechanism.regions import Regions
 from rcb_bayes.mechanism.stepping import SampleWalk, fitting_paths, walk_by_samples
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import Classes, RatesAt, Walk, alike_arms, arms_of, rates_by_arm, walk
@@ -55,6 +56,7 @@ class Simulator:
     panel : users who stand for the population
     engines : what they, and the platform, make of data
     n_paths : cold starts that a walk follows
+    regions : for whom each arm is explored; everybody where there are none
     """
 
     def __init__(
@@ -73,7 +75,8 @@ class Simulator:
         self.seed = seed
         self.n_paths = min(N_PATHS, n_paths or N_PATHS)
         n_users = panel_size(market, most=min(N_USERS, n_users or N_USERS))
-        self.panel = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
+        self.panel = self._everybody = make_panel(market, n_users=n_users, rng=self.rng(Stream.PANEL))
+        self.regions: Regions | None = None
         _check_past(market, self.panel)
         self.engines = make_engines(market, engine=engine, remember=remember, hand_out=hand_out, seed=seed)
 
@@ -81,6 +84,15 @@ class Simulator:
         """The same users, engines and random numbers for another plan, which counts its posteriors by itself."""
         other = copy(self)
         other.engines = self.engines.recounted()
+        return other
+
+    def under(self, agenda: Agenda) -> "Simulator":
+        """The same where each arm is explored among some users only, if the agenda says so."""
+        if agenda.regions is self.regions:
+            return self
+        other = copy(self)
+        other.__dict__.pop("many_users", None)
+        other.regions, other.panel = agenda.regions, self._everybody.under(agenda.regions)
         return other
 
     def rng(self, purpose: Stream, *key: int) -> np.random.Generator:
@@ -92,7 +104,7 @@ class Simulator:
         """Many users, for averages that no world is needed for; prior rewards that are not linear cost too much."""
         if not self.market.noise.is_gaussian:
             return self.panel
-        return make_panel(self.market, n_users=_MANY_USERS, rng=self.rng(Stream.MANY_USERS))
+        return make_panel(self.market, n_users=_MANY_USERS, rng=self.rng(Stream.MANY_USERS)).under(self.regions)
 
     def alike(self, agenda: Agenda) -> Classes:
         """Classes of arms that may change places under an agenda."""

@@ -77,11 +77,12 @@ class SampleWalk:
         ``thinning`` multiplies the rate of every level but the first.
         """
         rounds = np.full((self.n_levels, self.n_paths), np.inf)
-        for level, (taken, chances) in enumerate(zip(self.taken, self.chances, strict=True)):
+        rounds[: self.agenda.first_level] = 0.0
+        for level in range(self.agenda.first_level, self.n_levels):
             there = self.at(level + 1)
             if len(there):
-                chance = np.minimum(chances[there] * (thinning if level else 1.0), 1.0)
-                rounds[level, there] = waiting_time(taken[there], chance, rng=rng)
+                chance = np.minimum(self.chances[level][there] * (thinning if level else 1.0), 1.0)
+                rounds[level, there] = waiting_time(self.taken[level][there], chance, rng=rng)
         return rounds
 
     def n_samples(self, level: int) -> np.ndarray:

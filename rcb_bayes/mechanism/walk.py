@@ -54,7 +54,8 @@ def open_arms(code: int, n_arms: int) -> list[int]:
 def alike_arms(market: Market, agenda: Agenda | None = None) -> Classes:
     """Classes of arms that may change places, under the users' and the platform's belief and an agenda.
 
-    Arms with samples from before have designs of their own, and those of an order have places of their own.
+    Arms with samples from before have designs of their own, those of an order have places of their own, and those that
+    are explored among some users have users of their own.
     """
     users, platform = market.prior.alike, market.platform_prior.alike
     both = [tuple(arm for arm in one if arm in other) for one in users for other in platform]
@@ -65,7 +66,7 @@ def _asked_alike(arms: tuple[int, ...], agenda: Agenda | None) -> Classes:
     """Some arms, those together of which as many samples are asked for."""
     if agenda is None:
         return (arms,)
-    own = [arm for arm in arms if agenda.order or (agenda.past and agenda.past[arm])]
+    own = [arm for arm in arms if agenda.order or agenda.regions or (agenda.past and agenda.past[arm])]
     asked = {agenda.needed[arm] for arm in arms}
     rest = (tuple(arm for arm in arms if agenda.needed[arm] == n and arm not in own) for n in asked)
     return (*((arm,) for arm in own), *rest)

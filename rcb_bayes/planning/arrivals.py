@@ -68,12 +68,24 @@ def plan_with_arm(market: Market, plan: Plan, *, lasts: bool) -> Plan:
 
 
 def _agenda_with(agenda: Agenda, n: int) -> Agenda:
-    """The agenda with one arm more, of which n samples are wanted; in an order it is the last."""
+    """The agenda with one arm more, of which n samples are wanted; in an order it is the last.
+
+    Raises
+    ------
+    RcbError
+        Arms that are explored among some users only: draws of the belief say who, and have no such arm.
+    """
+    if agenda.regions is not None and n:
+        raise RcbError(
+            "Arms of this plan are explored among some users only, by a belief that lacks the new arm. Calibrate a "
+            "plan for market.with_arm(label, belief), and pass it: add_arm(label, belief, plan=...)."
+        )
     return Agenda(
         needed=(*agenda.needed, n),
         past=(*agenda.past, 0) if agenda.past else (),
         order=(*agenda.order, agenda.n_arms) if agenda.order and n else agenda.order,
         first=agenda.first,
+        regions=agenda.regions,
     )
 
 

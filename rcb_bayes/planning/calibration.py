@@ -190,7 +190,7 @@ def guard_anew(market: Market, plan: Plan, *, options: Exploiting, seed: int | N
         raise RcbError("Guards are computed for the relative clock. Use clock='relative', or run without a guard.")
     check_plan(market, plan)
     multiple = spread_multiple(options, plan.spread_multiple)
-    simulator = Simulator(market, seed=plan.seed if seed is None else as_count(seed, name="seed"))
+    simulator = Simulator(market, seed=plan.seed if seed is None else as_count(seed, name="seed")).under(plan.agenda)
     setting = GuardSetting(
         simulator=simulator,
         walk=simulator.walk_under(plan.by_features),

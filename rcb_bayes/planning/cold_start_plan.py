@@ -34,7 +34,7 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
         constants=_constants(forward, rate=rate, rate_mcse=rate_mcse),
         before=expectations_of(
             market,
-            known=None if market.noise.is_gaussian else replace(forward.panel, response=None),
+            known=None if market.noise.is_gaussian else replace(forward.panel, response=None, admitted=None),
             admission=_told(forward.walk.agenda),
         ),
         cold_start=replace(_cold_start(forward), programme=programme),
@@ -46,7 +46,8 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
 
 def _told(agenda: Agenda) -> Agenda | None:
     """An agenda that says more than a number does."""
-    return None if agenda.is_plain and len(set(agenda.needed)) == 1 and not any(agenda.past) else agenda
+    is_one_number = agenda.is_plain and len(set(agenda.needed)) == 1 and not any(agenda.past)
+    return None if is_one_number and agenda.regions is None else agenda
 
 
 def _constants(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Constants:

@@ -93,6 +93,8 @@ def _check(plan: Plan) -> None:
         raise RcbError("The plan has a rule already. Distil the plan that the rule was made from.")
     if plan.types is not None:
         raise RcbError("A plan for several types of users is not distilled. Run it as it is.")
+    if plan.agenda.regions is not None:
+        raise RcbError("A plan whose arms are explored among some users only is not distilled. Run it as it is.")
     if plan.kind == "sampled" and not plan.feasible:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
 

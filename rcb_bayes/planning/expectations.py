@@ -11,7 +11,8 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.mechanism.panel import Panel
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.mechanism.regions import Regions
+from rcb_bayes.schema import BoolArray, FloatArray, suggestion
 from rcb_bayes.users.stored import Whom
 
 
@@ -41,7 +42,24 @@ class Expectations:
         return None if self.whom is None else self.whom.feature_map
 
     def of(self, users: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What users, and what the platform, expect of every arm, (U, d) -> (U, K) each."""
+        """What users expect of every arm, and by what arms are promoted to them, (U, d) -> (U, K) each.
+
+        That is what the platform expects, with arms that are not explored among such users last.
+        """
+        prior_rewards, promoted_by = self._of(users)
+        if self._regions is None:
+            return prior_rewards, promoted_by
+        return prior_rewards, self._regions.ranked(promoted_by, self._regions.admitted(users, promoted_by))
+
+    def admitted(self, users: FloatArray) -> BoolArray | None:
+        """For whom each arm is explored, (U, d) -> (U, K); None where that is everybody."""
+        return None if self._regions is None else self._regions.admitted(users, self._of(users)[1])
+
+    @property
+    def _regions(self) -> Regions | None:
+        return None if self.admission is None else self.admission.regions
+
+    def _of(self, users: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.known is not None:
             rows = find_rows(self._places, users)
             return self.known.prior_rewards[rows], self.known.promoted_by[rows]

@@ -165,6 +165,7 @@ class LevelPlanner(RatePlanner):
             notion=self.settings.sense,
             slack=slack,
             by_arm=by_arm,
+            admitted=users.admitted,
             forms=self.settings.knows != KNOWS_LEVEL.name,  # levels by themselves pay for no others
         )
 

@@ -439,6 +439,11 @@ def _agenda_faults(plan: Plan) -> Iterator[str]:
         return
     if agenda.n_arms != len(plan.arms) or agenda.n_per_arm != n:
         yield "samples of each arm are not those of its agenda"
+    if agenda.regions is not None:
+        draws, k = agenda.regions.draws, len(agenda.regions.arms)
+        _finite(draws, (len(draws), k, len(plan.features)), "draws of the belief")
+        if max(agenda.regions.arms) >= len(plan.arms):
+            yield "its regions are of arms that do not exist"
 
 
 def _constant_faults(constants: Constants) -> Iterator[str]:

@@ -37,6 +37,7 @@ from rcb_bayes.mechanism.rates import (
     subset,
     user_rates,
 )
+from rcb_bayes.mechanism.regions import explored_at
 from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.mechanism.simulator import ColdStarts, Key, Simulator
 from rcb_bayes.mechanism.streams import Stream
@@ -145,15 +146,19 @@ class RatePlanner:
             )
         self.market = market
         self.settings = settings
-        self.simulator = simulator or Simulator(market, engine=settings.engine, seed=settings.seed)
-        self.panel = self.simulator.panel
         self.agenda: Agenda = as_agenda(settings.n_per_arm, market.n_arms)
+        if self.agenda.regions is not None and not settings.personalised:
+            raise RcbError("Arms are explored among some users only with a rate for each. Use personalised=True.")
+        simulator = simulator or Simulator(market, engine=settings.engine, seed=settings.seed)
+        self.simulator = simulator.under(self.agenda)
+        self.panel = self.simulator.panel
         self.first = first_rates(
             self.agenda,
             self.panel.prior_rewards,
             self.panel.promoted_by,
             epsilon=settings.epsilon,
             notion=settings.sense,
+            admitted=self.panel.admitted,
         )
         self.stages: dict[int, StageRates] = {}
         if not self.agenda.first_level and not np.any(self.first):
@@ -208,9 +213,11 @@ class RatePlanner:
         )
 
     def _is_free(self, promoted: FloatArray) -> np.ndarray:
-        """Which users lose at most epsilon by any arm that may be promoted to them, (P,)."""
+        """Which users lose at most epsilon by any arm that may be promoted to them, and are to be explored, (P,)."""
         s = self.settings
-        return is_free(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
+        free = is_free(self.panel.prior_rewards, promoted, epsilon=s.epsilon, notion=s.sense)
+        asked = explored_at(promoted, self.panel.admitted)
+        return free if asked is None else free & asked
 
     def _is_wanted(self, level: int) -> bool:
         """Whether the figures of a stage are wanted whoever is free: tau and rho, from the last if from no other."""
@@ -252,10 +259,7 @@ class RatePlanner:
         panel, s = self.panel, self.settings
         assert stage.outlook is not None  # not all users are free
         bound = np.flatnonzero(~stage.is_free)
-        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:CRITICAL_USERS]
-        first = self.rates_of(stage.outlook, panel.take(some), promoted=stage.promoted[some], slack=0.0)
-        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.sense)
-        critical = critical_value(terms, level=LEVEL, seed=s.seed)
+        critical = self._critical(stage, bound)
         stage.slack = self._slack(critical)
         everyone = self.rates_of(stage.outlook, panel, promoted=stage.promoted, slack=stage.slack)
         stage.rates = everyone.rate
@@ -271,6 +275,19 @@ class RatePlanner:
         slope = _slope(found.gain - stage.slack * found.spread, found.loss)
         of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) / np.sqrt(len(terms))
         stage.rate_mcse = float(np.hypot(of_users, of_worlds))
+
+    def _critical(self, stage: StageRates, bound: np.ndarray) -> float:
+        """The critical value of a set's bands, from some of the users who are bound and are to be explored."""
+        assert stage.outlook is not None  # not all users are free
+        panel, s = self.panel, self.settings
+        asked = explored_at(stage.promoted, panel.admitted)
+        bound = bound if asked is None else bound[asked[bound]]
+        if not len(bound):
+            return _critical_of(self.market.n_arms**2)
+        some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:CRITICAL_USERS]
+        first = self.rates_of(stage.outlook, panel.take(some), promoted=stage.promoted[some], slack=0.0)
+        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.sense)
+        return critical_value(terms, level=LEVEL, seed=s.seed)
 
     def _one_rate(self, stage: StageRates, critical: float) -> None:
         """One rate for all: the least, over the panel and over users looked for from its worst ones on."""
@@ -389,6 +406,7 @@ class RatePlanner:
             epsilon=self.settings.epsilon if epsilon is None else epsilon,
             notion=self.settings.sense,
             slack=slack,
+            asked=explored_at(promoted, users.admitted),
         )
 
     def _slack(self, critical: float) -> float:
@@ -396,14 +414,18 @@ class RatePlanner:
         return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
 
 
-def _gap_of(rewards: FloatArray, saturated: np.ndarray, is_open: np.ndarray) -> tuple[float, float, float, float]:
+def _gap_of(
+    rewards: FloatArray, saturated: np.ndarray, is_open: np.ndarray
+) -> tuple[float, float, float, float] | None:
     """tau and rho of the open arm with the least tau rho, with errors, from rewards (K, u, W) and sets (W, K).
 
-    An arm counts in the worlds in which it may be promoted, where these are not a few.
+    An arm counts in the worlds in which it may be promoted, where these are not a few; None where no arm does.
     """
     n_arms, _, n_worlds = rewards.shape
     best_known = np.where(saturated.T[:, None], rewards, -np.inf).max(axis=0)
     usual = [arm for arm in range(n_arms) if is_open[:, arm].sum() >= min(_FEW_WORLDS, n_worlds)]
+    if not usual:
+        return None
     if saturated.min(axis=0).tolist() == saturated.max(axis=0).tolist():
         return best_gap(rewards[usual] - best_known)
     found = [best_gap((rewards[arm] - best_known)[None, :, is_open[:, arm]]) for arm in usual]

@@ -16,6 +16,7 @@ from rcb_bayes.mechanism.outlook import LinearOutlook, distinct_rows, find_rows,
 from rcb_bayes.mechanism.programme import LevelledForms, Prices, raised_shares
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import UserRates, explored_terms, first_rates, is_free, user_rates
+from rcb_bayes.mechanism.regions import explored_at
 from rcb_bayes.mechanism.walk import rates_by_arm
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import GuardRule
@@ -251,9 +252,9 @@ class PlannedColdStart:
             if self.programme is not None and level in self.programme.levels:
                 return self._raised(rows, level, goal=goal, before=before)[places]
             return rates_at_level(stage.rule, rows, goal=goal, before=before).by_arm[places]
-        prior_rewards = before.of(rows)[0]
-        gap = prior_rewards - prior_rewards.max(axis=1, keepdims=True)
-        return (gap >= -goal.epsilon).astype(float)[places]
+        prior_rewards, admitted = before.of(rows)[0], before.admitted(rows)
+        free = prior_rewards - prior_rewards.max(axis=1, keepdims=True) >= -goal.epsilon
+        return (free if admitted is None else free & admitted).astype(float)[places]
 
     def _raised(self, users: FloatArray, level: int, *, goal: Goal, before: Expectations) -> FloatArray:
         """Rates by promoted arm, raised as the programme has it, (U, K); all levels at once, and kept."""
@@ -324,14 +325,16 @@ def sampled_rates(stage: PlannedStage, users: FloatArray, *, goal: Goal, before:
     """Rates of users (U, d) by a set's sampled rule, and what binds them."""
     assert isinstance(stage.rule, SampledRule)  # asked for where it is
     prior_rewards, promoted_by = before.of(users)
+    promoted = promotion_shares(promoted_by, before.open_arms(stage.saturated))
     return user_rates(
         stage.rule.outlook,
         users,
         prior_rewards=prior_rewards,
-        promoted=promotion_shares(promoted_by, before.open_arms(stage.saturated)),
+        promoted=promoted,
         epsilon=goal.epsilon,
         notion=goal.sense,
         slack=stage.rule.slack,
+        asked=explored_at(promoted, before.admitted(users)),
     )
 
 
@@ -349,6 +352,7 @@ def rates_at_level(
         epsilon=goal.epsilon,
         notion=goal.sense,
         slack=rule.slack,
+        admitted=before.admitted(users),
         forms=forms,
     )
 
@@ -408,7 +412,8 @@ def first_of(users: FloatArray, *, goal: Goal, before: Expectations) -> FloatArr
     prior_rewards, promoted_by = before.of(users)
     if before.admission is None:
         return promotion_shares(promoted_by, range(len(before.arms)))
-    rates = first_rates(before.admission, prior_rewards, promoted_by, epsilon=goal.epsilon, notion=goal.sense)
+    sense, admitted = {"epsilon": goal.epsilon, "notion": goal.sense}, before.admitted(users)
+    rates = first_rates(before.admission, prior_rewards, promoted_by, **sense, admitted=admitted)
     return first_chances(before.admission, promoted_by, rates)
 
 
@@ -420,7 +425,8 @@ def _first_rates(users: FloatArray, *, goal: Goal, constants: Constants, before:
     prior_rewards, promoted_by = before.of(users)
     if constants.kind != "sampled":
         return np.where(is_popular(agenda, promoted_by), 1.0, constants.exploration_rate)
-    found = first_rates(agenda, prior_rewards, promoted_by, epsilon=goal.epsilon, notion=goal.sense)
+    sense, admitted = {"epsilon": goal.epsilon, "notion": goal.sense}, before.admitted(users)
+    found = first_rates(agenda, prior_rewards, promoted_by, **sense, admitted=admitted)
     return np.broadcast_to(found, len(users)).copy()
 
 
@@ -436,4 +442,6 @@ def _is_free(users: FloatArray, saturated: tuple[str, ...], *, goal: Goal, befor
     """Who may be explored at a set that nothing was simulated for: those who lose at most epsilon by it."""
     prior_rewards, promoted_by = before.of(users)
     promoted = promotion_shares(promoted_by, before.open_arms(saturated))
-    return is_free(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
+    free = is_free(prior_rewards, promoted, epsilon=goal.epsilon, notion=goal.sense)
+    asked = explored_at(promoted, before.admitted(users))
+    return free if asked is None else free & asked

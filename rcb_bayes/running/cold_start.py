@@ -154,7 +154,7 @@ class ColdStart:
         """Recommendations for all of these users at the present stage."""
         n = len(x)
         prior = self._prior_scores(x, features)
-        promoted = promotion_shares(prior.T, self._agenda.open_arms(self.closed)).T
+        promoted = promotion_shares(self._promoted_by(features, prior), self._agenda.open_arms(self.closed)).T
         if self.predictor is None and not self._agenda.is_plain:
             return self._first(x, prior, promoted, uniforms)
         if self.predictor is None:
@@ -190,6 +190,11 @@ class ColdStart:
             probabilities=rates * promoted + (1.0 - rates) * organic,
             scores=prior,
         )
+
+    def _promoted_by(self, features: FloatArray, prior: FloatArray) -> FloatArray:
+        """What arms are promoted by, (n, K): what is expected of them, those last that users are not explored for."""
+        regions = self._agenda.regions
+        return prior.T if regions is None else regions.ranked(prior.T, regions.admitted(features.T, prior.T))
 
     def _prior_scores(self, x: FloatArray, features: FloatArray) -> FloatArray:
         prior, noise = self.market.platform_prior, self.market.noise

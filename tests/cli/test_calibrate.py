@@ -364,6 +364,8 @@ def test_many_arms_are_told_which_are_explored_and_why(rcb: Run, tmp_path: Path)
     told = " ".join(outcome.out.split())
     assert "3 of 6 arms are explored: 3 are best with a chance below 0.01 for every user." in told
     assert "a round loses" in told
+    outcome = rcb(*belief, *users, *SMALL, "--eliminate", "0.01", "--contextual")
+    assert "Each is explored with" in " ".join(outcome.out.split())
 
 
 @pytest.mark.parametrize(
@@ -372,6 +374,7 @@ def test_many_arms_are_told_which_are_explored_and_why(rcb: Run, tmp_path: Path)
         (("--warm-start", "past.csv"), "Add --public"),
         (("--private",), "--warm-start"),
         (("--eliminate", "2"), "share between 0 and 1"),
+        (("--contextual",), "Pass eliminate="),
         (("--warm-start", "nowhere.csv", "--private"), "No such file"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.simulator import ColdStarts
 from rcb_bayes.mechanism.stepping import fitting_paths, walk_by_samples
@@ -23,21 +24,21 @@ def panel_of(means: np.ndarray) -> Panel:
     return Panel(users=users, weights=weights, prior_rewards=means, promoted_by=means, is_exact=True)
 
 
-def by_samples(means: np.ndarray, by_arm: np.ndarray = BY_ARM, *, seed: int = 1) -> ColdStarts:
+def by_samples(means: np.ndarray, by_arm: np.ndarray = BY_ARM, *, asked: int | Agenda = N, seed: int = 1) -> ColdStarts:
     return walk_by_samples(
         panel_of(means),
         lambda so_far, level: by_arm[level],
-        n_per_arm=N,
+        n_per_arm=asked,
         n_paths=PATHS,
         rng_of=lambda level: np.random.default_rng((seed, level)),
     )
 
 
-def by_sets(means: np.ndarray, by_arm: np.ndarray = BY_ARM, *, seed: int = 2) -> ColdStarts:
+def by_sets(means: np.ndarray, by_arm: np.ndarray = BY_ARM, *, asked: int | Agenda = N, seed: int = 2) -> ColdStarts:
     return walk(
         panel_of(means),
         lambda so_far, code, members: rates_by_arm(by_arm[len(arms_of(code))], means, open_arms(code, K)),
-        n_per_arm=N,
+        n_per_arm=asked,
         n_paths=10 * PATHS,
         rng_of=lambda level: np.random.default_rng((seed, level)),
     )
@@ -70,6 +71,15 @@ def largest_z(one: ColdStarts, other: ColdStarts) -> float:
 @pytest.mark.parametrize("means", [MEANS, TIED], ids=["no ties", "ties"])
 def test_both_walks_have_one_law(means: np.ndarray) -> None:
     assert largest_z(by_samples(means), by_sets(means)) < MANY
+
+
+@pytest.mark.parametrize("past", [(0, 5, 0, 2), (5, 0, 9, 0)])
+def test_both_walks_have_one_law_with_samples_from_before(past: tuple[int, ...]) -> None:
+    agenda = Agenda(needed=(N,) * K, past=past)
+    found = by_samples(MEANS, asked=agenda)
+    assert largest_z(found, by_sets(MEANS, asked=agenda)) < MANY
+    begun = sum(n >= N for n in past)
+    assert (found.rounds(rng=np.random.default_rng(1))[:begun] == 0.0).all()
 
 
 def test_other_rates_are_found_out() -> None:

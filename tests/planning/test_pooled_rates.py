@@ -57,6 +57,22 @@ def test_a_plan_passes_at_what_it_claims(knows: str) -> None:
     assert verdict(knows, knows) == "pass"
 
 
+@pytest.mark.parametrize("past", [0, 5])
+def test_many_arms_in_few_worlds_of_which_no_arm_is_open_in_many(past: int) -> None:
+    """Of a late level nothing is told of gaps; arms that samples from before have filled take no rounds."""
+    mean = np.linspace(0.201, 0.2, 9)[:, None]
+    many = rcb.Market(
+        prior=rcb.Prior.gaussian(mean, 0.5), covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(SIGMA)
+    )
+    arms = ["arm_0"] * past + ["arm_4"] * past
+    history = {"x": np.ones((2 * past, 1)), "arm": arms, "reward": np.zeros(2 * past)}
+    asked = many.with_history(history, public=False) if past else many
+    found = rcb.calibrate(asked, epsilon=0.3, n_per_arm=5, n_worlds=100, audit_worlds=100, knows="level", seed=1)
+    assert found.feasible
+    assert np.isfinite([found.tau, found.rho]).all()
+    assert found.expected_cold_start >= 5 * (9 - (2 if past else 0))
+
+
 def test_a_plan_for_users_who_know_nothing_fails_for_those_who_know_the_level() -> None:
     assert verdict("mechanism", "level") == "fail"
     assert verdict("level", "stage") != "pass"

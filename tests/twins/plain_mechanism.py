@@ -15,7 +15,8 @@ N may be another for each arm. An arm with N = 0 and no samples from before is n
 best in no epoch. Users who like such an arm best before any data get it, uncounted, while no arm has N samples, but for
 those with ``rate(users, ()) = 1``. Samples from before (``past``) count; their rewards are drawn in every world.
 With an ``order`` of arms, only its first ones may be promoted: ``first`` of them, and one more for every arm that has
-its samples since.
+its samples since. With ``admits``, a user is promoted arms that it admits for her, and where none of them is left
+she is not explored.
 
 What a user expects is then estimated with the true mean rewards of the worlds, never with posterior means:
 sum_w p_w(i | x) (mu_w(x, i) - mu_w(x, j)) / sum_w p_w(i | x). ``run_one_world`` draws the recommendations and the
@@ -30,6 +31,7 @@ import numpy as np
 
 Array = np.ndarray
 Rate = Callable[[Array, tuple[int, ...]], Array]  # users (U, d), saturated arms -> (U,)
+Admits = Callable[[Array], Array]  # users (U, d) -> for whom each arm is explored, (U, K)
 Guard = Callable[[Array, int], Array]  # users (U, d), epoch -> (U, K)
 
 _TIE = 1e-10  # scores that differ by less are the same number, computed in two ways
@@ -137,6 +139,7 @@ class Scenario:
     past: tuple[Array, ...] | None = None
     order: tuple[int, ...] = ()
     first: int = 0
+    admits: Admits | None = None
 
     @property
     def n_arms(self) -> int:
@@ -174,6 +177,21 @@ class Scenario:
     @property
     def all_at_once(self) -> bool:
         return not self.closed(())
+
+    def promoted(self, rows: Array, saturated: tuple[int, ...]) -> Array:
+        """The promoted arm of users (U, d), (U, K): nothing where no arm is left for them."""
+        prior = rows @ self.acting.mean.T
+        if self.admits is None:
+            return promoted_shares(prior, self.closed(saturated))
+        prior = np.where(self.admits(rows), prior, -np.inf)
+        some = np.isfinite(np.delete(prior, self.closed(saturated), axis=1)).any(axis=1)
+        return np.where(
+            some[:, None], promoted_shares(np.where(some[:, None], prior, 0.0), self.closed(saturated)), 0.0
+        )
+
+    def rates(self, rows: Array, saturated: tuple[int, ...]) -> Array:
+        """How often users (U, d) are explored, (U,)."""
+        return np.clip(self.rate(rows, saturated), 0.0, 1.0) * self.promoted(rows, saturated).any(axis=1)
 
     @property
     def acting(self) -> Belief:
@@ -355,8 +373,8 @@ def _run_batch(scenario: Scenario, n: int, rng, watched: Array | None, index: in
 def _cold_start(scenario: Scenario, state: _State, users: Users, watched: Array, rng) -> dict:
     """Counted sample by counted sample; the rounds between two of them are waited for."""
     n, k = state.counts.shape
-    prior = users.rows @ scenario.acting.mean.T  # (U, K)
     rates: dict[tuple[int, ...], Array] = {}
+    promoted: dict[tuple[int, ...], Array] = {}
     powers = 2 ** np.arange(k)
     begun = scenario.full(scenario.before)
     sets = np.full(n, int(begun @ powers))  # a code of the saturated arms; 0: MPASC
@@ -364,7 +382,7 @@ def _cold_start(scenario: Scenario, state: _State, users: Users, watched: Array,
     entered: dict[tuple[int, ...], list] = {tuple(np.flatnonzero(begun).tolist()): [first]}
     left: dict[tuple[int, ...], Array] = {}
     if not scenario.all_at_once:
-        rates[()] = np.clip(scenario.rate(users.rows, ()), 0.0, 1.0)
+        rates[()] = scenario.rates(users.rows, ())
     while True:
         open_worlds = np.flatnonzero((state.counts < scenario.needed).any(axis=1) & (state.time < scenario.horizon))
         if not len(open_worlds):
@@ -374,12 +392,14 @@ def _cold_start(scenario: Scenario, state: _State, users: Users, watched: Array,
             these = open_worlds[codes == code]
             saturated = tuple(int(a) for a in range(k) if code >> a & 1)
             if saturated and saturated not in rates:
-                rates[saturated] = np.clip(scenario.rate(users.rows, saturated), 0.0, 1.0)
+                rates[saturated] = scenario.rates(users.rows, saturated)
             who, wait = _next_counted(users, rates.get(saturated), len(these), rng)
             state.time[these] = np.minimum(state.time[these] + wait, scenario.horizon + 1.0)
             came = state.time[these] <= scenario.horizon
             these, who = these[came], who[came]
-            arm = _pick(promoted_shares(prior[who], scenario.closed(saturated)), rng)
+            if saturated not in promoted:
+                promoted[saturated] = scenario.promoted(users.rows, saturated)
+            arm = _pick(promoted[saturated][who], rng)
             _count(state, these, users.rows[who], arm, scenario.sigma, rng)
             full = these[state.counts[these, arm] == scenario.needed[arm]]
             if len(full):
@@ -457,8 +477,8 @@ def _cold_probabilities(scenario: Scenario, saturated: tuple[int, ...], means: A
         if not saturated and scenario.all_at_once:
             return best_shares(scores)
         known = is_table and saturated in rates
-        q = rates[saturated] if known else np.clip(scenario.rate(rows, saturated), 0.0, 1.0)
-        promoted = promoted_shares(rows @ scenario.acting.mean.T, scenario.closed(saturated))
+        q = rates[saturated] if known else scenario.rates(rows, saturated)
+        promoted = scenario.promoted(rows, saturated)
         return q[:, None] * promoted + (1 - q[:, None]) * best_shares(scores)
 
     return at

@@ -67,6 +67,7 @@ def scenario_of(
     options: Exploiting | None = None,
     n_epochs: int | None = None,
     past: tuple[np.ndarray, ...] | None = None,
+    admits: plain.Admits | None = None,
 ) -> plain.Scenario:
     """The mechanism of a plan; rates and guards are the plan's. ``past`` are users behind samples from before."""
     options = options or Exploiting()
@@ -89,6 +90,7 @@ def scenario_of(
         past=past,
         order=agenda.order,
         first=agenda.first,
+        admits=admits,
     )
 
 
