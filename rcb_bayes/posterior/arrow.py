@@ -3,20 +3,28 @@ r"""Posteriors of arms around a shared level at each value of a scale, compiled.
 Given the j-th value, arm i has :math:`b_i = m_i + Fz + e_i` with :math:`z \sim N(0, I)` and
 :math:`e_i \sim N(0, W_i^{-1})`. The precision of :math:`(b_1, \dots, b_K, z)` given data is an arrow:
 :math:`A_i = W_i + X_i'X_i/\sigma^2 = L_iL_i'` down its shaft, :math:`-W_iF` along its head and
-:math:`I + \sum_i F'W_iF` at its tip, so that arms are factored one by one.
+:math:`I + \sum_i F'W_iF` at its tip, so that arms are factored one by one, at several values side by side (``lanes``).
 
 Numba is imported here: import this module late.
 """
 
 from math import exp, log, sqrt
-from typing import Any
 
 import numpy as np
 from numba import njit
 
-OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "fastmath": {"reassoc", "contract"}}
-# Of functions that compiled code alone calls.
-INNER: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+from rcb_bayes.posterior import lanes
+from rcb_bayes.posterior.lanes import (
+    INNER,
+    LANES,
+    OPTIONS,
+    add_covariances,
+    factor_arrows,
+    solve_back,
+    spreads,
+    write_sd,
+)
+
 _STRIDE = 4  # of the first, coarse pass over the values
 _NEGLIGIBLE = 12.0  # log weights below the largest that do not count
 
@@ -67,136 +75,79 @@ def _solve_up(factor, right) -> None:
 
 
 @njit(**INNER)
-def factor_arrow(
-    shaft, head, tip, gram, moment, pull, tip_pull, noise, matrix, joint, roots, tails, pulls, tip_root, tip_right
-):  # fmt: skip
-    """Factor the arrow and solve forwards: log determinant (half) and squared norm of what is solved.
-
-    ``matrix`` (d, d) and ``joint`` (r, r) are written over.
-    """
-    n_arms, d, r = head.shape
-    for b in range(r):
-        tip_right[b, 0] = tip_pull[b]
-        for c in range(b + 1):
-            joint[b, c] = tip[b, c]
-    log_det, norm = 0.0, 0.0
-    for i in range(n_arms):
-        for a in range(d):
-            for b in range(a + 1):
-                matrix[a, b] = shaft[i, a, b] + noise * gram[i, a, b]
-            pulls[i, a, 0] = pull[i, a] + noise * moment[i, a]
-            for b in range(r):
-                tails[i, a, b] = head[i, a, b]
-        log_det += _cholesky(matrix, roots[i])
-        _solve_down(roots[i], pulls[i])
-        _solve_down(roots[i], tails[i])
-        for a in range(d):
-            norm += pulls[i, a, 0] ** 2
-            for b in range(r):
-                tip_right[b, 0] += tails[i, a, b] * pulls[i, a, 0]
-                for c in range(b + 1):
-                    joint[b, c] -= tails[i, a, b] * tails[i, a, c]
-    log_det += _cholesky(joint, tip_root)
-    _solve_down(tip_root, tip_right)
-    for b in range(r):
-        norm += tip_right[b, 0] ** 2
-    return log_det, norm
+def take_lanes(queue, start, n_queued, points) -> int:
+    """Write the next LANES points of a queue, the first again where they end; returned is how many they are."""
+    n_here = min(LANES, n_queued - start)
+    for lane in range(LANES):
+        points[lane] = queue[start + (lane if lane < n_here else 0)]
+    return n_here
 
 
 @njit(**INNER)
-def solve_back(roots, tails, pulls, tip_root, tip_right) -> None:
-    """Turn what was solved forwards into posterior means, in place: of z and of every arm."""
-    n_arms, d, r = tails.shape
-    _solve_up(tip_root, tip_right)
-    for i in range(n_arms):
-        for a in range(d):
-            for b in range(r):
-                pulls[i, a, 0] += tails[i, a, b] * tip_right[b, 0]
-        _solve_up(roots[i], pulls[i])
+def weigh_points(table, gram, moment, square, n, points, evidence, space) -> None:
+    """Write the log evidence of the points (LANES,), which are factored and solved forwards."""
+    constant, noise = table[5], table[6]
+    factor_arrows(table, gram, moment, points, space)
+    log_det, norm = space[8], space[10]
+    for lane in range(LANES):
+        j = points[lane]
+        fit = norm[lane] + n * log(noise[j]) - noise[j] * square
+        evidence[j] = constant[j] - log_det[lane] + 0.5 * fit
 
 
 @njit(**INNER)
-def spreads(roots, tails, tip_root, row, own, spread) -> None:
-    """Inverses of the arms' roots, written to the lower halves of ``own``, and to ``spread`` E_i (d, r).
-
-    Cov(b_i, b_k) = E_i E_k' for i != k. ``row`` (r, 1) is written over.
-    """
-    n_arms, d, r = tails.shape
-    for i in range(n_arms):
-        for b in range(d):
-            own[i, b, b] = 1.0 / roots[i, b, b]
-            for a in range(b + 1, d):
-                value = 0.0
-                for c in range(b, a):
-                    value -= roots[i, a, c] * own[i, c, b]
-                own[i, a, b] = value / roots[i, a, a]
-        for a in range(d):
-            for b in range(r):
-                value = 0.0
-                for c in range(a, d):
-                    value += own[i, c, a] * tails[i, c, b]
-                row[b, 0] = value
-            _solve_down(tip_root, row)
-            for b in range(r):
-                spread[i, a, b] = row[b, 0]
+def _weigh_queue(table, gram, moment, square, n, queue, n_queued, points, evidence, space) -> None:
+    """Write the log evidence of the first points of a queue."""
+    for start in range(0, n_queued, LANES):
+        take_lanes(queue, start, n_queued, points)
+        weigh_points(table, gram, moment, square, n, points, evidence, space)
 
 
 @njit(**INNER)
-def add_covariance(own, spread, mean, weight, joint) -> None:
-    """Add a value's second moments to the lower half of ``joint`` (K d, K d)."""
-    n_arms, d, r = spread.shape
-    for i in range(n_arms):
-        for a in range(d):
-            scaled, line = weight * mean[i, a, 0], joint[i * d + a]
-            for k in range(i + 1):
-                for b in range(d):
-                    line[k * d + b] += scaled * mean[k, b, 0]
-            for b in range(a + 1):
-                value = 0.0
-                for c in range(a, d):
-                    value += own[i, c, a] * own[i, c, b]
-                line[i * d + b] += weight * value
-            for c in range(r):
-                scaled = weight * spread[i, a, c]
-                for k in range(i + 1):
-                    for b in range(d):
-                        line[k * d + b] += scaled * spread[k, b, c]
-
-
-@njit(**INNER)
-def _mark(evidence, best, wanted) -> None:
-    """Values between those of the coarse pass that are not negligible."""
-    n_values = len(evidence)
+def _queue_coarse(constant, queue) -> int:
+    """The values to look at in any case; returned is how many they are."""
+    n_queued, n_values = 0, len(constant)
     for j in range(n_values):
-        wanted[j] = False
+        if (j % _STRIDE == 0 or j == n_values - 1) and constant[j] > -np.inf:
+            queue[n_queued] = j
+            n_queued += 1
+    return n_queued
+
+
+@njit(**INNER)
+def _queue_between(evidence, constant, best, queue) -> int:
+    """Values between those of the coarse pass that are not negligible."""
+    n_queued, n_values, last = 0, len(evidence), -1
     for j in range(n_values):
         if evidence[j] > best - _NEGLIGIBLE - 3.0:
-            for k in range(max(j - _STRIDE + 1, 0), min(j + _STRIDE, n_values)):
-                wanted[k] = evidence[k] == -np.inf
+            for k in range(max(j - _STRIDE + 1, last + 1), min(j + _STRIDE, n_values)):
+                if evidence[k] == -np.inf and constant[k] > -np.inf:
+                    queue[n_queued] = k
+                    n_queued += 1
+            last = min(j + _STRIDE, n_values) - 1
+    return n_queued
 
 
 @njit(**INNER)
-def add_means(pulls, weight, mean, half) -> None:
+def _queue_counted(evidence, best, queue) -> int:
+    """Values that are not negligible."""
+    n_queued = 0
+    for j in range(len(evidence)):
+        if evidence[j] > best - _NEGLIGIBLE:
+            queue[n_queued] = j
+            n_queued += 1
+    return n_queued
+
+
+@njit(**INNER)
+def _add_means(pulls, lane, weight, mean, half) -> None:
     """Add a value's means, by its weight, to those of all values and to those of its half."""
-    n_arms, d, _ = pulls.shape
+    n_arms, d, _, _ = pulls.shape
     for i in range(n_arms):
         for a in range(d):
-            mean[i * d + a] += weight * pulls[i, a, 0]
-            half[i * d + a] += weight * pulls[i, a, 0]
-
-
-@njit(**INNER)
-def write_sd(own, spread, sd) -> None:
-    """Standard deviations at one value."""
-    n_arms, d, r = spread.shape
-    for i in range(n_arms):
-        for a in range(d):
-            value = 0.0
-            for c in range(a, d):
-                value += own[i, c, a] ** 2
-            for c in range(r):
-                value += spread[i, a, c] ** 2
-            sd[i * d + a] = sqrt(value)
+            value = weight * pulls[i, a, 0, lane]
+            mean[i * d + a] += value
+            half[i * d + a] += value
 
 
 @njit(**INNER)
@@ -215,60 +166,53 @@ def divide(covariance, totals, mean, halves, joint) -> None:
 
 
 def spaces(n_values: int, n_arms: int, d: int, r: int) -> tuple[np.ndarray, ...]:
-    """What ``integrate`` writes over: made here, since compiled code takes long to compile that makes arrays."""
-    floats = ((n_arms, d, d), (n_arms, d, r), (n_arms, d, 1), (r, r), (r, 1), (d, d), (r, r))
-    own = (np.empty((n_arms, d, d)), np.empty((n_arms, d, r)), np.empty((r, 1)))
-    of_values = (np.empty(n_values), np.empty(n_values, dtype=bool), np.empty(2))
-    return (*(np.empty(shape) for shape in floats), *own, *of_values)
+    """What ``integrate`` writes over; see ``lanes.spaces``."""
+    own = np.empty(n_values), np.empty(n_values, dtype=np.int64), np.empty(LANES, dtype=np.int64)
+    return (*lanes.spaces(n_arms, d, r), *own, np.empty(LANES), np.empty(2))
 
 
 @njit(**OPTIONS)
-def integrate(
-    shaft, head, tip, pull, tip_pull, constant, noise, edge, gram, moment, square, n,
-    covariance, mean, halves, sd, shares, joint, space,
-) -> None:  # fmt: skip
+def integrate(table, gram, moment, square, n, covariance, mean, halves, sd, shares, joint, space) -> None:
     """Posterior moments of M data sets over J values.
 
-    Read are ``shaft`` W (J, K, d, d), ``head`` WF (J, K, d, r), ``tip`` (J, r, r), ``pull`` Wm (J, K, d),
-    ``tip_pull`` (J, r), ``constant``, the ``noise``'s precision and whether it is an ``edge`` of the grid (J,), and
-    the data: X'X (M, K, d, d), X'y (M, K, d), y'y and n (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d),
-    the means by every other value, and ``joint`` (M, K d, K d) where wanted, all of them zero before; ``sd`` (M, K d)
-    at the best value, ``shares`` (M, 2) of the edges and of all odd values. ``space`` comes from ``spaces``.
+    Read are the ``table`` of shaft W (J, K, d, d), head WF (J, K, d, r), tip (J, r, r), pull Wm (J, K, d), tip's pull
+    (J, r), constants, the noise's precision and whether it is an edge of the grid (J,), and the data: X'X (M, K, d, d),
+    X'y (M, K, d), y'y and n (M,). Written are ``mean`` (M, K d), ``halves`` (M, 2, K d), the means by every other
+    value, and ``joint`` (M, K d, K d) where wanted, all of them zero before; ``sd`` (M, K d) at the best value,
+    ``shares`` (M, 2) of the edges and of all odd values. ``space`` comes from ``spaces``.
     """
-    roots, tails, pulls, tip_root, tip_right, matrix, corner, own, spread, row, evidence, wanted, totals = space
-    n_values = len(head)
+    small, (evidence, queue, points, weight, totals) = space[:11], space[11:]
+    constant, edge = table[5], table[7]
     for m in range(len(moment)):
-        for j in range(n_values):
-            wanted[j], evidence[j] = j % _STRIDE == 0 or j == n_values - 1, -np.inf
-        best, at_edge = -np.inf, 0.0
+        data = gram[m], moment[m], square[m], n[m]
+        evidence[:] = -np.inf
+        n_queued = _queue_coarse(constant, queue)
+        _weigh_queue(table, *data, queue, n_queued, points, evidence, small)
+        n_queued = _queue_between(evidence, constant, evidence.max(), queue)
+        _weigh_queue(table, *data, queue, n_queued, points, evidence, small)
+        best, place, at_edge = evidence.max(), evidence.argmax(), 0.0
         totals[0] = totals[1] = 0.0
-        for sweep in range(3):  # coarse; between what is not negligible; with moments
-            if sweep == 1:
-                _mark(evidence, best, wanted)
-            for j in range(n_values):
-                skipped = not evidence[j] > best - _NEGLIGIBLE if sweep == 2 else not wanted[j]
-                if skipped or constant[j] == -np.inf:
-                    continue
-                log_det, norm = factor_arrow(
-                    shaft[j], head[j], tip[j], gram[m], moment[m], pull[j], tip_pull[j], noise[j],
-                    matrix, corner, roots, tails, pulls, tip_root, tip_right,
-                )  # fmt: skip
-                if sweep < 2:
-                    evidence[j] = constant[j] - log_det + 0.5 * (norm + n[m] * log(noise[j]) - noise[j] * square[m])
-                    best = max(best, evidence[j])
-                    continue
-                weight = exp(evidence[j] - best)
-                totals[j % 2] += weight
+        n_queued = _queue_counted(evidence, best, queue)
+        for start in range(0, n_queued, LANES):
+            n_here, has_best = take_lanes(queue, start, n_queued, points), False
+            factor_arrows(table, gram[m], moment[m], points, small)
+            solve_back(small)
+            weight[:] = 0.0
+            for lane in range(n_here):
+                j = points[lane]
+                weight[lane] = exp(evidence[j] - best)
+                totals[j % 2] += weight[lane]
                 if edge[j]:
-                    at_edge += weight
-                solve_back(roots, tails, pulls, tip_root, tip_right)
-                add_means(pulls, weight, mean[m], halves[m, j % 2])
-                if covariance or evidence[j] == best:
-                    spreads(roots, tails, tip_root, row, own, spread)
-                if covariance:
-                    add_covariance(own, spread, pulls, weight, joint[m])
-                if evidence[j] == best:
-                    write_sd(own, spread, sd[m])
+                    at_edge += weight[lane]
+                has_best |= j == place
+                _add_means(small[2], lane, weight[lane], mean[m], halves[m, j % 2])
+            if covariance or has_best:
+                spreads(small)
+            if covariance:
+                add_covariances(small, weight, joint[m])
+            for lane in range(n_here):
+                if points[lane] == place:
+                    write_sd(small, lane, sd[m])
         divide(covariance, totals, mean[m], halves[m], joint[m if covariance else 0])
         shares[m, 0] = at_edge / (totals[0] + totals[1])
         shares[m, 1] = totals[1] / (totals[0] + totals[1])

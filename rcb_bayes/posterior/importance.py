@@ -34,6 +34,7 @@ from rcb_bayes.posterior.proposal import (
     moment_surrogate,
     scale_surrogate,
     surrogate_posterior,
+    with_least_weight,
 )
 from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray
@@ -41,6 +42,7 @@ from rcb_bayes.telling.progress import track
 
 N_REPLICATES = 8
 _MIN_SPREAD_SIZE = 15.0  # draws that a variance rests on: it is then known to about a quarter
+_LEAST_WEIGHT = 0.06  # of each component of a proposal, where tails carry much of the variance
 _NEGLIGIBLE = 0.01  # share of a posterior that may stay hidden
 _CHUNK_VALUES = 1_000_000  # coefficients drawn by one proposal
 _BLOCK_VALUES = 65_536  # coefficients drawn at a time: arrays of half a MB
@@ -164,8 +166,18 @@ class ImportanceSampler:
         return alike_groups(self._prior)
 
     @cached_property
+    def _has_variance(self) -> bool:
+        return bool(np.isfinite(self._prior.covariance.values).all())
+
+    @cached_property
     def _ladder(self) -> tuple[Attempt, ...]:
-        """The attempts that suit the belief: one of the first two, and those that suit all."""
+        """The attempts that suit the belief: one of the first two, and those that suit all.
+
+        Under a belief without a variance only those with heavy tails: with few data these carry much of the posterior
+        variance, and no weight tells of values that are never proposed.
+        """
+        if not self._has_variance:
+            return tuple(attempt for attempt in LADDER if attempt.surrogate == "defensive")
         left_out = "moments" if self._sites.is_log_concave else "single"
         return tuple(attempt for attempt in LADDER if attempt.surrogate != left_out)
 
@@ -385,6 +397,8 @@ class ImportanceSampler:
         broad = surrogate_posterior(surrogate, data, sigma=self._sigma)
         if attempt.surrogate == "moments":
             return broad
+        if not self._has_variance:
+            broad = with_least_weight(broad, _LEAST_WEIGHT)
         # Sites alone may settle on one of several modes, and k-hat would not notice: keep some of the draws broad.
         sharp = expectation_propagation(self._sites, surrogate.arms, data, sigma=self._sigma)
         return mixed(sharp, broad, share=1.0 - attempt.broad)
@@ -447,14 +461,19 @@ class ImportanceSampler:
 def resample(
     draws: FloatArray, log_weight: FloatArray, *, law: GaussianLaw, n: int, rng: np.random.Generator
 ) -> FloatArray:
-    """n draws (n, K, d) out of weighted ones (S, K d), each group of arms by its own weights (S, G)."""
+    """n draws (n, K, d) out of weighted ones (S, K d), each group of arms by its own weights (S, G).
+
+    Weighted draws are taken in random order: those that come from Sobol points, every eighth or sixteenth of them in
+    their own order, would lie in one corner.
+    """
     out = np.empty((n, draws.shape[1]))
     for g, block in enumerate(law.blocks):
         index = law.flat_index(block)
         weight = normalised(log_weight[None, :, g])[0]
+        order = rng.permutation(len(weight))
         # Systematic resampling: as few ties as the weights allow; then in random order.
-        chosen = np.searchsorted(np.cumsum(weight), (np.arange(n) + rng.uniform()) / n)
-        out[:, index] = draws[np.ix_(rng.permutation(np.minimum(chosen, len(weight) - 1)), index)]
+        chosen = np.searchsorted(np.cumsum(weight[order]), (np.arange(n) + rng.uniform()) / n)
+        out[:, index] = draws[np.ix_(order[rng.permutation(np.minimum(chosen, len(weight) - 1))], index)]
     return out.reshape(n, law.n_arms, law.n_features)
 
 

@@ -134,6 +134,12 @@ def mixed(first: Proposal, second: Proposal, *, share: float = 0.5) -> Proposal:
     )
 
 
+def with_least_weight(proposal: Proposal, least: float) -> Proposal:
+    """The same components, none with a weight below ``least`` before they are made to sum to one."""
+    log_weight = np.maximum(proposal.log_weight, np.log(least))
+    return Proposal(proposal.mean, proposal.root, log_weight - np.logaddexp.reduce(log_weight, axis=2, keepdims=True))
+
+
 def moment_surrogate(prior: Prior) -> GaussianLaw:
     """One Gaussian per independent group of arms, with the belief's mean and (robust, where infinite) covariance."""
     mean = prior.mean.values
@@ -264,7 +270,7 @@ def _is_product(prior: Prior) -> bool:
 
 
 def expectation_propagation(
-    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 4
+    sites: Sites, arms: np.ndarray, data: Statistics, *, sigma: float, n_sweeps: int = 3
 ) -> Proposal:
     """Gaussian proposals whose one-coefficient sites match the belief where the data put each coefficient.
 

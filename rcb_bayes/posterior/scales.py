@@ -127,8 +127,9 @@ class ScaleGrid:
         sd, shares = np.empty((n_sets, p)), np.empty((n_sets, 2))
         joint = np.zeros((n_sets if covariance else 1, p, p))
         square, n = (part[:, self.arms].sum(axis=1) for part in (data.yty, data.n))
-        arrays = [getattr(arrow, name) for name in Arrow.__slots__] + [gram, moment, square, n]
-        ready = [np.require(part, requirements=["C", "W"]) for part in arrays]  # one kind of array: compiled once
+        fields, own = [getattr(arrow, name) for name in Arrow.__slots__], [gram, moment, square, n]
+        table, own = ([np.require(part, requirements=["C", "W"]) for part in parts] for parts in (fields, own))
+        ready = tuple(table), *own  # one kind of array: compiled once
         written = mean, halves, sd, shares, joint
         run: Any = line.integrate if self._sides is None else lattice.integrate_lattice
         if self._sides is None:

@@ -11,6 +11,7 @@ precision :math:`\tau = 1/\sigma^2`,
     + \frac12 \sum \Big(\frac{\tau^2 w^2}{1 + \tau l} - \log(1 + \tau l)\Big)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log
 
@@ -25,6 +26,8 @@ from rcb_bayes.schema import BoolArray, FloatArray
 
 _N_COARSE = 256  # intervals of the whole line
 _ZOOM = np.linspace(-1.0, 1.0, 9)
+_WIDER = 4.0 ** np.arange(6)  # steps over which curvatures are taken
+_VISIBLE = 0.01  # fall of a log density that is not rounding
 _NODES = np.linspace(-7.5, 7.5, 31)  # in sd of the log noise
 
 
@@ -132,9 +135,7 @@ def integrate_noise(
         best = np.take_along_axis(nodes, log_posterior(nodes).argmax(axis=1)[:, None], axis=1)
         step /= 4.0
         nodes = best + step * _ZOOM
-    heights = log_posterior(best + step * np.array([-1.0, 0.0, 1.0]))
-    bend = np.maximum(2.0 * heights[:, 1] - heights[:, 0] - heights[:, 2], 1e-12) / step**2
-    nodes = best + _NODES / np.sqrt(bend)[:, None]
+    nodes = best + _NODES / np.sqrt(_bends(log_posterior, best, step))[:, None]
     log_weight = log_posterior(nodes)
     beyond = (coarse < nodes[:, :1]) | (coarse > nodes[:, -1:])
     outside = np.logaddexp.reduce(np.where(beyond, everywhere, -np.inf), axis=1) + np.log(spacing)
@@ -148,6 +149,20 @@ def integrate_noise(
     apart, sd = mixture.between_halves()
     size, vouched = judge_rule(apart, sd, odd=odd, ends=np.column_stack([weight[:, [0, -1]], outside]))
     return NoiseIntegral(mixture, size, vouched)
+
+
+def _bends(log_posterior: Callable[[FloatArray], FloatArray], best: FloatArray, step: float) -> FloatArray:
+    """Curvatures at the modes ``best`` (M, 1), each over the least of some steps that shows a fall: (M,).
+
+    Where the noise is next to nothing, squares of residuals are what large sums leave: rounding hides a fall over less.
+    """
+    steps = step * _WIDER
+    heights = log_posterior(best + np.concatenate([[0.0], -steps, steps]))
+    falls = 2.0 * heights[:, :1] - heights[:, 1 : len(steps) + 1] - heights[:, len(steps) + 1 :]
+    shown = np.isfinite(falls) & (falls > _VISIBLE)
+    chosen = np.where(shown.any(axis=1), shown.argmax(axis=1), len(steps) - 1)
+    fall = np.take_along_axis(falls, chosen[:, None], axis=1)[:, 0]
+    return np.maximum(np.where(np.isfinite(fall), fall, 0.0), 1e-12) / steps[chosen] ** 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,8 @@ from rcb_bayes._version import __version__
 from rcb_bayes.telling.progress import hush
 from rcb_bayes.workers.parcels import Hidden, Parcel, Shared, opened, shared
 
+# Words of libraries to whoever writes them; Python does not show users these either.
+_FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 _MOST_KEPT = 4
 _LARGE = 2**18  # bytes of an answer's arrays
 _MOST_GIVEN = 2  # what tasks are about may be large, and comes in order
@@ -106,6 +108,8 @@ def answer(call: Call) -> Answer:
         start, task = time.perf_counter(), cloudpickle.loads(call.task)
         with warnings.catch_warnings(record=True) as found, threads.limit(limits=1), _as_worker():
             warnings.simplefilter("always")
+            for category in _FOR_DEVELOPERS:
+                warnings.simplefilter("ignore", category)
             ready = time.thread_time()
             value = function(made, task, *given)
         seconds, worked, readied = time.perf_counter() - start, time.thread_time() - ready, ready - begun

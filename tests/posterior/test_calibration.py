@@ -82,11 +82,6 @@ class Study:
     n: int
     n_sets: int
 
-    @property
-    def systematic(self) -> bool:
-        """Whether the engine's draws are resampled systematically."""
-        return self.engine in ("importance", "laplace")
-
     def simulate(self, prior: Prior) -> tuple[np.ndarray, Statistics | Rows]:
         """True coefficients (M, K, d), and what is seen of them."""
         if self.engine in ("laplace", "nuts, Bernoulli"):
@@ -121,18 +116,9 @@ def ranks(beta: np.ndarray, draws: np.ndarray) -> np.ndarray:
     return (draws < beta[:, None]).sum(axis=1)
 
 
-def smallest_p_value(ranks: np.ndarray, *, systematic: bool) -> float:
-    """The smallest of the p-values, times their number.
-
-    Independent draws give ranks that are uniform on 0, ..., N_DRAWS. Systematic resampling takes equally spaced
-    quantiles, so that the two extreme ranks are half as likely as others: the jitter is reflected at the ends.
-    """
-    jitter = np.random.default_rng(0).random(ranks.shape)
-    if systematic:
-        place = (ranks + jitter - 0.5) / N_DRAWS
-        place = 1.0 - np.abs(1.0 - np.abs(place))
-    else:
-        place = (ranks + jitter) / (N_DRAWS + 1)
+def smallest_p_value(ranks: np.ndarray) -> float:
+    """The smallest of the p-values, times their number."""
+    place = (ranks + np.random.default_rng(0).random(ranks.shape)) / (N_DRAWS + 1)
     found = [p_value for k in range(ranks.shape[2]) for p_value in p_values(place[..., k].reshape(-1))]
     return float(min(found) * len(found))
 
@@ -162,7 +148,7 @@ ROUGH = {"too wide": stretched(1.5), "too narrow": stretched(0.65), "shifted": s
 def is_calibrated(study: Study, change: Callable[[np.ndarray], np.ndarray] = lambda draws: draws) -> bool:
     """Whether the ranks look uniform, after a change to the draws."""
     beta, draws = truth_and_draws(study)
-    return smallest_p_value(ranks(beta, change(draws)), systematic=study.systematic) > LEVEL
+    return smallest_p_value(ranks(beta, change(draws))) > LEVEL
 
 
 def studies(engine: str, cases: Iterable[tuple[str, int]], *, n_sets: int) -> list[Study]:
@@ -223,13 +209,3 @@ def test_draws_that_are_a_little_off_are_caught(study: Study, change: str):
 )
 def test_draws_that_are_off_are_caught_by_few_data_sets(study: Study, change: str):
     assert not is_calibrated(study, ROUGH[change])
-
-
-def test_ranks_of_equally_spaced_quantiles_are_uniform_too():
-    """The reflection is right: systematic draws of a uniform posterior, and the truth from it."""
-    rng = np.random.default_rng(4)
-    offset, truth = rng.random((60_000, 1)), rng.random((60_000, 1))
-    draws = (np.arange(N_DRAWS) + offset) / N_DRAWS
-    found = (draws < truth).sum(axis=1)[:, None, None]
-    assert smallest_p_value(found, systematic=True) > LEVEL
-    assert smallest_p_value(found, systematic=False) < LEVEL

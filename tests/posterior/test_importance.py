@@ -23,6 +23,7 @@ from rcb_bayes.posterior.importance import (
     normalised,
     resample,
 )
+from rcb_bayes.posterior.proposal import moment_surrogate
 from tests.posterior import twins
 from tests.posterior.twins import BELIEFS, cached_prior, cached_sampler, simulate_statistics
 
@@ -425,3 +426,16 @@ def test_normalised_weights():
     log_weight = np.array([[0.0, np.log(3.0), -np.inf], [-np.inf, -np.inf, -np.inf], [800.0, 800.0, -800.0]])
     expected = [[0.25, 0.75, 0.0], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.5, 0.0]]
     np.testing.assert_allclose(normalised(log_weight), expected)
+
+
+def test_resampled_draws_lie_in_no_corner():
+    """Every sixteenth Sobol point of 1,024 lies near the others of its kind: a mean of 64 is as far off as theirs."""
+    prior = cached_prior("laplace", 1)
+    law = moment_surrogate(prior)
+    sampler = ImportanceSampler(prior, sigma=1.0)
+    draws = sampler._base_draws(1024, 3, 0)[:, 1:]
+    rng = np.random.default_rng(1)
+    means = [resample(draws, np.zeros((1024, 2)), law=law, n=64, rng=rng).mean(axis=(0, 2)) for _ in range(300)]
+    assert rms(np.array(means)) * np.sqrt(64.0) < 1.15
+    corner = draws[3::16, 0].mean()
+    assert abs(corner) * np.sqrt(64.0) > 3.0

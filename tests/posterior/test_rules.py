@@ -139,3 +139,29 @@ def test_a_second_mode_of_the_noise(monkeypatch: pytest.MonkeyPatch):
     real = noise_module.judge_rule
     monkeypatch.setattr(noise_module, "judge_rule", lambda *given, ends, **more: real(*given, ends=ends[:, :2], **more))
     assert noise_error(data) > 0.25
+
+
+@pytest.mark.parametrize("sigma", [1e-2, 1e-4, 1e-5, 3e-6])
+def test_a_noise_of_next_to_nothing(sigma: float):
+    """The rule over the noise answers, although squares of residuals are what is left of sums a billion times larger.
+
+    Under a flat density of sigma and of the effects: least squares, with covariance (X'X)^-1 |r|^2 / (n - p - 3).
+    """
+    prior = load_prior("unknown_noise", n_arms=2, n_features=2)
+    rng = np.random.default_rng(5)
+    x, beta = rng.standard_normal((2, 30, 2)), prior.draw_arrays(1, rng=rng)[0][0]
+    noise = sigma * rng.standard_normal((2, 30))
+    y = (x @ beta[..., None])[..., 0] + noise
+    gram, moment = x.swapaxes(1, 2) @ x, (x.swapaxes(1, 2) @ y[..., None])[..., 0]
+    data = Statistics(xtx=gram[None], xty=moment[None], yty=(y**2).sum(axis=1)[None], n=np.full((1, 2), 30.0))
+    batch = ConditionalEngine(prior, GaussianNoise()).fit(data, covariance=True)
+    assert batch.vouched[0]
+    assert batch.covariance is not None
+    inverse = np.linalg.inv(gram)
+    pulled = (x.swapaxes(1, 2) @ noise[..., None])[..., 0]  # least squares of the noise: nothing large to take away
+    expected = beta + (inverse @ pulled[..., None])[..., 0]
+    square = (noise**2).sum() - (pulled * (inverse @ pulled[..., None])[..., 0]).sum()
+    variance = np.concatenate([np.diagonal(part) for part in inverse]) * square / (60 - 4 - 3)
+    sd = np.sqrt(np.diagonal(batch.covariance[0]))
+    np.testing.assert_allclose(sd, np.sqrt(variance), rtol=0.01)
+    assert (np.abs(batch.mean[0] - expected).reshape(-1) / sd).max() < 0.02

@@ -54,6 +54,7 @@ def failing(made: int, task: int) -> int:
 
 
 def warning(made: int, task: int) -> int:
+    warnings.warn("a library imports another by its old name", DeprecationWarning, stacklevel=1)
     warnings.warn(f"task {task} is odd", UserWarning, stacklevel=1)
     return task
 

@@ -81,8 +81,9 @@ def test_errors_of_tasks_are_theirs() -> None:
 
 
 def test_warnings_of_workers_are_told_here() -> None:
-    with pytest.warns(UserWarning, match="task 1 is odd"):
+    with pytest.warns(UserWarning, match="task 1 is odd") as told:
         list(run_tasks(jobs.warning, [1], make=jobs.three, workers=2))
+    assert not [one for one in told if issubclass(one.category, DeprecationWarning)]
 
 
 def test_libraries_have_one_thread_everywhere() -> None:
