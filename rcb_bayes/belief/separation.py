@@ -19,6 +19,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from rcb_bayes.belief.graph import is_matrix_product, is_random_op, reduced_axes
 
+_MOST_VALUES = 20_000_000  # of a table that is looked up by users, each of whom may have a function of her own
+
 
 class Dependence:
     """What depends on the values of x, what on random variables; shapes depend on neither."""
@@ -190,29 +192,56 @@ class Separation:
         return None
 
     def _table(self, node: Any, inputs: list[Any]) -> Any:
-        """``table[index of x]`` as a product of indicators and the table, where one axis is indexed by user."""
-        places = list(node.op.idx_list)
-        table, indices = inputs[0], inputs[1:]
-        own = [k for k, place in enumerate(places) if isinstance(place, int) and self._of_x(indices[place])]
-        plain = all(place == slice(None) or k in own for k, place in enumerate(places))
-        if len(own) != 1 or not plain or self._depends.on_x(table) or indices[places[own[0]]].type.ndim != 1:
+        """``table[index of x]`` as a product of indicators and the table, where axes are indexed by user.
+
+        Axes may be several, side by side; among them may be some that are indexed by one number.
+        """
+        places, indices = list(node.op.idx_list), inputs[1:]
+        axes = [k for k, place in enumerate(places) if isinstance(place, int)]
+        one, own = [], []
+        for axis in axes:
+            index: Any = indices[places[axis]]
+            of_x, whole = self._depends.on_x(index), np.dtype(index.type.dtype).kind in "iu"
+            if self._depends.on_random(index) or not whole or index.type.ndim != int(of_x):
+                return None
+            (own if of_x else one).append(axis)
+        if not own or axes != list(range(axes[0], axes[-1] + 1)) or self._depends.on_x(inputs[0]):
             return None
-        axis, index = own[0], indices[places[own[0]]]
-        size = table.type.shape[axis]
-        if size is None or np.dtype(index.type.dtype).kind not in "iu":
+        if any(place != slice(None) for place in places if not isinstance(place, int)):
             return None
-        wrapped: Any = pt.switch(index < 0, index + size, index)
-        equal: Any = pt.eq(wrapped[:, None], np.arange(size))
-        in_table: Any = (wrapped >= 0) & (wrapped < size)
-        indicators = pt.switch(in_table[:, None], equal.astype("float64"), np.nan)
-        others = [k for k in range(table.type.ndim) if k != axis]
-        if not others:
-            return (indicators @ table[:, None])[:, 0]
-        first = table.dimshuffle(axis, *others)
-        rest = [table.type.shape[k] for k in others]
-        if None in rest:
+        table: Any = inputs[0]
+        for axis in reversed(one):
+            table = table.take(indices[places[axis]], axis=axis)
+        first = axes[0]
+        sizes, rest = table.type.shape[first : first + len(own)], list(table.type.shape)
+        del rest[first : first + len(own)]
+        if None in sizes or None in rest:
             return None
-        product = indicators @ (first if len(others) == 1 else first.reshape((size, -1)))  # users first
-        product = product if len(others) == 1 else product.reshape((product.shape[0], *rest))
-        order = list(range(1, table.type.ndim))
-        return product.dimshuffle(*order[:axis], 0, *order[axis:])
+        indicators = self._indicators([indices[places[axis]] for axis in own], sizes)
+        turned = table.dimshuffle(*range(first, first + len(own)), *range(first), *range(first + len(own), table.ndim))
+        found = _looked_up(indicators, turned.reshape((int(np.prod(sizes)), *rest)))
+        return found.dimshuffle(*range(1, first + 1), 0, *range(first + 1, found.type.ndim))
+
+    def _indicators(self, indices: list[Any], sizes: Any) -> Any:
+        """Which cell of a table each user is in, (n, cells); NaN where the table has none for her."""
+        flat: Any = 0
+        in_table: Any = np.array(True)
+        for index, size in zip(indices, sizes, strict=True):
+            wrapped: Any = pt.switch(index < 0, index + size, index)
+            in_table = (wrapped >= 0) & (wrapped < size) & in_table
+            flat = flat * size + wrapped
+        equal: Any = pt.eq(flat[:, None], np.arange(int(np.prod(sizes))))
+        return pt.switch(in_table[:, None], equal.astype("float64"), np.nan)
+
+
+def _looked_up(indicators: Any, table: Any) -> Any:
+    """Rows of a table (cells, ...) by indicators (n, cells), users first.
+
+    A sum of products can take in factors that differ along any axis; a matrix product of a large table needs less.
+    """
+    n_cells, *rest = table.type.shape
+    width = int(np.prod(rest[-1:]))  # functions that each cell may have
+    if (1 + n_cells * width) * (n_cells * np.prod(rest)) ** 2 <= _MOST_VALUES:
+        return (indicators.dimshuffle(0, 1, *["x"] * len(rest)) * table[None]).sum(axis=1)
+    product = indicators @ table.reshape((n_cells, -1))
+    return product.reshape((product.shape[0], *rest))

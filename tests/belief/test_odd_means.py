@@ -60,18 +60,41 @@ def einsum(x):
     return pt.einsum("uf,af->ua", x, normal("w", 2, 2)) * pm.HalfNormal("scale", 1.0)
 
 
+def by_group(x):
+    """A group's own slopes, and a table of two places."""
+    first, second = (pt.clip(pt.round(2.0 * x[:, k] + 2.0), 0, 4).astype("int64") for k in (0, 1))
+    scale = pm.HalfNormal("scale", 1.0, shape=2)
+    slopes = (normal("m", 2, 2) + normal("s", 5, 2, 2) * scale)[first]
+    return (slopes * x[:, None, :]).sum(-1) + normal("t", 5, 5, 2)[first, second]
+
+
+def by_group_and_arm(x):
+    place = pt.clip(pt.round(2.0 * x[:, 0] + 2.0), 0, 4).astype("int64")
+    return pt.stack([normal("z", 2, 5)[1, place], normal("y", 5, 3)[place - 5, 2] * x[:, 1]], axis=1)
+
+
+def large_table(x):
+    """Its groups are more than a sum of products has room for."""
+    place = pt.clip(pt.round(30.0 * x[:, 0] + 60.0), 0, 119).astype("int64")
+    return normal("z", 120, 2, 2)[place][:, :, 0]
+
+
 def constant_table(x):
     """A table of numbers that the model holds, and that ends."""
     place = pt.maximum(pt.floor(x[:, 0] + 1.0), 0.0).astype("int64")
     return pt.as_tensor(np.linspace(0.0, 1.0, 12).reshape(4, 3))[place] @ normal("w", 3, 2)
 
 
-FAR = [rare_curve, rare_slope, rarely_used, clipped, only_clipped, logarithm_where_positive, switch_on_a_number]
+FAR = [
+    *(rare_curve, rare_slope, rarely_used, clipped, only_clipped, logarithm_where_positive, switch_on_a_number),
+    *(by_group, by_group_and_arm, large_table),
+]
 
 
 @pytest.mark.parametrize(
     ("mean", "reach"),
     [*((mean, 20.0) for mean in FAR), (minus_a_product, 20.0), (einsum, 20.0), (constant_table, 1.0)],
+    ids=lambda value: getattr(value, "__name__", None),
 )
 def test_it_is_the_model_of_any_user_in_every_draw(mean: Mean, reach: float) -> None:
     prior = read(regression(mean))
@@ -95,6 +118,18 @@ def _compare(prior: rcb.Prior, x: np.ndarray, *, draws: int) -> None:
     told = np.einsum("nb,sab->sna", features, beta)
     np.testing.assert_allclose(told, mu, rtol=1e-8, atol=1e-8 * np.abs(mu).max())
     assert np.abs(1.001 * told - mu).max() > 1e-6
+
+
+def test_users_whom_a_nonlinear_mean_was_not_read_for_are_told() -> None:
+    """A group that no row is in: nothing is known of it, and it would pass for the average."""
+    rows = np.tile(np.arange(4.0), 3)[:, None]
+    prior = read(regression(lambda x: normal("z", 2, 5)[np.arange(2), x.astype("int64")], rows=rows))
+    assert prior.expansion is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", BeliefWarning)
+        prior.feature_map(rows)
+    with pytest.warns(BeliefWarning, match=r"other users than x = \[4\.\]"):
+        prior.feature_map(np.array([[1.0], [4.0]]))
 
 
 def test_einsum_is_no_obstacle_to_a_closed_form() -> None:
