@@ -78,7 +78,11 @@ def both(asked: Asked) -> tuple[rcb.Plan, rcb.Audit, plain.Scenario]:
     assert plan.feasible, plan.reason
     found = rcb.audit(market, plan, horizon=HORIZON, knows=asked.knows, users=ROWS, n_worlds=1000, seed=7)
     past = tuple(asked.rows_of_before) if asked.past else None
-    admits = None if plan.agenda.regions is None else lambda rows: plan.before.admitted(rows)
+
+    def admits(rows: np.ndarray) -> np.ndarray:
+        found = plan.before.admitted(rows)
+        return np.ones((len(rows), 5), dtype=bool) if found is None else found
+
     return plan, found, scenario_of(case, plan, horizon=HORIZON, past=past, admits=admits)
 
 
