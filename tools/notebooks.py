@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="at full size, and keep the outputs in the notebook")
     parser.add_argument("--out", type=Path, default=Path("rcb_out/notebooks"), help="folder of the executed copies")
     asked = parser.parse_args()
+    os.environ["RCB_PROGRESS"] = "off"  # of the kernels: a bar leaves an empty output behind
     small = tomllib.loads((FOLDER / "small.toml").read_text(encoding="utf-8"))
     for path in chosen(asked.names):
         began = time.perf_counter()
