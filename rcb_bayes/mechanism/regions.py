@@ -13,6 +13,7 @@ An arm that stands for others of its cluster counts as the best where one of the
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from rcb_bayes.schema import BoolArray, FloatArray, is_number
 
 _SURELY = 3.0  # errors below the share, for an arm not to be explored
 _CHUNK_VALUES = 4_000_000
+_MOST_KNOWN = 100_000  # users
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,6 +72,22 @@ class Regions:
     def likely(self, users: FloatArray, n_arms: int) -> BoolArray:
         """Arms that are not surely best with a chance below the share, (U, d) -> (U, K)."""
         users = np.ascontiguousarray(users, dtype=float)
+        known = self._known.setdefault(n_arms, {})
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        keys = [row.tobytes() for row in users]
+        fresh = {key: place for place, key in enumerate(keys) if key not in known}
+        if fresh:
+            found = self._likely(users[list(fresh.values())], n_arms)
+            known.update(zip(fresh, found, strict=True))
+        return np.array([known[key] for key in keys]).reshape(len(users), n_arms)
+
+    @cached_property
+    def _known(self) -> dict[int, dict[bytes, BoolArray]]:
+        """Users that were asked for before, by the number of arms: audits ask again and again."""
+        return {}
+
+    def _likely(self, users: FloatArray, n_arms: int) -> BoolArray:
         n, (d, a) = len(users), self.draws.shape[:2]
         often = np.zeros((n, n_arms))
         explored = np.array(self.stands_for)
