@@ -4,6 +4,7 @@ Where the draws leave arms independent, or around a shared level, K small factor
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -49,5 +50,6 @@ class DrawnScales:
         log_weight = np.empty((n_sets, len(self.arrow.noise)))
         own = ready(gram, moment, square, n)
         spaces = compiled.spaces(*self.arrow.head.shape)
-        compiled.average_draws(self.arrow.table, *own, covariance, mean, joint, log_weight, spaces)
+        run: Any = compiled.average_draws
+        run(self.arrow.table, *own, covariance, mean, joint, log_weight, spaces)
         return mean, joint if covariance else None, log_weight
