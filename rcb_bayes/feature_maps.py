@@ -6,6 +6,7 @@ the belief itself (a regression's basis, an intercept kept apart). Whoever holds
 of x, those of the features, and the features of some users.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,29 +168,42 @@ def _columns(fitted: Any, inputs: tuple[str, ...], *, name: str) -> tuple[tuple[
 
 
 def _fitted(transformer: Any, sample: FloatArray, *, inputs: tuple[str, ...], name: str) -> Any:
-    """The transformer itself where it is fitted, else a clone fitted to covariates only, named if it asks for names."""
+    """The transformer itself where it is fitted, else a clone fitted to covariates only, named if it asks for names.
+
+    One that cannot be fitted again without y, and can with any, looks at y: nobody knows what it was fitted to.
+    """
     from sklearn.base import clone
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_is_fitted
 
+    copy: Any = clone(transformer)
+    x = _table(sample, inputs) if _asks_for_names(transformer) else sample
+    error = _refused(copy, x)
+    if error is not None and _refused(clone(transformer), x, np.arange(len(sample)) % 2) is None:
+        raise MarketError(_looks_at_rewards(name)) from error
     try:
         check_is_fitted(transformer)
     except (NotFittedError, TypeError):
         pass
     else:
-        if not _needs_rewards(transformer) and _is_stateful(transformer):
+        if _is_stateful(transformer):
             return transformer
-    if _needs_rewards(transformer):
-        raise MarketError(_looks_at_rewards(name))
-    try:
-        copy: Any = clone(transformer)
-        if _asks_for_names(transformer):
-            return copy.fit(_table(sample, inputs))
-        return copy.fit(sample)
-    except (TypeError, ValueError, AttributeError) as error:
-        if "y" in str(error).replace("'", " ").replace("`", " ").split():
-            raise MarketError(_looks_at_rewards(name)) from error
-        raise MarketError(f"The feature map ({name}) could not be fitted to the covariates: {_line(error)}") from error
+    if error is None:
+        return copy
+    if "y" in str(error).replace("'", " ").replace("`", " ").split():
+        raise MarketError(_looks_at_rewards(name)) from error
+    raise MarketError(f"The feature map ({name}) could not be fitted to the covariates: {_line(error)}") from error
+
+
+def _refused(transformer: Any, *data: Any) -> Exception | None:
+    """What a transformer says that cannot be fitted to these data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if len(data) > 1 else "default")
+        try:
+            transformer.fit(*data)
+        except Exception as error:
+            return error
+    return None
 
 
 def _asks_for_names(transformer: Any) -> bool:
@@ -204,19 +218,6 @@ def _is_stateful(transformer: Any) -> bool:
     return any(key.endswith("_") and not key.startswith("__") for key in vars(transformer)) or hasattr(
         transformer, "steps"
     )
-
-
-def _needs_rewards(transformer: Any) -> bool:
-    from sklearn.utils import get_tags
-
-    parts = [step for _, step in getattr(transformer, "steps", [])] or [transformer]
-    for part in parts:
-        try:
-            if part not in ("passthrough", "drop") and get_tags(part).target_tags.required:
-                return True
-        except (AttributeError, TypeError):
-            continue
-    return False
 
 
 def _looks_at_rewards(name: str) -> str:

@@ -35,7 +35,10 @@ _COLUMNS += (
     "bill",
     "note",
 )
-_EPSILON = 0.05
+_EPSILON, _MOST = 0.05, 6.0
+_VERDICTS = {"pass": "audit passes", "fail": "audit fails", "inconclusive": "audit open"}
+_BELOW = ("LinUCB", "sampled, tuned", "payments")  # labels that would lie on others above their points
+_COLOURS = {"theorem": 0, "fixed": 1, "sampled": 2, "Thompson": 4, "LinUCB": 5, "greedy": 3, "payments": 6}
 _BANDITS = ("greedy", "Thompson", "payments")
 NAMES = {
     "theorem": "Theorem 1 (cold start does not end)",
@@ -100,24 +103,45 @@ def _estimate(text: str) -> tuple[float, float]:
 
 def draw(table: pd.DataFrame) -> Figure:
     """A point for each policy: regret across, what the worst user audited expects to lose upwards; two errors."""
-    figure = Figure(figsize=(9.6, 4.2), layout="constrained")
+    figure = Figure(figsize=(8.4, 4.6), layout="constrained")
     axes = figure.subplots()
-    for place, row in enumerate(table.to_dict(orient="records")):
-        loss, verdict = max(0.0, -row["margin_user"]), row["verdict_user"]
-        if row["run"] == "payments":  # users are paid for what they lose beyond epsilon
-            loss, verdict = min(loss, _EPSILON), f"a bill of {row['bill']:.3g}"
-        colour = PALETTE[place % len(PALETTE)]
-        errors = {"xerr": 2.0 * row["regret_mcse"], "yerr": 2.0 * row["margin_mcse_user"]}
-        axes.errorbar([row["regret"]], [loss], fmt="o", color=colour, markersize=7, **errors)
-        name = f"{NAMES.get(row['run'], row['run'])}: {verdict}"
-        axes.scatter([], [], color=colour, label=name)
+    axes.axhspan(_EPSILON, _MOST, color="0.93", zorder=0)
     axes.axhline(_EPSILON, color="black", linestyle="--", linewidth=1)
-    axes.annotate("epsilon = .05", (1.0, 0.05), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=9)
-    axes.set(xscale="log", xlabel="regret after 10,000 rounds", ylabel="what the worst user expects to lose")
-    axes.set_yscale("symlog", linthresh=0.05)
-    axes.set_ylim(-0.01, 5.0)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
-    axes.set_title("Setting 4: does anybody have a reason not to follow?", loc="left", fontsize=11)
+    for row in table.to_dict(orient="records"):
+        loss, verdict = max(0.0, -row["margin_user"]), _VERDICTS[row["verdict_user"]]
+        if row["run"] == "payments":  # users are paid for what they lose beyond epsilon
+            loss, verdict = min(loss, _EPSILON), f"costs {row['bill']:.3g}"
+        colour = PALETTE[_COLOURS.get(row["run"].split(",")[0], 5)]
+        down = min(loss, 2.0 * row["margin_mcse_user"]) if row["margin_mcse_user"] > 0 else 0.0
+        errors = {"xerr": 2.0 * row["regret_mcse"], "yerr": [[down], [2.0 * row["margin_mcse_user"]]]}
+        axes.errorbar([row["regret"]], [loss], fmt="o", color=colour, markersize=7, **errors)
+        left, below = row["regret"] > 100, row["run"] in _BELOW
+        axes.annotate(
+            f"{NAMES.get(row['run'], row['run'])}\n{verdict}",
+            (row["regret"], loss),
+            xytext=(-9 if left else 9, -3 if below else 4),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            va="top" if below else "bottom",
+            fontsize=8.5,
+            color=colour,
+        )
+    axes.annotate(
+        "above the line somebody has a reason not to follow",
+        (0.99, _EPSILON),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8.5,
+    )
+    axes.set(xscale="log", xlabel="regret after 10,000 rounds (less is better)")
+    axes.set_ylabel("what the worst user expects to lose")
+    axes.set_yscale("symlog", linthresh=_EPSILON)
+    axes.set_yticks([0.0, _EPSILON, 0.1, 1.0], ["0", "epsilon = .05", "0.1", "1"])
+    axes.set_ylim(-0.015, _MOST)
+    axes.set_xlim(2.0, 2000.0)
+    axes.set_title("Setting 4, five arms, one of them a favourite: regret and incentives", loc="left", fontsize=11)
     return figure
 
 

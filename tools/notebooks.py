@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="at full size, and keep the outputs in the notebook")
     parser.add_argument("--out", type=Path, default=Path("rcb_out/notebooks"), help="folder of the executed copies")
     asked = parser.parse_args()
+    os.environ["RCB_PROGRESS"] = "off"  # of the kernels: a bar leaves an empty output behind
     small = tomllib.loads((FOLDER / "small.toml").read_text(encoding="utf-8"))
     for path in chosen(asked.names):
         began = time.perf_counter()
@@ -62,6 +63,8 @@ def execute(path: Path, target: Path, parameters: dict[str, Any]) -> None:
     notebook.metadata = {key: notebook.metadata[key] for key in ("kernelspec", "language_info")}
     for cell in notebook.cells:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags" and value}
+        if cell.cell_type == "code":  # what a progress bar leaves behind
+            cell.outputs = [out for out in cell.outputs if out.output_type != "display_data" or any(out.data.values())]
     nbformat.write(notebook, target)
 
 

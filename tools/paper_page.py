@@ -1,13 +1,14 @@
 """Write ``docs/paper.md`` from the tables in docs/measured/paper: ``python tools/paper_page.py``."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from paper_rows import FIGURES, KINDS, NAMES, OWN, REVERSED, SETTINGS, SILENT, Said
 from paper_theory import theory_rows
-from paper_warfarin import warfarin_lines, warfarin_verdict
+from paper_warfarin import SHOWN_BY, warfarin_lines, warfarin_verdict
 
 from rcb_bayes.telling.wording import figure
 
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "docs" / "measured" / "paper"
 PAGE = ROOT / "docs" / "paper.md"
 Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
+_FEW = 3  # cells that are named one by one
 _LOGS = ("regret at the level of", "regret of ad hoc N")
 
 
@@ -76,27 +78,48 @@ def table(name: str) -> Table:
 
 
 def _how(runs: Table) -> list[str]:
-    done, audited, wanted = (int(runs[name].sum()) for name in ("cells", "audited", "of"))
+    cells, wanted, plans, audited = (int(runs[name].sum()) for name in ("cells", "of", "plans", "audited"))
     dates = sorted(date for date in runs["date"].dropna().unique() if date)
+    dates, versions = " to ".join(dict.fromkeys((dates[0], dates[-1]))), ", ".join(dict.fromkeys(runs["version"]))
     lines = [
-        f"`{runs['command'].iloc[0]}`, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, version "
-        f"{runs['version'].iloc[0]}: {done} of {wanted} cells, {audited} of them audited; "
-        f"{runs['cpu_seconds'].sum():,.0f} s of processor time in plans and runs, audits apart. T = 100,000, in "
+        f"`{runs['command'].iloc[0]}`, {dates}, version {versions}: {cells} of {wanted} cells, {plans} runs of plans, "
+        f"{audited} of them audited; {_hours(runs['cpu_seconds'].sum())} of processor time in plans and runs, "
+        f"{_hours(runs['audit_seconds'].sum())} in audits. T = 100,000, in "
         "Settings 3 and 4 50,000; 20 worlds. An audit takes 500 worlds, 40 users and the worst that are found, over "
         "the cold start and 10,000 rounds of exploitation, under every notion, with the inflation a plan runs under. "
         "Settings 1 to 3 run without inflation, Setting 4 under linear, sqrt and log, its personalised plan, which is "
-        "slow, under linear only. Fixed plans use the theorem's rate. Cells that are not audited were run by "
-        "`python tools/paper_runs.py`, the same plans in the same worlds; `rcb reproduce all` does all of it.",
+        "slow, under linear only. Fixed plans use the theorem's rate. `rcb reproduce all --workers 2 --out FOLDER` "
+        "runs the same plans in the same worlds, cell by cell. Where an audit is inconclusive beside a margin far "
+        "above -epsilon, too few of its worlds have that arm as the best one.",
         "",
-        "| setting | users | cells run | audited | not run |",
-        "|---|---|---|---|---|",
+        "| setting | users | cells run | runs of plans | audited | not run |",
+        "|---|---|---|---|---|---|",
     ]
     for row in runs.to_dict(orient="records"):
         name, users = _users(row["setting"])
-        missing = row["missing"] if isinstance(row["missing"], str) else ""
-        missing = "all: not run" if row["cells"] == 0 else missing
-        lines.append(f"| {name} | {users} | {row['cells']} of {row['of']} | {row['audited']} | {missing} |")
+        gaps = [row["missing"]] if isinstance(row["missing"], str) else []
+        gaps += row["without"].split("; ") if isinstance(row["without"], str) else []
+        lines.append(
+            f"| {name} | {users} | {row['cells']} of {row['of']} | {_whole(row['plans'])} | {_whole(row['audited'])} | "
+            f"{'; '.join(_short(gap) for gap in gaps)} |"
+        )
     return lines
+
+
+def _whole(count: float) -> str:
+    return "" if math.isnan(count) else f"{count:.0f}"
+
+
+def _short(gap: str) -> str:
+    """What is missing in a few words: kinds of plans by their names, cells by what tells them apart, many by number."""
+    kind, _, cells = gap.rpartition(" in ")
+    keys = [key.removesuffix("-variance0.2-epsilon0.05") for key in re.split("[;,] ", cells)]
+    told = ", ".join(keys) if len(keys) <= _FEW else f"{len(keys)} cells"
+    return f"{NAMES[kind]} in {told}" if kind else told
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 60 else f"{seconds:.0f} s"
 
 
 def _users(setting: str) -> tuple[str, str]:
@@ -128,27 +151,53 @@ def verdict_of(rows: Table) -> tuple[str, str]:
     decided = [word for word in ("held", "not held") if word in counts]
     if not len(rows):
         return "not run", ""
+    stuck = int(rows["figure"].map(_is_stuck).sum()) if "figure" in rows else 0
+    told += f" ({stuck} of {len(rows)} never leave the cold start)" if stuck else ""
     if len(decided) == 2:
         return "depends on what the paper does not say", told
     return (decided[0] if decided else "undecided"), told
 
 
+def _is_stuck(figure: str) -> bool:
+    """Whether a judgement saw cold starts only."""
+    found = re.search(r"(\d+) of (\d+) runs never leave the cold start", figure)
+    return found is not None and found[1] == found[2]
+
+
 def _figures(runs: Table, claims: Table) -> list[str]:
     lines = ["| the paper's | what it shows | ours | what of it holds |", "|---|---|---|---|"]
     done = dict(zip(runs["setting"], runs["cells"], strict=True))
+    warfarin = warfarin_verdict(HOME)
     for name, what, source, answer in FIGURES:
-        if source in SETTINGS:
-            verdicts = [verdict_of(_rows_of(claims, source, one, kinds=OWN))[0] for one in SETTINGS[source]]
-            told = "; ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
-            lines.append(f"| {name} | {what} | {_pictures(source)} | {told if done.get(source) else 'not run'} |")
+        setting, _, size = source.partition(" ")
+        if setting in SETTINGS:
+            verdicts = _words(claims, setting, size)
+            told = _counts(verdicts)
+            ours = _pictures(setting, size.replace(" = ", "").replace(",", ""))
+            lines.append(f"| {name} | {what} | {ours} | {told if done.get(setting) else 'not run'} |")
+        elif source:
+            words = [word for text, _, word, _ in warfarin if text in SHOWN_BY[source]]
+            lines.append(f"| {name} | {what} | [below](#warfarin) | {_counts(words)} |")
         else:
-            ours = answer or "[below](#warfarin)"
-            lines.append(f"| {name} | {what} | {ours} | {'see below' if not answer else ''} |")
+            lines.append(f"| {name} | {what} | {answer} | no figure to hold |")
     return lines
 
 
-def _pictures(setting: str) -> str:
-    found = sorted(HOME.glob(f"{setting}-*.png"))
+def _counts(verdicts: list[str]) -> str:
+    return "; ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts))
+
+
+def _words(claims: Table, setting: str, size: str) -> list[str]:
+    """A verdict for each claim about a setting; with a size, "N = 10", of what is judged by N there."""
+    rows = [_rows_of(claims, setting, one, kinds=OWN) for one in SETTINGS[setting]]
+    if size:
+        own = f"{size}:"
+        rows = [one[one["figure"].str.startswith(own) | one["claim"].str.startswith(own)] for one in rows]
+    return [verdict_of(one)[0] for one in rows if len(one) or not size]
+
+
+def _pictures(setting: str, size: str) -> str:
+    found = sorted(path for path in HOME.glob(f"{setting}-*.png") if path.stem.endswith(size))
     links = [f"[{path.stem.removeprefix(f'{setting}-')}](measured/paper/{path.name})" for path in found]
     csv = [f"[table](measured/paper/{setting}.csv)"] if (HOME / f"{setting}.csv").exists() else []
     return ", ".join([*links, *csv])
@@ -191,7 +240,8 @@ def _judged(row: dict[str, Any]) -> str:
     if str(row["claim"]).startswith(_LOGS):
         value, error = math.exp(value), math.exp(value) * error
     front = str(row["figure"]).split(":")[0] + ": " if str(row["figure"]).startswith("N = ") else ""
-    return f"{front}{figure(value, 0.0 if math.isnan(error) else error)}, {row['verdict']}"
+    end = " (cold start only)" if _is_stuck(str(row["figure"])) else ""
+    return f"{front}{figure(value, 0.0 if math.isnan(error) else error)}, {row['verdict']}{end}"
 
 
 def _overview(own: Table, kinds: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from paper_budgets import CLAIMS, Grid, grid_lines, letter_grid, over_grids, picked_grid, together
 
 Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _STORED = "../warfarin.md"
@@ -20,6 +21,25 @@ _KEPT = ("physician", "Lasso bandit", "LinUCB", "RCB, theorem plan", "RCB, N = 2
 _KEPT += ("RCB, N = 20, plain spread", "RCB, N = 20, linear inflation", "RCB, N = 20, sigma 0.054")
 _KEPT += ("RCB, N = 20, the paper's choices", "RCB, N = 20, the paper's choices, bound, phi0 = 1")
 _NOTIONS = ("proof", "definition", "user")
+_ROUNDING = 1e-12
+_GAIN = "gains stay above -epsilon (the appendix)"
+_OWN, _SECOND = (0.025, 0.8), 0.035
+_TABLE_2 = ("50 / 48 / 2", "14 / 84 / 2", "2 / 93 / 5")
+_WANTED = (
+    ("error about .35 at epsilon .025", ".3545 by its Table 2", "error", 0.3545, False),
+    ("weighted score, above the physician's", ".291, .20", "score", 0.291, True),
+    ("recall of low doses", "50 %", "low", 50.0, True),
+    ("recall of medium doses", "84 %", "medium", 84.0, True),
+    ("recall of high doses", "5 %", "high", 5.0, True),
+    ("a high dose for a low one, or a low for a high, is rare", "2 % of those who need it", "ends", 2.0, False),
+)
+"""What its Table 2 says: the claim, its number, our figure, the value to reach, whether more is better."""
+SHOWN_BY = {
+    "table 2": tuple(text for text, *_ in _WANTED),
+    "figure 2": ("error rises with epsilon", "as good as the Lasso bandit"),
+    "figure 8": (*(text for text, *_ in CLAIMS if "regret" in text or "appendix" in text), _GAIN),
+}
+"""Which claims a table or figure of the paper is about."""
 
 
 def warfarin_lines(home: Path) -> list[str]:
@@ -31,10 +51,9 @@ def warfarin_lines(home: Path) -> list[str]:
     else:
         lines += [
             f"`python tools/warfarin_figures.py --data warfarin.csv`, {rows['date'].max()}, to the letter: sigma .054, "
-            "linear inflation, the plain spread, epsilon .025, variance .8; rewards 0 or 1, or the scaled dose by a "
-            "regression in each group and 0 in other buckets. Errors are over plans and orders of patients together. "
-            "Rows that are not here were not run: sampled plans under these choices, and their audits. The study's "
-            f"file above is of an earlier run: {_earlier(home)} for the fixed plan, 0 or 1, with the same choices.",
+            "linear inflation, the plain spread, epsilon .025, variance .8 unless told; rewards 0 or 1, or the scaled "
+            "dose by a regression in each group and 0 in other buckets. Errors are over plans and orders of patients "
+            f"together.{_earlier(home, rows)}",
             "",
             f"| {' | '.join(_COLUMNS)} |",
             "|---|---|---|---|---|---|---|---|",
@@ -42,29 +61,35 @@ def warfarin_lines(home: Path) -> list[str]:
             "",
             *_audits(rows),
         ]
-    lines += ["### The honest figure", ""]
+    lines += [*_table_2(rows), *grid_lines(_grids(home)), "### The honest figure", ""]
     return [*lines, *(_splits(splits) if len(splits) else ["Not run."])]
 
 
 def warfarin_verdict(home: Path) -> list[tuple[str, str, str, str]]:
     """Rows of the summary: the claim, the paper's number, the verdict, on what it goes."""
-    stored = _stored(home)
+    stored, rows = _stored(home), _table(home / "warfarin.csv").to_dict(orient="records")
+    own = [row for row in rows if row["plan"] not in ("physician", "theorem")]
+    at_first = [row for row in own if (row["epsilon"], row["variance"]) == _OWN]
     letter = [stored[name] for name in stored if "the paper's choices" in name]
-    letter += [
-        _as_found(row) for row in _table(home / "warfarin.csv").to_dict(orient="records") if row["plan"] == "fixed"
-    ]
+    letter += [_as_found(row) for row in at_first if row["inflation"] == "linear"]
     picked = [stored[name] for name in stored if name.startswith("RCB, proof") or name == "RCB, N = 20"]
+    seen = [_as_found(row) for row in at_first if row["inflation"] != "linear"]
     found = [
-        _against(
-            "error about .35 at epsilon .025", ".3545 by its Table 2", letter, picked, "error", 0.3545, least=False
-        ),
-        _against("weighted score, above the physician's", ".291, .20", letter, picked, "score", 0.291, least=True),
-        _against("recall of low doses", "50 %", letter, picked, "low", 50.0, least=True),
-        _against("recall of high doses", "5 %", letter, picked, "high", 5.0, least=True),
+        _against(text, number, letter, seen if name == "ends" else picked, name, wanted, least=least)
+        for text, number, name, wanted, least in _WANTED
     ]
-    grid = _grid(home)
-    if grid:
-        found += [_over_epsilon(grid), _over_variance(grid)]
+    second = [_as_found(row) for row in own if row["epsilon"] == _SECOND and row["inflation"] == "linear"]
+    if second:
+        others = [stored[name] for name in stored if name.startswith(f"RCB, user, epsilon {_SECOND}")]
+        found.append(_against("weighted score at epsilon .035", ".265", second, others, "score", 0.265, least=True))
+    if "Lasso bandit" in stored:
+        lasso = stored["Lasso bandit"]["error"]
+        told = _against("as good as the Lasso bandit", "about .35", letter, picked, "error", lasso, least=False)
+        found.append((*told[:3], f"{told[3]}; the Lasso bandit has {lasso:.4f}"))
+    found += over_grids(_grids(home))
+    gain = _audited_gain(rows)
+    if gain:
+        found.append(gain)
     if "RCB, theorem plan" in stored:
         alike = stored["RCB, theorem plan"]["error"] == stored["physician"]["error"]
         text = "the cold start does not end: everybody gets the medium dose" if alike else "another dose for some"
@@ -96,20 +121,55 @@ def _row(row: dict[str, Any]) -> list[str]:
     reach = f"{row['error_least']:.4f} to {row['error_most']:.4f}" if several else ""
     recall = " / ".join(f"{100 * row[f'recall_{arm}']:.0f}" for arm in ("low", "medium", "high"))
     size = f"{row['n_plans']:.0f} x {row['n_orders']:.0f}"
+    if row["n_made"] > row["n_plans"]:
+        size += f" ({row['n_made'] - row['n_plans']:.0f} of {row['n_made']:.0f} plans not feasible)"
     return [choices, plan, error, reach, f"{row['score']:.3f}", recall, f"{100 * row['extreme']:.1f} %", size]
 
 
-def _audits(rows: Table) -> list[str]:
-    own = rows[rows["cold_user_pass"].notna()] if "cold_user_pass" in rows else rows[:0]
-    if own.empty:
-        return ["Audits: not run.", ""]
+def _table_2(rows: Table) -> list[str]:
+    """The paper's Table 2, doses given by the right dose, beside ours."""
+    if "given_low_high" not in rows:
+        return []
+    arms = ("low", "medium", "high")
     lines = [
-        "| choices | plan | "
-        + " | ".join(f"{part}, {notion}" for part in ("cold", "exploitation") for notion in _NOTIONS),
+        "### Table 2: doses given, by the right dose",
+        "",
+        "Per cent of the patients whose right dose it is: low / medium / high given.",
+        "",
+        "| right dose | the paper's RCB | "
+        + " | ".join(_row(row)[0].split(":")[0] + ", " + _row(row)[1] for row in _of_table_2(rows))
+        + " |",
+    ]
+    lines.append("|---|---|" + "---|" * len(_of_table_2(rows)))
+    for right, papers in zip(arms, _TABLE_2, strict=True):
+        cells = [" / ".join(f"{100 * row[f'given_{right}_{arm}']:.0f}" for arm in arms) for row in _of_table_2(rows)]
+        lines.append(f"| {right} | {papers} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _of_table_2(rows: Table) -> list[dict[str, Any]]:
+    """Rows with rewards 0 or 1 at the table's budget: plans that end their cold start."""
+    return [
+        row
+        for row in rows.to_dict(orient="records")
+        if row["rewards"] == "binary" and row["plan"] != "theorem" and (row["epsilon"], row["variance"]) == _OWN
+    ]
+
+
+def _audits(rows: Table) -> list[str]:
+    own = [row for row in rows.to_dict(orient="records") if _is_audited(row)]
+    if not own:
+        return ["Audits: not run.", ""]
+    heads = (f"{part}, {notion}" for part in ("cold", "exploitation") for notion in _NOTIONS)
+    lines = [
+        "Audits: plans that pass / are inconclusive / fail, and the margin that decides; exploitation by one plan of "
+        "each kind. 500 worlds for cold starts, 50 for exploitation, 60 patients. They are of worlds that physicians "
+        "believe in, and the same for either rule of rewards.",
+        "",
+        f"| choices | plan | {' | '.join(heads)} |",
         "|---|---|" + "---|" * 6,
     ]
-    lines[0] += " |"
-    for row in own.to_dict(orient="records"):
+    for row in own:
         cells = [_verdicts(row, part, notion) for part in ("cold", "exploitation") for notion in _NOTIONS]
         choices, plan = _row(row)[:2]
         lines.append(f"| {choices} | {plan} | {' | '.join(cells)} |")
@@ -121,8 +181,9 @@ def _verdicts(row: dict[str, Any], part: str, notion: str) -> str:
     if any(math.isnan(count) for count in counts):
         return "not run"
     if not sum(counts):
-        return "not reached"
-    return f"{' / '.join(f'{count:.0f}' for count in counts)} ({row[f'{part}_{notion}_margin']:.3g})"
+        return "not reached" if row["plan"] == "theorem" else "not run"
+    margin = row[f"{part}_{notion}_margin"]
+    return f"{' / '.join(f'{count:.0f}' for count in counts)} ({0.0 if abs(margin) < _ROUNDING else margin:.3g})"
 
 
 def _against(
@@ -134,6 +195,7 @@ def _against(
         sign = 1.0 if least else -1.0
         return [sign * (row[name] - wanted) >= (-2.0 * row["mcse"] if name == "error" else 0.0) for row in rows]
 
+    letter = [row for row in letter if name in row]
     ours, others = reached(letter), reached(picked)
     verdict = (
         "held" if ours and all(ours) else "not held" if not any(ours) else "depends on what the paper does not say"
@@ -160,47 +222,50 @@ def _stored(home: Path) -> dict[str, dict]:
 
 def _as_found(row: dict[str, Any]) -> dict:
     recall = {arm: 100.0 * row[f"recall_{arm}"] for arm in ("low", "medium", "high")}
-    return {"error": row["error"], "mcse": row["error_mcse"], "score": row["score"], **recall}
+    own = {"error": row["error"], "mcse": row["error_mcse"], "score": row["score"]}
+    return own | recall | {"ends": 100.0 * row["extreme_of_ends"]}
 
 
-def _earlier(home: Path) -> str:
-    row = _stored(home)["RCB, N = 20, the paper's choices"]
-    return f"{row['error']:.4f} ± {row['mcse']:.4f}"
+def _earlier(home: Path, rows: Table) -> str:
+    """What to say where the study's file, of another day, has another figure for the same choices."""
+    then = _stored(home)["RCB, N = 20, the paper's choices"]
+    own = rows[(rows["plan"] == "fixed") & (rows["rewards"] == "binary") & (rows["inflation"] == "linear")]
+    if own.empty or abs(own["error"].iloc[0] - then["error"]) < 0.0001:
+        return ""
+    return (
+        f" The study's file above is of an earlier version of the program: it has {then['error']:.4f} ± "
+        f"{then['mcse']:.4f} for the fixed plan with these choices, rewards 0 or 1."
+    )
 
 
-Cell = tuple[float, float]
-"""An error and how sure it is."""
-
-
-def _grid(home: Path) -> dict[str, dict[str, Cell]]:
-    """Errors of plans for ``proof`` with the posterior mean, by epsilon and variance; none where ends are missing."""
+def _grids(home: Path) -> dict[str, Grid]:
+    """Errors by budget and prior variance, under either choices, where there are such."""
+    rows = _table(home / "warfarin.csv").to_dict(orient="records")
     text = (home / _STORED).read_text(encoding="utf-8")
-    rows = {
-        epsilon: {v: (float(e), float(m)) for v, e, m in re.findall(r"(0\.\d): (0\.\d{4}) ± (0\.\d{4})", line)}
-        for epsilon, line in re.findall(r"^\s*posterior mean\s+epsilon (\S+)(.*)$", text, re.M)
-    }
-    return rows if {"0.025", "0.045"} <= set(rows) else {}
+    found = {"to the letter": letter_grid(rows), "picked in view": picked_grid(text)}
+    return {name: grid for name, grid in found.items() if grid}
 
 
-def _over_epsilon(grid: dict[str, dict[str, Cell]]) -> tuple[str, str, str, str]:
-    pairs = {v: (grid["0.025"][v], grid["0.045"][v]) for v in grid["0.025"]}
-    told = "; ".join(f"{low[0]:.4f} to {high[0]:.4f} at variance {v}" for v, (low, high) in pairs.items())
-    text = f"picked in view, plans for `proof`, epsilon .025 to .045: {told}; ± .0014 to .0020"
-    return "error rises with epsilon", ".35 at .025, above .40 at .045", _rise([*pairs.values()]), text
+def _audited_gain(rows: list[dict[str, Any]]) -> tuple[str, str, str, str] | None:
+    """The appendix has all gains above -epsilon: what audits of the plans to the letter say, by notion."""
+    own = [row for row in rows if row["inflation"] == "linear" and row["plan"] != "theorem" and _is_audited(row)]
+    if not own:
+        return None
+    told, seen = [], set()
+    for notion in _NOTIONS:
+        sums = {
+            word: sum(row[f"{part}_{notion}_{word}"] for row in own for part in ("cold", "exploitation"))
+            for word in ("pass", "inconclusive", "fail")
+        }
+        told.append(f"`{notion}` " + ", ".join(f"{count:.0f} {word}" for word, count in sums.items() if count))
+        seen |= {word for word, count in sums.items() if count}
+    word = together([{"pass": "held", "fail": "not held"}.get(word, "undecided") for word in seen])
+    return _GAIN, "-.025", word, "audits to the letter: " + "; ".join(told)
 
 
-def _over_variance(grid: dict[str, dict[str, Cell]]) -> tuple[str, str, str, str]:
-    pairs = {e: (row[max(row)], row[min(row)]) for e, row in grid.items()}
-    told = "; ".join(f"{low[0]:.4f} to {high[0]:.4f} at epsilon {e}" for e, (low, high) in pairs.items())
-    what = "regret largest at the smallest variance, .4"
-    return what, "", _rise([*pairs.values()]), f"the same plans, variance .8 to .4: {told}"
-
-
-def _rise(pairs: list[tuple[Cell, Cell]]) -> str:
-    """Whether the second error is above the first, over all pairs together, by two errors."""
-    rise = sum(high[0] - low[0] for low, high in pairs) / len(pairs)
-    error = math.sqrt(sum(low[1] ** 2 + high[1] ** 2 for low, high in pairs)) / len(pairs)
-    return "held" if rise > 2.0 * error else "not held" if rise < -2.0 * error else "undecided"
+def _is_audited(row: dict[str, Any]) -> bool:
+    """Whether there are audits; they do not depend on the rule of rewards, and count once."""
+    return row["rewards"] == "binary" and row.get("cold_user_pass", math.nan) >= 0
 
 
 def _stored_lines(home: Path) -> list[str]:

@@ -20,7 +20,7 @@ def explored(axes: Axes, plan: rcb.Plan, market: rcb.Market) -> None:
     rcb.plots.plot_rates(plan, market.covariates.sample(1200, seed=SEED), axes=axes)
     axes.set_title("")
     axes.set_title("1. Who can be explored", loc="left", fontweight="bold")
-    axes.set(xlabel="direction in which the rate changes most", ylabel="a direction across it")
+    axes.set(xlabel="about the sum of her features, scaled", ylabel="a direction across it")
 
 
 def followed(axes: Axes, market: rcb.Market, plans: dict[str, rcb.Plan], *, n_worlds: int) -> None:

@@ -33,7 +33,9 @@ def assemble(folder: Path) -> None:
     notebooks = sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))
     (folder / "notebooks").mkdir()
     for path in notebooks:
-        shutil.copy(path, folder / "notebooks" / path.name)
+        # In a checkout notebooks are beside the documents, on the site below them.
+        text = path.read_text(encoding="utf-8").replace("](../docs/", "](../")
+        (folder / "notebooks" / path.name).write_text(text, encoding="utf-8")
     _fill(folder / "tutorials.md", "NOTEBOOKS", _tree(f"notebooks/{path.stem}" for path in notebooks))
     (folder / "reference.md").write_text(reference(), encoding="utf-8")
     with (folder / "measured.md").open("a", encoding="utf-8") as page:

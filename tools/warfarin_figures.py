@@ -99,8 +99,10 @@ def _figures(found: xr.Dataset) -> dict[str, float]:
         for suffix in ("", "_mcse"):
             row[f"recall_{arm}{suffix}"] = found[f"recall{suffix}"].sel(arm=arm).item()
     confusion = found["confusion"]
-    ends = [confusion.sel(right=one, assigned=other).item() for one, other in (("low", "high"), ("high", "low"))]
-    return row | {"extreme_of_ends": max(ends), "extreme_of_ends_mcse": found["extreme_mcse"].item()}
+    arms = ("low", "medium", "high")
+    given = {f"given_{one}_{other}": confusion.sel(right=one, assigned=other).item() for one in arms for other in arms}
+    ends = [given["given_low_high"], given["given_high_low"]]
+    return row | given | {"extreme_of_ends": max(ends), "extreme_of_ends_mcse": found["extreme_mcse"].item()}
 
 
 def _keep_splits(folder: Path, n_splits: int) -> None:

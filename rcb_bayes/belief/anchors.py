@@ -12,6 +12,7 @@ own spread; what is left of it is measured on draws of their own. An anchor's ow
 others: among as many users as anchors nothing is left.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from pytensor.graph.replace import vectorize_graph
 
 from rcb_bayes.belief.draws import compile_draws, light_mode
 from rcb_bayes.belief.graph import Graph, drawn_behind, substitute, without_compiler
+from rcb_bayes.errors import BeliefWarning
 from rcb_bayes.schema import FloatArray
 
 TOLERANCE, SHARP_TOLERANCE = 1e-3, 1e-4  # of the mean's spread; for a posterior, which is narrower than its prior
@@ -112,20 +114,41 @@ class AnchorWeights:
     ----------
     mean : the mean at given latents
     latents : the draws that weights are fitted to
-    solve : from means at these draws, (S K), to weights, (S K, m)
+    at_anchors, solve : means of the anchors at these draws, and from anybody's to weights, each (S K, m)
+    limit : what the anchors may leave of a user's mean, in root mean square
     """
 
     mean: MeanFunction
     latents: list[np.ndarray]
     anchors: FloatArray
+    at_anchors: FloatArray
     solve: FloatArray
+    limit: float
 
     def __call__(self, users: FloatArray) -> FloatArray:
-        """Weights of the anchors, (n, m)."""
-        parts = [
-            np.einsum("sn,sm->nm", _columns(self.mean(block, self.latents)), self.solve) for block in blocks_of(users)
-        ]
-        return np.concatenate(parts)[: len(users)]
+        """Weights of the anchors, (n, m).
+
+        Warns
+        -----
+        BeliefWarning
+            Users whom the anchors do not tell: others than the mean was read for.
+        """
+        found, left = [], []
+        for block in blocks_of(users):
+            columns = _columns(self.mean(block, self.latents))  # (S K, n)
+            weights = np.einsum("sn,sm->nm", columns, self.solve)
+            left.append(np.sqrt(((columns - self.at_anchors @ weights.T) ** 2).mean(axis=0)))
+            found.append(weights)
+        strange = np.flatnonzero(np.concatenate(left)[: len(users)] > self.limit)
+        if len(strange):
+            first = np.array2string(users[strange[0]], precision=4, threshold=8)
+            warnings.warn(
+                f"The nonlinear mean was read for other users than x = {first}, and what it gives her is off. Fill its "
+                "model's inputs with users like her.",
+                BeliefWarning,
+                stacklevel=4,
+            )
+        return np.concatenate(found)[: len(users)]
 
 
 def blocks_of(users: FloatArray) -> Iterator[FloatArray]:
@@ -153,7 +176,8 @@ def expand(mu: Any, x: Any, *, rows: FloatArray, tolerance: float = TOLERANCE) -
     anchors = users[chosen]
     kept = [part[: max(64, _DRAWS_PER_ANCHOR * len(chosen))] for part in latents]
     at_anchors = _columns(values[: len(kept[0])][:, chosen])
-    weights = AnchorWeights(mean, kept, anchors, np.linalg.pinv(at_anchors).T)
+    limit = Expansion.largest_error * _spread(values)
+    weights = AnchorWeights(mean, kept, anchors, at_anchors, np.linalg.pinv(at_anchors).T, limit)
     found = Expansion(anchors=anchors, error=left_over(weights, users), weights=weights)
     return found, substitute(mu, {x: pt.constant(anchors)}).T
 
@@ -164,7 +188,10 @@ def left_over(weights: AnchorWeights, users: FloatArray) -> float:
     values, at_anchors = weights.mean(users, latents), weights.mean(weights.anchors, latents)
     if not (np.isfinite(values).all() and np.isfinite(at_anchors).all()):
         return float("nan")
-    rest = values - np.einsum("nm,smk->snk", weights(users), at_anchors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BeliefWarning)  # the caller tells, of all of them
+        features = weights(users)
+    rest = values - np.einsum("nm,smk->snk", features, at_anchors)
     return float(np.sqrt((rest**2).mean(axis=0).max()) / _spread(values))
 
 

@@ -32,8 +32,8 @@ from rcb_bayes.schema import FloatArray
 
 _LATTICE_MARGIN = 0.15  # of both conditioners: data may speak for what the belief hardly allows
 _SPACING = 0.12  # between the logarithms of two values of a lattice
-_FEWEST_SIDE, _SIDE, _MOST_SIDE = 17, 33, 97
-_LATTICE_VALUES = 10_000_000  # in the covariances of a lattice
+_FEWEST_SIDE, _SIDE, _MOST_SIDES = 17, 33, (97, 65, 49, 33)
+_LATTICE_VALUES = 20_000_000  # in the covariances of a lattice
 _MOST_MIXED = 20  # elements: each takes its share of the effective size, and beyond that little is left
 
 _LARGEST_STEP = 0.05  # between the distribution of draws and of a rule
@@ -192,10 +192,8 @@ def conditional_lattices(
     if conditioners.mixed or not all(len(one) == 2 for one in own):
         return None
     n_arms, d = graph.shape(beta)
-    most = _MOST_SIDE if _MOST_SIDE**2 * (n_arms * d) ** 2 <= _LATTICE_VALUES else _SIDE
-    found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
-    lines = [line for line in found if line is not None]
-    if len(lines) < len(found):
+    lines = _finest_lines(drawn, own, size=n_arms * d, graph=graph)
+    if lines is None:
         return None
     sides = [(len(lines[rows][0]), len(lines[columns][0])) for rows, columns in own]
     n_points = max(rows * columns for rows, columns in sides)
@@ -211,6 +209,21 @@ def conditional_lattices(
         block = _grid_block(arms, means[: len(density)], roots[: len(density)], density, d=d)
         laws.append(ConditionalLaw(GaussianLaw(n_arms=n_arms, n_features=d, blocks=(block,)), None, sides=side))
     return tuple(laws)
+
+
+def _finest_lines(
+    drawn: tuple[Variable, ...], own: list[list[int]], *, size: int, graph: Graph
+) -> list[tuple[FloatArray, FloatArray]] | None:
+    """Values of each conditioner and their log densities, as fine as covariances (size, size) leave room for."""
+    lines = None
+    for most in _MOST_SIDES:
+        found = [_line_of(v, n_nodes=_SIDE, graph=graph, margin=_LATTICE_MARGIN, most=most) for v in drawn]
+        lines = [line for line in found if line is not None]
+        if len(lines) < len(found):
+            return None
+        if max(len(lines[row][0]) * len(lines[column][0]) for row, column in own) * size**2 <= _LATTICE_VALUES:
+            break
+    return lines
 
 
 def _grid_block(

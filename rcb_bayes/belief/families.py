@@ -13,6 +13,8 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import FloatArray, as_labels, suggestion
 
 FAMILIES = ("gaussian", "student_t", "mixture", "skewed")
+"""Those that studies of a belief's shape go through."""
+MATCHED = (*FAMILIES, "laplace")
 _NU = 5.0
 _SPLIT = 0.8  # of the standard deviation lies between the camps of a mixture, on either side
 _SLANT = 5.0
@@ -28,8 +30,9 @@ def matched_belief(
 ) -> Prior:
     """A belief with these means (K, d) and variances, (K, d) or one for all, of another family.
 
-    Coefficients are uncorrelated. "student_t" has 5 degrees of freedom; "mixture" has two camps .8 standard deviations
-    above and below the mean, one label per arm; "skewed" is skew-normal with slant 5, its long tail to the right.
+    Coefficients are uncorrelated. "student_t" has 5 degrees of freedom; "laplace" is double exponential; "mixture" has
+    two camps .8 standard deviations above and below the mean, one label per arm; "skewed" is skew-normal with slant 5,
+    its long tail to the right.
 
     Raises
     ------
@@ -48,7 +51,10 @@ def matched_belief(
         return _mixture(mean, sd, **labels)
     if family == "skewed":
         return _skewed(mean, sd, **labels)
-    raise RcbError(f"There is no family '{family}'.{suggestion(family, FAMILIES)} Use one of {', '.join(FAMILIES)}.")
+    if family == "laplace":
+        shape: dict[str, Any] = {"n_arms": k, "n_features": d, **labels}
+        return load_prior("laplace", **shape, mean=mean, scale=sd / np.sqrt(2.0))
+    raise RcbError(f"There is no family '{family}'.{suggestion(family, MATCHED)} Use one of {', '.join(MATCHED)}.")
 
 
 def student_belief(

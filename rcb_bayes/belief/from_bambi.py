@@ -19,10 +19,11 @@ from pymc.pytensorf import reseed_rngs, rvs_in_graph
 from scipy.special import expit
 
 from rcb_bayes.belief.basis import compiled
+from rcb_bayes.belief.beside import refuse_potentials
 from rcb_bayes.belief.formula_design import Design, Features, covariates_of, functions_of, levels_of, portable
 from rcb_bayes.belief.from_draws import fitted_parts
 from rcb_bayes.belief.graph import without_compiler
-from rcb_bayes.belief.model import SIGMA, refuse_potentials
+from rcb_bayes.belief.model import SIGMA
 from rcb_bayes.belief.spelling import Spelt, with_beta
 from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.feature_maps import FeatureMap

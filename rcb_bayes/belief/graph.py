@@ -21,9 +21,12 @@ from pymc.pytensorf import constant_fold
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors, toposort
-from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.scalar import Cast
+from pytensor.tensor.basic import Alloc, AllocDiag, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.einsum import Einsum
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.linalg.products import KroneckerProduct
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
@@ -46,6 +49,7 @@ _MOVES = (
     AdvancedSubtensor,
 )
 _ASSIGNMENTS = (IncSubtensor, AdvancedIncSubtensor)
+_PRODUCTS = (Einsum, KroneckerProduct, AllocDiag)
 _WIDER = dict.fromkeys(("float16", "float32"), "float64") | dict.fromkeys(
     ("int8", "int16", "int32", "uint8", "uint16", "uint32"), "int64"
 )
@@ -151,7 +155,25 @@ def freeze(model: Any) -> dict[str, Any]:
     from pymc.model.transform.optimization import freeze_dims_and_data
 
     named = freeze_dims_and_data(model).named_vars
-    return dict(zip(named, _in_full_precision(list(named.values())), strict=True))
+    return dict(zip(named, _in_full_precision(written_out(list(named.values()))), strict=True))
+
+
+def written_out(outputs: list[Any]) -> list[Any]:
+    """The same graph with products that are graphs themselves (``pt.einsum``, ``pt.diag``) as the steps they are."""
+    new: dict[Any, Any] = {}
+    for node in toposort(outputs):
+        inputs = [new.get(part, part) for part in node.inputs]
+        if isinstance(node.op, _PRODUCTS):
+            inner: Any = node.op.fgraph
+            results = written_out(list(inner.bind(dict(zip(inner.inputs, inputs, strict=True)))))
+        elif all(one is other for one, other in zip(inputs, node.inputs, strict=True)):
+            continue
+        else:
+            results = node.clone_with_new_inputs(inputs, strict=False).outputs
+        for old, out in zip(node.outputs, results, strict=True):
+            out.name = old.name
+            new[old] = out
+    return [new.get(output, output) for output in outputs]
 
 
 def _in_full_precision(outputs: list[Any]) -> list[Any]:
@@ -165,33 +187,60 @@ def _in_full_precision(outputs: list[Any]) -> list[Any]:
         inputs = [wider.get(part, part) for part in node.inputs]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             continue
-        try:
-            rebuilt = node.clone_with_new_inputs(inputs, strict=False)
-        except TypeError:
-            kept = [
-                new if new.type == old.type else pt.cast(new, old.type.dtype)
-                for new, old in zip(inputs, node.inputs, strict=True)
-            ]
-            rebuilt = node.clone_with_new_inputs(kept, strict=False)
-        for old, new in zip(node.outputs, rebuilt.outputs, strict=True):
+        for old, new in zip(node.outputs, _rebuilt(node, inputs).outputs, strict=True):
             new.name = old.name
             wider[old] = new
     return [wider.get(output, output) for output in outputs]
 
 
-def substitute(output: Any, replaced: Mapping[Any, Any]) -> Any:
-    """The graph of a variable with others in the place of some; what these do not stand behind stays the same nodes."""
+def _rebuilt(node: Apply, inputs: list[Any]) -> Any:
+    """A node with inputs of other types, in their old ones where it asks for these."""
+    try:
+        return node.clone_with_new_inputs(inputs, strict=False)
+    except TypeError:
+        kept = [
+            new if new.type == old.type else pt.cast(new, old.type.dtype)
+            for new, old in zip(inputs, node.inputs, strict=True)
+        ]
+        return node.clone_with_new_inputs(kept, strict=False)
+
+
+def substitute(output: Any, replaced: Mapping[Any, Any], *, rounded: list[Any] | None = None) -> Any:
+    """The graph of a variable with others in the place of some; what these do not stand behind stays the same nodes.
+
+    Real numbers may take the place of whole ones. What is made whole again on the way (an index, say) is added to
+    ``rounded``.
+    """
     new: dict[Any, Any] = dict(replaced)
     for node in toposort([output], blockers=list(replaced)):
         inputs = [new.get(part, part) for part in node.inputs]
         if all(one is other for one, other in zip(inputs, node.inputs, strict=True)):
             continue
-        rebuilt = node.clone_with_new_inputs(inputs, strict=False)
+        rebuilt = _rebuilt(node, inputs)
+        if rounded is not None:
+            rounded.extend(_made_whole(node, inputs, rebuilt))
         for old, out in zip(node.outputs, rebuilt.outputs, strict=True):
             if old not in replaced:
                 out.name = old.name
                 new[old] = out
     return new.get(output, output)
+
+
+def _made_whole(node: Apply, inputs: list[Any], rebuilt: Any) -> list[Any]:
+    """Inputs that were whole numbers, are real ones, and go into whole ones."""
+    is_cast = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Cast)
+    used = rebuilt.outputs if is_cast else rebuilt.inputs
+    return [
+        new
+        for new, old, goes in zip(inputs, node.inputs, used, strict=False)
+        if _kind(new) == "f" and _kind(old) in "iub" and _kind(goes) in "iub"
+    ]
+
+
+def _kind(variable: Any) -> str:
+    """The kind of a variable's numbers: f, i, u, b; nothing for what holds none."""
+    dtype = getattr(variable.type, "dtype", None)
+    return np.dtype(dtype).kind if dtype is not None else ""
 
 
 def is_random_op(node: Apply) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from pymc.distributions.mixture import MixtureRV
 from pytensor.graph.traversal import ancestors
 
+from rcb_bayes.belief.beside import refuse_constraints, refuse_potentials, warn_about_noise
 from rcb_bayes.belief.conditional import (
     ConditionalLaw,
     Conditioners,
@@ -61,6 +62,7 @@ class ModelBelief:
         self.arms, self.features, self.feature_map = spelt.arms, spelt.features, spelt.feature_map
         refuse_potentials(model)
         self.has_sigma = _has_sigma(model)
+        refuse_constraints(model, [model[BETA], model[SIGMA]] if self.has_sigma else [model[BETA]])
         frozen = freeze(model)
         self._beta: Any = frozen[BETA]
         self._sigma: Any = frozen[SIGMA] if self.has_sigma else None
@@ -70,6 +72,8 @@ class ModelBelief:
         self._conditional_laws: dict[tuple[int, int], ConditionalLaw] = {}
         self._refuse_improper()
         _warn_about_lkj(self._beta)
+        if self.has_sigma:
+            warn_about_noise(model, model[SIGMA], beta=model[BETA])
         self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
         self.law: GaussianLaw | None = recognise_law(
             self._beta, graph=self._graph, sources=self._sources, groups=self.groups
@@ -214,16 +218,6 @@ class ModelBelief:
         raise BeliefError(
             "The belief has no finite mean (tails as heavy as a Cauchy's), so users' expectations do not exist. "
             "Use lighter tails: a regularised horseshoe, or a Student-t with nu > 1."
-        )
-
-
-def refuse_potentials(model: Any) -> None:
-    """Forward draws ignore potentials: a model that has them is not the belief it seems."""
-    if getattr(model, "potentials", None):
-        names = ", ".join(str(potential.name) for potential in model.potentials)
-        raise BeliefError(
-            f"The model has a Potential ({names}), which forward draws ignore. "
-            "Write that knowledge as a distribution (pm.Truncated, a tighter prior) instead."
         )
 
 

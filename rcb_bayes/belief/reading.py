@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from rcb_bayes.belief.beside import refuse_potentials
 from rcb_bayes.belief.from_draws import fitted_parts
-from rcb_bayes.belief.model import ModelBelief, refuse_potentials
+from rcb_bayes.belief.model import ModelBelief
 from rcb_bayes.belief.regression import read_regression
 from rcb_bayes.belief.spelling import BETA, Spelt, Words, spell, with_beta
 from rcb_bayes.errors import BeliefError

@@ -31,8 +31,19 @@ from rcb_bayes.belief.anchors import (
     expand,
     labels,
 )
-from rcb_bayes.belief.basis import Basis, CrowdError, NonlinearError, basis_nodes, read_coefficients
-from rcb_bayes.belief.graph import drawn_behind, substitute
+from rcb_bayes.belief.basis import (
+    FAILURES,
+    Basis,
+    CrowdError,
+    GraphOfX,
+    NonlinearError,
+    OfWholeNumbers,
+    basis_nodes,
+    compiled,
+    one_line,
+    read_coefficients,
+)
+from rcb_bayes.belief.graph import drawn_behind, substitute, without_compiler, written_out
 from rcb_bayes.belief.separation import Dependence, Separation
 from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.feature_maps import FeatureMap
@@ -68,17 +79,18 @@ def read_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: st
         is neither affine in functions of x alone nor told by its values at a few users.
     """
     asked = _checked(model, mean=mean, inputs=inputs, arm=arm, feature=feature)
-    frozen, written, x = _opened(model, asked)
+    frozen, written, x, rounded = _opened(model, asked)
     _refuse_random_mean(written, x, asked)
+    _refuse_failing(written, x, asked)
     mu = Separation(x).of(written)
     nodes = basis_nodes(mu, x)
     if not nodes:
         raise BeliefError(f"The mean '{mean}' does not depend on '{inputs}': every user would get the same.")
     try:
         basis = Basis(x, nodes, rows=asked.rows)
-        beta = read_coefficients(mu, x, basis, rows=asked.rows)
+        beta = read_coefficients(mu, x, basis, rows=asked.rows, written=written)
     except NonlinearError:
-        return _at_anchors(frozen, written, x, asked)
+        return _at_anchors(frozen, written, x, asked, rounded)
     except CrowdError:
         raise BeliefError(_crowded(asked)) from None
     return Regression(
@@ -88,7 +100,7 @@ def read_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: st
         basis=FeatureMap(
             inputs=asked.features,
             features=basis.labels(asked.features, asked.rows),
-            evaluate=basis,
+            evaluate=_of_whole_numbers(basis, x, rounded, asked),
             named=asked.named,
             source=f"the basis of '{mean}'",
         ),
@@ -166,8 +178,11 @@ def _checked(model: Any, *, mean: str, inputs: str, arm: str, feature: str) -> _
     )
 
 
-def _opened(model: Any, asked: _Asked) -> tuple[pm.Model, Any, Any]:
-    """A copy of the model with all data fixed but the inputs, its mean (user, arm), and x (n, p), which is free."""
+def _opened(model: Any, asked: _Asked) -> tuple[pm.Model, Any, Any, list[Any]]:
+    """A copy of the model with all data fixed but the inputs, its mean (user, arm), and x (n, p), which is free.
+
+    Inputs that the model holds as whole numbers are real ones here; the list has the parts that go into an index still.
+    """
     from pymc.model.transform.optimization import freeze_dims_and_data
 
     others = [str(data.name) for data in model.data_vars if data.name != asked.inputs]
@@ -187,11 +202,15 @@ def _opened(model: Any, asked: _Asked) -> tuple[pm.Model, Any, Any]:
     x = pt.tensor("x", shape=(None, asked.rows.shape[1]), dtype="float64")
     data, length = frozen[asked.inputs], frozen.dim_lengths[asked.user]
     fed = x if data.type.ndim == 2 else x[:, 0]
-    replaced: dict[Any, Any] = {data: fed.astype(data.type.dtype)}
+    replaced: dict[Any, Any] = {data: fed}
+    rounded: list[Any] = []
     if length.owner is None and not isinstance(length, Constant):
         replaced[length] = x.shape[0].astype(length.type.dtype)
-    mu = substitute(mu, replaced)
-    return frozen, mu if asked.user_first else mu.T, x
+    try:
+        mu = substitute(written_out([mu])[0], replaced, rounded=rounded)
+    except FAILURES as error:
+        raise BeliefError(f"The mean '{asked.mean}' cannot be computed for other users: {one_line(error)}") from error
+    return frozen, mu if asked.user_first else mu.T, x, rounded
 
 
 def _refuse_random_mean(mu: Any, x: Any, asked: _Asked) -> None:
@@ -205,6 +224,35 @@ def _refuse_random_mean(mu: Any, x: Any, asked: _Asked) -> None:
             )
 
 
+def _refuse_failing(mu: Any, x: Any, asked: _Asked) -> None:
+    """Refuse a mean that cannot be computed, or for as many users only as the model came with."""
+    run, _ = compiled([x], [mu])
+    n, n_arms = len(asked.rows), len(asked.arms)
+    for rows in (asked.rows, np.concatenate([asked.rows, asked.rows[:1]])):
+        try:
+            with without_compiler(), np.errstate(all="ignore"):
+                shape, told = np.shape(run(rows)[0]), ""
+        except FAILURES as error:
+            shape, told = None, one_line(error)
+        if shape == (len(rows), n_arms):
+            continue
+        if len(rows) > n:
+            raise BeliefError(
+                f"The mean '{asked.mean}' can be computed for the {n} users in '{asked.inputs}' only: something in it "
+                f"has a value for each of them. Make it a column of '{asked.inputs}'."
+            )
+        raise BeliefError(
+            f"The mean '{asked.mean}' cannot be computed for the users in '{asked.inputs}': "
+            f"{told or f'it has shape {shape} for {n} users and {n_arms} arms'}."
+        )
+
+
+def _of_whole_numbers(evaluate: Any, x: Any, rounded: list[Any], asked: _Asked) -> Any:
+    depends = Dependence(x)
+    nodes = [node for node in dict.fromkeys(rounded) if depends.on_x(node) and not depends.on_random(node)]
+    return OfWholeNumbers(evaluate, GraphOfX(x, nodes), asked.inputs) if nodes else evaluate
+
+
 def _crowded(asked: _Asked) -> str:
     return (
         f"The mean '{asked.mean}' of a user depends on other users' '{asked.inputs}' (a mean or a maximum over users, "
@@ -215,7 +263,7 @@ def _crowded(asked: _Asked) -> str:
 # --- nonlinear means --------------------------------------------------------------------------------------------------
 
 
-def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked) -> Regression:
+def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked, rounded: list[Any]) -> Regression:
     """The regression told by what it gives some of its users."""
     _refuse_crowds(mu, x, asked)
     try:
@@ -247,7 +295,7 @@ def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked) -> Regression:
         basis=FeatureMap(
             inputs=asked.features,
             features=labels(expansion.anchors, asked.features),
-            evaluate=expansion.weights,
+            evaluate=_of_whole_numbers(expansion.weights, x, rounded, asked),
             named=asked.named,
             source=f"users that '{asked.mean}' is told by",
         ),

@@ -1,4 +1,4 @@
-"""Beliefs that are stated: a Gaussian in closed form, quantiles that people tell, several beliefs as one."""
+"""Beliefs that are stated: a Gaussian in closed form, its like of other families, what people tell, several as one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,68 @@ class StatedSources:
             source=None,
             name=name,
         )
+
+    @classmethod
+    def matched(
+        cls,
+        family: str,
+        mean: ArrayLike,
+        variance: ArrayLike,
+        *,
+        arms: Iterable[object] | None = None,
+        features: Iterable[object] | None = None,
+    ) -> "Prior":
+        """A belief of a family with these means and variances, so that families differ in their shape only.
+
+        Parameters
+        ----------
+        family : str
+            "gaussian", "student_t" (5 degrees of freedom), "laplace", "mixture" (two camps .8 standard deviations
+            above and below the mean, one for all features of an arm) or "skewed" (skew-normal, its long tail above).
+        mean : array_like
+            (K, d).
+        variance : array_like
+            Of every coefficient, (K, d), or one for all; coefficients are uncorrelated.
+        arms : iterable, optional
+            Labels of the arms; ``arm_0``, ``arm_1``, ... unless given.
+        features : iterable, optional
+            Labels of the features; ``feature_0``, ``feature_1``, ... unless given.
+
+        Returns
+        -------
+        Prior
+            The belief.
+
+        Raises
+        ------
+        RcbError
+            An unknown family.
+        BeliefError
+            Fewer than two arms, or a variance that is not above 0.
+
+        Applicability
+        -------------
+        The ``scale`` of a gallery belief is that of its own family: at one scale a Student-t belief has a larger
+        variance than a Gaussian one. Compare families here.
+
+        Examples
+        --------
+        >>> import rcb_bayes as rcb
+        >>> for family in ("gaussian", "laplace"):
+        ...     prior = rcb.Prior.matched(family, [[0.2, 0.0], [0.0, 0.0]], 0.05)
+        ...     print(prior.name, prior.is_gaussian, prior.covariance.values[0, 0, 0, 0].round(6))
+        gaussian True 0.05
+        laplace False 0.05
+        """
+        from rcb_bayes.belief.families import matched_belief
+
+        centre = as_finite_array(mean, name="mean", ndim=2)
+        if len(centre) < 2 or not centre.shape[1]:
+            raise BeliefError(f"A belief needs at least two arms and one feature, got mean of shape {centre.shape}.")
+        spread = as_finite_array(variance, name="variance")
+        if not (spread > 0).all():
+            raise BeliefError(f"variance must be above 0, got {spread.min():g}.")
+        return matched_belief(family, centre, spread, arms=arms, features=features)
 
     @classmethod
     def from_quantiles(

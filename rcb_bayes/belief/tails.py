@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.scalar import basic as scalar
-from pytensor.scalar.math import Erf, Sigmoid
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Sum
+from pytensor.tensor.math import Prod, Sum
 
 from rcb_bayes.belief.affine import AffineReader, NotAffineError
+from rcb_bayes.belief.bounds import Bounds
 from rcb_bayes.belief.gaussian import read_gaussian
 from rcb_bayes.belief.graph import (
     Graph,
@@ -81,15 +81,6 @@ _LIGHT = {
     "WeibullBetaRV",
 }
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Abs, scalar.Identity, scalar.Cast)
-_BOUNDED = (
-    scalar.Tanh,
-    scalar.Sin,
-    scalar.Cos,
-    scalar.ArcTan,
-    scalar.LogicalComparison,
-    Erf,
-    Sigmoid,
-)
 
 
 def is_improper(variable: Variable) -> bool:
@@ -106,6 +97,7 @@ class _Tails:
     def __init__(self, graph: Graph, sources: Sources) -> None:
         self._graph = graph
         self._sources = sources
+        self._bounds = Bounds(graph)
         self._known: dict[Variable, float | None] = {}
 
     def of(self, variable: Variable) -> float | None:
@@ -117,20 +109,28 @@ class _Tails:
         node: Any = variable.owner
         if is_random_op(node):
             return self._drawn(node)
+        if np.isfinite(self._bounds.of(variable)).all():
+            return np.inf
         if is_move(node) or isinstance(node.op, Sum):
             return self._smallest_of(node.inputs)
         if is_matrix_product(node):
             return self._product(node.inputs)
         if isinstance(node.op, Elemwise):
             return self._elementwise(node)
+        if isinstance(node.op, Prod):
+            return self._multiplied(node.inputs[0], variable)
         return None
+
+    def _multiplied(self, factors: Variable, product: Variable) -> float | None:
+        """The product of elements that may go together: Hoelder's bound, and their index where each stands alone."""
+        index = self.of(factors)
+        n = np.prod(self._graph.shape(factors)) / max(np.prod(self._graph.shape(product)), 1)
+        return index if index is None or n <= 1 else _settled(index / float(n))
 
     def _elementwise(self, node: Any) -> float | None:
         op, parts = node.op.scalar_op, node.inputs
         if isinstance(op, scalar.Second):
             return self.of(parts[1])
-        if isinstance(op, _BOUNDED):
-            return np.inf
         if isinstance(op, scalar.Switch):
             return self._switch(*parts)
         if isinstance(op, scalar.Mul):

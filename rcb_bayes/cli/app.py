@@ -1,9 +1,10 @@
 """The application: its commands, and one place where errors become exit codes."""
 
 import atexit
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -40,20 +41,31 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Incentivized exploration you can trust: check a belief, plan, run and audit.",
 )
-app.command("models")(models.command)
-app.command("elicit")(elicit.command)
-app.command("check")(check.command)
-app.command("calibrate")(calibrate.command)
-app.command("distil")(distil.command)
-app.command("simulate")(simulate.command)
-app.command("audit")(audit.command)
-app.command("evaluate")(evaluate.command)
-app.command("sensitivity")(sensitivity.command)
-app.command("report")(report.command)
-app.command("reproduce")(reproduce.command)
-app.command("doctor")(doctor.command)
-app.command("validate")(validate.command)
-app.command("demo")(demo.command)
+
+
+def _help(command: Callable[..., object]) -> str:
+    """A docstring whose lines are as long as the terminal, and not as the source's."""
+    parts = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in parts)
+
+
+for _name, _module in {
+    "models": models,
+    "elicit": elicit,
+    "check": check,
+    "calibrate": calibrate,
+    "distil": distil,
+    "simulate": simulate,
+    "audit": audit,
+    "evaluate": evaluate,
+    "sensitivity": sensitivity,
+    "report": report,
+    "reproduce": reproduce,
+    "doctor": doctor,
+    "validate": validate,
+    "demo": demo,
+}.items():
+    app.command(_name, help=_help(_module.command))(_module.command)
 
 
 def _show_version(wanted: bool) -> None:

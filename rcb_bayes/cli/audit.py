@@ -1,6 +1,7 @@
 """``rcb audit``: would users who know the mechanism follow a plan, stage by stage? And what did a log come to?"""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,13 @@ _CODES = {"pass": 0, "fail": 1, "inconclusive": 3, "realised": 0}
 _FIGURES = ("margins", "matrix", "compliance")
 
 
+def check_time(text: str | None) -> str | None:
+    """Refuse what is no time before PyMC is loaded."""
+    if text is not None and re.fullmatch(r"\s*\d+(\.\d+)?\s*(s|min|h)\s*", text) is None:
+        raise RcbError(f"--within takes a number with s, min or h, such as 5min, got '{text}'.")
+    return text
+
+
 def command(
     context: typer.Context,
     prior: PriorArgument,
@@ -86,6 +94,15 @@ def command(
     until_decided: Annotated[
         bool, typer.Option("--until-decided", help="Add worlds, up to 16 times as many, until the verdict is decided.")
     ] = False,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            "--within",
+            metavar="TIME",
+            callback=check_time,
+            help="As many worlds as fit in such a time (90s, 5min, 1h), in the place of --audit-worlds.",
+        ),
+    ] = None,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random; the worst of many are added.")] = 100,
     workers: WorkersOption = None,
     folder: FolderOption = None,
@@ -100,6 +117,8 @@ def command(
     light of it, and with --plan how many faithful runs of that plan come to as little. With --out the audit (audit.nc)
     and its figures are written.
     """
+    if within is not None and (log is not None or until_decided):
+        raise RcbError("--within sizes the audit of a plan: leave it out beside --log and --until-decided.")
     from rcb_bayes.auditing import audit, audit_log
     from rcb_bayes.market.sizes import check_audit_size
     from rcb_bayes.mechanism.exploiting import Exploiting
@@ -112,13 +131,13 @@ def command(
         if folder is not None:
             raise RcbError("--folder is for plans: a log is told in one go. Leave out --log, or --folder.")
         given = context.get_parameter_source("notion")
-        asked = notion if given is not None and given.name == "COMMANDLINE" else "definition"
+        judged = notion if given is not None and given.name == "COMMANDLINE" else "definition"
         followed = None if plan_file is None else read_plan(plan_file, context)
         found = audit_log(
             market,
             os.path.expanduser(log),
             plan=followed,
-            notion=asked,
+            notion=judged,
             epsilon=None if followed is not None else epsilon,
             options=Exploiting(guard=guard, inflation=inflation),
             seed=seed,
@@ -132,21 +151,32 @@ def command(
             plan = planned_for(
                 market, as_choice(notion, personalised), guard=guard, knows=knows or "auto", seed=seed, **made
             )
+        asked: dict[str, Any] = {"horizon": horizon, "n_users": users, "workers": workers}
+        asked |= {"options": Exploiting(guard=guard, inflation=inflation)}
+        asked |= {"knows": None if plan_file is None or knows == "auto" else knows}
+        if within is not None:
+            worlds = _fitting(market, plan, asked, within=within, seed=seed + 2)
         found = audit(
             market,
             plan,
-            horizon=horizon,
             n_worlds=worlds,
-            n_users=users,
             until="decided" if until_decided else None,
-            options=Exploiting(guard=guard, inflation=inflation),
-            knows=None if plan_file is None or knows == "auto" else knows,
-            workers=workers,
             folder=None if folder is None else folder / "audit",
             seed=seed + 1,  # not the worlds that the plan was made from
+            **asked,
         )
     _tell(market, found, json_file=json_file, out=out)
     raise typer.Exit(_CODES[found.verdict])
+
+
+def _fitting(market: "Market", plan: Any, asked: dict[str, Any], *, within: str, seed: int) -> int:
+    """The worlds that fit in a time, told on standard error."""
+    from rcb_bayes.auditing import audit
+    from rcb_bayes.auditing.budget import as_seconds, size_for
+
+    sized = size_for(lambda n: audit(market, plan, n_worlds=n, seed=seed, **asked), seconds=as_seconds(within))
+    typer.echo(sized.words(), err=True)
+    return sized.n_worlds
 
 
 def planned_for(market: "Market", personalised: bool, **options: Any) -> Any:

@@ -443,4 +443,5 @@ def _save(plan: "Plan", market: "Market", out: Path, *, quiet: bool) -> None:
     if not quiet:
         typer.echo(f"Plan: {out / 'plan.json'}")
         typer.echo(f"Figure: {out / 'rates.png'}")
-        typer.echo(f"Next: rcb audit, with the same belief, users and rewards, and --plan {out / 'plan.json'}")
+        if plan.feasible:
+            typer.echo(f"Next: rcb audit, with the same belief, users and rewards, and --plan {out / 'plan.json'}")

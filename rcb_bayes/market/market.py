@@ -116,9 +116,9 @@ class Market:
         # A call without the argument passes the property of the same name, dataclasses.replace the labels read from it.
         given = None if isinstance(features, property | tuple) else features
         object.__setattr__(self, "feature_map", _settle_map(self, given))
+        _check_expansion(self.prior, self.covariates)
         object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
         _check_features(self.prior, self.population)
-        _check_expansion(self.prior, self.covariates)
         object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
         for role in ("platform_prior", "nature"):
             other = getattr(self, role)

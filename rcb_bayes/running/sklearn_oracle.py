@@ -107,18 +107,31 @@ def _fitted(estimator: Any, x: FloatArray, reward: FloatArray) -> Any:
     try:
         return model.fit(x, reward)
     except Exception as error:
-        told = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise RcbError(
-            f"{type(estimator).__name__} could not be fitted to {len(x)} samples: {told[:200]} Nothing has changed."
-        ) from error
+        raise _failed(model, f"be fitted to {len(x)} samples", error) from error
 
 
 def _predicted(model: Any, rows: FloatArray) -> FloatArray:
     if isinstance(model, float):
         return np.full(len(rows), model)
-    if not hasattr(model, "predict_proba"):
-        return np.asarray(model.predict(rows), dtype=float).reshape(len(rows))
-    return np.asarray(model.predict_proba(rows) @ np.asarray(model.classes_, dtype=float))
+    try:
+        if hasattr(model, "predict_proba"):
+            found = model.predict_proba(rows) @ np.asarray(model.classes_, dtype=float)
+        else:
+            found = model.predict(rows)
+        found = np.asarray(found, dtype=float)
+    except Exception as error:
+        raise _failed(model, f"predict for {len(rows)} user(s)", error) from error
+    if found.shape not in ((len(rows),), (len(rows), 1)):
+        raise RcbError(
+            f"{type(model).__name__} predicts an array of shape {found.shape} for {len(rows)} user(s), and one number "
+            "for each is needed. Nothing has changed."
+        )
+    return found.reshape(len(rows))
+
+
+def _failed(model: Any, what: str, error: Exception) -> RcbError:
+    told = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return RcbError(f"{type(model).__name__} could not {what}: {told[:200].rstrip('.')}. Nothing has changed.")
 
 
 def _with_arm(x: FloatArray, arm: np.ndarray, n_arms: int, joint: bool | Literal["shared"]) -> FloatArray:

@@ -4,6 +4,7 @@ What is done is said: every step that changes or leaves out a column gives a not
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,22 @@ column that is 1 where the value was missing."""
 INTERCEPT = "intercept"
 _MOST_NAMED = 3
 _MOST_CATEGORIES = 6
-_FEWEST_NUMBERED = 10  # fewer rows may rise by one for a reason
+_FEWEST_NUMBERED = 10  # fewer rows may differ by chance
+_NUMBERING = (
+    "id",
+    "index",
+    "row",
+    "number",
+    "no",
+    "nr",
+    "user",
+    "patient",
+    "subject",
+    "customer",
+    "person",
+    "case",
+    "key",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +80,12 @@ class Column:
 
     @property
     def is_row_number(self) -> bool:
-        """Whether it is whole numbers that rise by one from row to row, which say nothing about a user."""
+        """Whether its name and its values, whole and all different, say which user it is and nothing about her."""
         if self.text or self.missing or self.infinite or len(self.values) < _FEWEST_NUMBERED:
             return False
-        return bool((np.diff(np.array(self.values, dtype=float)) == 1).all())
+        last = re.split(r"[^a-z]+", self.name.lower().strip())[-1]
+        numbers = np.array(self.values, dtype=float)
+        return last in _NUMBERING and len(np.unique(numbers)) == len(numbers) and bool((numbers % 1 == 0).all())
 
     @classmethod
     def of(cls, name: str, values: list[object]) -> "Column":

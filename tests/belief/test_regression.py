@@ -13,6 +13,7 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.posterior import Statistics, make_engine
+from rcb_bayes.posterior.scales import ScaleGrid
 
 COORDS = {"arm": ["a", "b"], "feature": ["u", "v"]}
 ROWS = np.random.default_rng(3).uniform(-1.0, 1.0, size=(30, 2))
@@ -289,22 +290,14 @@ def test_one_unknown_scale_is_integrated_as_by_plain_quadrature():
     np.testing.assert_allclose(found @ prior.feature_map(new).T, expected, atol=2e-4)
 
 
-def test_two_unknown_scales_are_integrated_as_by_plain_quadrature():
-    prior = rcb.load_prior("smooth", amplitude_scale=0.5, n_basis=8, level=0.2)
-    rng = np.random.default_rng(1)
-    x, arm = rng.uniform(-1, 1, size=(40, 1)), np.arange(40) % 2
-    y = np.sin(3 * x[:, 0]) * (1 - arm) + 0.3 * rng.standard_normal(40)
-    engine = make_engine(prior, rcb.GaussianNoise(0.3))
-    batch = engine.fit(data_of(prior, x, arm, y))
-    assert batch.vouched[0]
-    assert batch.engine[0] == "conditional"
-    new = np.array([[-0.5], [0.5]])
-    (left, omega), (right, _) = (sines(part, n=8, reach=1.6) for part in (x, new))
+def by_quadrature(x, new, arm, y, *, n, reach, log_lengths, log_prior, spectrum):
+    """Means of new users by plain quadrature over an amplitude, HalfNormal(.5), and a length, of a level N(0, .2^2)."""
+    (left, omega), (right, _) = (sines(part, n=n, reach=reach) for part in (x, new))
     log_weight, predictions = [], []
     for log_a in np.linspace(-7, 1.5, 60):
-        for log_l in np.linspace(np.log(0.7) - 1.6, np.log(0.7) + 1.6, 60):
-            psd = density(omega, amplitude=np.exp(log_a), length=np.exp(log_l))
-            total = -0.5 * (np.exp(log_a) / 0.5) ** 2 + log_a - 0.5 * ((log_l - np.log(0.7)) / 0.4) ** 2
+        for log_l in log_lengths:
+            psd = spectrum(omega, amplitude=np.exp(log_a), length=np.exp(log_l))
+            total = -0.5 * (np.exp(log_a) / 0.5) ** 2 + log_a + log_prior(log_l)
             fit = []
             for k in range(2):
                 phi, outcome = left[arm == k], y[arm == k]
@@ -314,8 +307,63 @@ def test_two_unknown_scales_are_integrated_as_by_plain_quadrature():
             log_weight.append(total)
             predictions.append(fit)
     weight = np.exp(np.array(log_weight) - max(log_weight))
-    expected = np.tensordot(weight / weight.sum(), np.array(predictions), axes=1)
+    return np.tensordot(weight / weight.sum(), np.array(predictions), axes=1)
+
+
+def curves():
+    rng = np.random.default_rng(1)
+    x, arm = rng.uniform(-1, 1, size=(40, 1)), np.arange(40) % 2
+    return x, arm, np.sin(3 * x[:, 0]) * (1 - arm) + 0.3 * rng.standard_normal(40)
+
+
+def test_two_unknown_scales_are_integrated_as_by_plain_quadrature():
+    prior = rcb.load_prior("smooth", amplitude_scale=0.5, n_basis=8, level=0.2)
+    x, arm, y = curves()
+    batch = make_engine(prior, rcb.GaussianNoise(0.3)).fit(data_of(prior, x, arm, y))
+    assert batch.vouched[0]
+    assert batch.engine[0] == "conditional"
+    new = np.array([[-0.5], [0.5]])
+    lengths = np.linspace(np.log(0.7) - 1.6, np.log(0.7) + 1.6, 60)
+    log_prior = lambda log_l: -0.5 * ((log_l - np.log(0.7)) / 0.4) ** 2  # noqa: E731
+    expected = by_quadrature(x, new, arm, y, n=8, reach=1.6, log_lengths=lengths, log_prior=log_prior, spectrum=density)
     np.testing.assert_allclose(batch.mean[0] @ prior.feature_map(new).T, expected, atol=1e-3)
+
+
+def gaussian_spectrum(omega, *, amplitude, length):
+    """Of a squared exponential: coefficients of high frequencies have no spread to speak of, or some."""
+    return amplitude**2 * np.sqrt(2 * np.pi) * length * np.exp(-0.5 * (omega * length) ** 2)
+
+
+@pytest.mark.parametrize("family", ["inverse gamma", "log-normal"])
+def test_a_squared_exponential_of_unknown_length_is_integrated_too(family):
+    """On its lattice alone: hundreds of draws would cost ten times as much."""
+    with pm.Model(coords={"arm": ["a", "b"], "feature": ["u"]}) as model:
+        x = pm.Data("x", np.linspace(-1, 1, 20)[:, None], dims=("user", "feature"))
+        eta = pm.HalfNormal("eta", 0.5)
+        ell = pm.InverseGamma("ell", 5.0, 3.0) if family == "inverse gamma" else pm.LogNormal("ell", -0.4, 0.4)
+        process = pm.gp.HSGP(m=[20], L=[1.6], cov_func=eta**2 * pm.gp.cov.ExpQuad(1, ls=ell))
+        phi, root = process.prior_linearized(x)
+        mu = pm.Normal("level", 0.0, 0.2, shape=2) + phi @ (pm.Normal("z", 0.0, 1.0, shape=(20, 2)) * root[:, None])
+        pm.Deterministic("mu", mu, dims=("user", "arm"))
+    prior = read(model)
+    assert prior.has_finite_variance
+    x, arm, y = curves()
+    assert prior.conditional_lattices is not None
+    (lattice,) = prior.conditional_lattices
+    batch = ScaleGrid.of(lattice, sigma=0.3).fit(data_of(prior, x, arm, y), covariance=False)
+    assert batch.vouched[0]
+    new = np.array([[-0.5], [0.5]])
+    if family == "inverse gamma":
+        log_prior = lambda log_l: -5.0 * log_l - 3.0 / np.exp(log_l)  # noqa: E731
+    else:
+        log_prior = lambda log_l: -0.5 * ((log_l + 0.4) / 0.4) ** 2  # noqa: E731
+    lengths = np.linspace(-2.2, 1.6, 80)
+    words = {"n": 20, "reach": 1.6, "log_lengths": lengths, "log_prior": log_prior, "spectrum": gaussian_spectrum}
+    expected = by_quadrature(x, new, arm, y, **words)
+    found = batch.mean[0].reshape(2, -1) @ prior.feature_map(new).T
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    off = by_quadrature(x, new, arm, y, **words | {"log_prior": lambda log_l: log_prior(log_l) + log_l})
+    assert np.abs(found - off).max() > 1e-3
 
 
 def smooth():

@@ -75,6 +75,14 @@ def lkj_with_heavy_scales() -> Any:
     return pm.MvNormal("z", np.zeros(D), chol=chol, shape=SHAPE)
 
 
+def spectral_density() -> Any:
+    """A squared exponential's, in high frequencies: nearly nothing, rarely much, and bounded."""
+    length = pm.InverseGamma("length", 5.0, 3.0)
+    omega = np.linspace(1.0, 20.0, K * D).reshape(SHAPE)
+    scale = pt.sqrt(pt.sqr(pm.HalfNormal("eta", 1.0)) * length * pt.exp(-0.5 * pt.sqr(omega) * pt.sqr(length)))
+    return normal() * scale
+
+
 def cauchy_of_size(centre: Any, size: Any) -> Any:
     return pm.Cauchy.dist(centre, 1.0, size=size)
 
@@ -110,6 +118,12 @@ INDICES: list[tuple[str, zoo.Definition, float | None]] = [
     ("ratio", lambda: normal() / normal("other"), None),
     ("stacked", lambda: pt.stack([normal("a", D), student(3.0, shape=D), normal("b", D)]), 3.0),
     ("bounded", lambda: pt.tanh(pm.Cauchy("z", 0.0, 1.0, shape=SHAPE)), INF),
+    ("bounded by its sign", lambda: pt.exp(-0.5 * pt.sqr(half_cauchy() + student(1.5))), INF),
+    ("bounded by a negative power", lambda: (1.0 + pt.sqr(half_cauchy())) ** -0.5, INF),
+    ("not bounded by its sign", lambda: pt.exp(0.5 * pt.sqr(normal())), None),
+    ("density of a spectrum", spectral_density, 10.0),
+    ("product over an axis", lambda: pt.prod(half_cauchy(shape=(K, D, 1)), axis=2), 1.0),
+    ("product over an axis of some", lambda: pt.prod(student(9.0, shape=(K, D, 3)), axis=2), 3.0),
     ("bounded by a sigmoid", lambda: pm.math.sigmoid(half_cauchy()), INF),
     ("cut by itself", twice(half_cauchy, lambda x, y: pt.switch(x > 5.0, 5.0, y)), None),
     ("chosen by a coin", lambda: pt.switch(pm.Bernoulli("b", 0.5, shape=SHAPE), student(3.0), 0.0), 3.0),
@@ -172,6 +186,7 @@ REFUSED = [
     lambda: normal() / normal("other"),
     lambda: pt.exp(student(5.0)),
     lambda: pt.concatenate([normal("a", 2, D), pm.Cauchy("c", 0.0, 1.0, shape=(1, D))]),
+    lambda: pt.exp(pt.sqr(normal())),
 ]
 
 

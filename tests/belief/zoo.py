@@ -581,7 +581,7 @@ def incremented_row() -> Any:
     return pt.inc_subtensor(normal()[0], 1.0)
 
 
-@falsely_coupled
+@independent
 def einsum() -> Any:
     return pt.einsum("ij,jk->ik", normal(), np.eye(D))
 
@@ -591,7 +591,7 @@ def solved_per_feature() -> Any:
     return pt.linalg.solve(LOWER, normal("z", D, K)).T
 
 
-@falsely_coupled
+@independent
 def diagonal_matrix() -> Any:
     return pt.diag(normal("z", K)) @ np.ones((K, D)) + normal("own")
 

@@ -290,7 +290,10 @@ def test_the_plan_that_is_written_loads(rcb: Run, tmp_path: Path, options: tuple
     assert result["exploration_rate"] == plan.exploration_rate
     assert (tmp_path / "new" / "plan" / "rates.png").read_bytes().startswith(b"\x89PNG")
     folder = Path("new/plan")
-    assert outcome.lines[-2:] == [f"Plan: {folder / 'plan.json'}", f"Figure: {folder / 'rates.png'}"]
+    written = [f"Plan: {folder / 'plan.json'}", f"Figure: {folder / 'rates.png'}"]
+    following = [line for line in outcome.lines if line.startswith("Next: rcb audit")]
+    assert outcome.lines[-2 - len(following) :] == written + following
+    assert len(following) == plan.feasible
 
 
 def test_json_on_standard_output_is_all_there_is(rcb: Run, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     SplineTransformer,
     StandardScaler,
+    TargetEncoder,
 )
 
 import rcb_bayes as rcb
@@ -213,8 +214,12 @@ def centred(x):
     return np.hstack([x**0, x - x.mean(axis=0), x**2])
 
 
+OLD = np.tile(np.arange(6.0), 10)[:, None]  # users of whom somebody knew the rewards
+
 BAD = [
     ({"features": SelectKBest(k=1)}, MarketError, "looks at y"),
+    ({"features": SelectKBest(k=1).fit(OLD, OLD[:, 0] > 3)}, MarketError, "looks at y"),
+    ({"features": make_pipeline(TargetEncoder()).fit(OLD, OLD[:, 0] > 3)}, MarketError, "looks at y"),
     ({"features": FunctionTransformer(lambda x: np.hstack([x, np.log(x), x]))}, DataError, "NaN or infinite"),
     ({"features": Shrinking(2)}, DataError, "must keep its width"),
     ({"features": FunctionTransformer(centred)}, MarketError, "other features in other company"),

@@ -232,3 +232,22 @@ def test_an_arm_without_data_gets_the_default(joint: bool):
         scores = oracle.fit(history(arms=(0, 2))).scores(USERS.T)
         assert (scores[1] == 0.25).all()
         assert (scores[0] != 0.25).all()
+
+
+def test_predictions_that_fail_are_told_in_one_line():
+    """Neighbours that are not there yet, and two numbers for one user."""
+    from sklearn.linear_model import LinearRegression
+    from sklearn.neighbors import KNeighborsRegressor
+
+    class Twice(LinearRegression):
+        def predict(self, X):
+            return np.column_stack([super().predict(X)] * 2)
+
+    data = history(12)
+    for estimator, told in (
+        (KNeighborsRegressor(50), r"KNeighborsRegressor could not predict for .* user\(s\): Expected n_neighbors"),
+        (Twice(), r"Twice predicts an array of shape .*one number for each"),
+    ):
+        fitted = SklearnOracle(estimator=estimator).fit(data)
+        with pytest.raises(RcbError, match=told + r".* Nothing has changed\.$"):
+            fitted.scores(USERS.T)

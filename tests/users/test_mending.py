@@ -95,12 +95,12 @@ def test_what_is_done_is_said(tmp_path: Path):
 
 
 def test_row_numbers_are_left_out_where_text_is(tmp_path: Path):
-    lines = ["patient,visit,age", *(f"{1000 + k},{k + (k > 5)},{20 + k % 7}" for k in range(12))]
+    lines = ["patient_id,visit,age", *(f"{1000 + 7 * k},{k},{20 + k % 7}" for k in range(12))]
     path = write(tmp_path, "\n".join(lines) + "\n")
     _, names, notes = read_users(path, columns=None, mending=Mending(leave_text=True))
-    assert names == ["visit", "age"]  # a step of two: it may mean something
-    assert notes == ("columns left out, they only number the rows: patient",)
-    assert read_users(path, columns=None, mending=Mending())[1] == ["patient", "visit", "age"]
+    assert names == ["visit", "age"]  # the name does not say that it numbers rows
+    assert notes == ("columns left out, they only number the rows: patient_id",)
+    assert read_users(path, columns=None, mending=Mending())[1] == ["patient_id", "visit", "age"]
 
 
 def test_a_column_that_outweighs_all_others_is_named():

@@ -81,7 +81,9 @@ def measure(market: Market, run: Run, *, horizon: int, epsilon: float, effort: E
             only_first = isinstance(run.plan, Plan) and bool((runs["stage"] == MOST_POPULAR).all())
             found["seconds"] = run.seconds + time.process_time() - begun
             if effort.audit_worlds:
+                begun = time.process_time()
                 found |= _audited(market, run, horizon, epsilon, effort, seed, only_first=only_first, notes=notes)
+                found["audit_seconds"] = time.process_time() - begun
     return _as_dataset(run, found | _planned(run.plan), notes)
 
 
@@ -195,7 +197,7 @@ def _nothing(n_worlds: int, horizon: int) -> dict[str, Any]:
     found |= {name: np.full(n_worlds, np.nan) for name in ("trend", "cold_start", "cold_share", "bill", "explored")}
     found |= {f"{name}_{notion}": np.nan for notion in NOTIONS for name in _FIGURES}
     found |= {f"verdict_{notion}": "" for notion in NOTIONS}
-    found |= {"compliance": np.nan, "compliance_mcse": np.nan, "audit_rounds": np.nan, "seconds": np.nan}
+    found |= dict.fromkeys(("compliance", "compliance_mcse", "audit_rounds", "seconds", "audit_seconds"), np.nan)
     return found | {"t": edges(horizon)}
 
 

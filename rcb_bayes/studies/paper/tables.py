@@ -48,6 +48,7 @@ def _rows(part: "xr.Dataset", keys: tuple[str, ...]) -> list[dict[str, Any]]:
                 row[f"{item}_{notion}"] = one[f"{item}_{notion}"].item()
         for item in ("compliance", "compliance_mcse", "audit_rounds", "spread_multiple", "seconds", "notion", "note"):
             row[item] = one[item].item()
+        row["audit_seconds"] = one["audit_seconds"].item() if "audit_seconds" in one else np.nan  # not of older parts
         rows.append(row)
     return rows
 

@@ -169,7 +169,7 @@ def run_row(cohort: Cohort, row: Choices, *, sizes: Sizes) -> "xr.Dataset":
 
 
 def audit_row(cohort: Cohort, row: Choices, *, sizes: Sizes) -> "xr.Dataset":
-    """Verdicts on one row under every notion: the cold start of each plan, and exploitation by a fixed one.
+    """Verdicts on one row under every notion: the cold start of each plan, and exploitation by the first.
 
     Of each part and notion the number of plans that pass, fail or are inconclusive, and the margin that decides. Audits
     are of worlds that the physician believes in: they do not depend on the rule by which patients are rewarded.
@@ -212,9 +212,9 @@ def _attributes(row: Choices) -> dict[str, Any]:
 
 
 def _audited(market: Market, row: Choices, plans: Sequence[Plan], *, sizes: Sizes, horizon: int) -> dict[str, Any]:
-    """Every plan over its cold start, and exploitation by a fixed one, with the inflation and spread it runs under."""
+    """Every plan over its cold start, and exploitation by the first, with the inflation and spread it runs under."""
     out: dict[str, Any] = {}
-    for part, judged in (("cold", plans), ("exploitation", [] if row.is_sampled else plans)):
+    for part, judged in (("cold", plans), ("exploitation", plans[:1])):
         cells: dict[str, list[Any]] = {notion: [] for notion in NOTIONS}
         for plan in judged:
             found = _audit(market, row, plan, part, sizes=sizes, horizon=horizon)

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from rcb_bayes.studies.paper import effects
-from rcb_bayes.studies.paper.claims import runs_of
+from rcb_bayes.studies.paper.claims import runs_of, schedules_alike
 from tests.studies.paper.cells_for_tests import made_up_cell
 
 
@@ -87,6 +87,15 @@ def test_schedules_that_come_together(apart: tuple[float, float], verdict: str):
     ]
     (claim,) = effects.schedules_converge("fixed", runs(cells))
     assert claim.verdict == verdict
+
+
+def test_runs_that_never_leave_the_cold_start_say_nothing_of_what_comes_after_it():
+    cells = [cell(name=word, inflation=word, variance=v) for word in ("linear", "log") for v in (0.02, 0.1)]
+    judges = (effects.linear_gains_most, effects.gain_grows_with_variance, effects.schedules_converge, schedules_alike)
+    assert all(len(judge("fixed", runs(cells))) == 1 for judge in judges)
+    for one in cells:
+        one["cold_share"][:] = 1.0
+    assert not any(judge("fixed", runs(cells)) for judge in judges)
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(100.0, "held"), (0.5, "not held")])
