@@ -5,6 +5,20 @@ Names are imported on first use: ``import rcb_bayes`` costs next to nothing, PyM
 What most people need is here. The rest has rooms of its own: populations in ``users``, what RCB is compared with in
 ``baselines``, users who do not follow in ``behaviour``, figures in ``plots``, posteriors in ``posterior``, the paper's
 experiments and warfarin in ``studies``, exceptions and warnings in ``errors``.
+
+To begin with::
+
+    import numpy as np
+    import rcb_bayes as rcb
+
+    belief = rcb.Prior.gaussian([[0.2], [0.0]], 0.2, arms=["usual", "new"])  # means, variance
+    users = rcb.Empirical(np.ones((1, 1)))
+    market = rcb.Market(prior=belief, covariates=users, noise=rcb.GaussianNoise(0.3))
+    print(rcb.check_need(market, seed=1))
+    plan = rcb.calibrate(market, epsilon=0.05, n_per_arm=10, seed=1)
+    print(plan.summary())
+    print(rcb.audit(market, plan, seed=2).summary())
+    rcb.report(market, plan, seed=1).save("report.html")
 """
 
 import sys

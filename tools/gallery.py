@@ -20,7 +20,8 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     gaps = rcb.estimate_gaps(market, saturated=["arm_0"], n_per_arm=50, n_worlds=1000, seed=seed)
     yield "plot_frontier", rcb.plots.plot_frontier(gaps)
     grid = [1, 2, 5, 10, 30, 100]
-    curve = rcb.gap_curve(market, n_grid=grid, tau=0.05, floor=0.45, saturated=["arm_0"], n_worlds=1000, seed=seed)
+    noisy = rcb.Market(prior=market.prior, covariates=market.covariates, noise=rcb.GaussianNoise(1.0))
+    curve = rcb.gap_curve(noisy, n_grid=grid, tau=0.05, floor=0.45, saturated=["arm_0"], n_worlds=1000, seed=seed)
     yield "plot_gap_curve", rcb.plots.plot_gap_curve(curve)
 
     truth = prior.draw(1, seed=seed)["beta"].values[0]
@@ -49,7 +50,7 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     for user, z in zip(market.covariates.sample(3000, seed=seed), rng.standard_normal(3000), strict=True):
         told = agent.recommend(user)
         agent.observe(user @ truth[market.arms.index(told.arm)] + 0.05 * z, ticket=told.ticket)
-    yield "plot_values", rcb.plots.plot_values(rcb.evaluate(agent, "arm_1", stages="exploit", estimators=["direct"]))
+    yield "plot_values", rcb.plots.plot_values(rcb.evaluate(agent, "arm_1", stages="exploit"))
 
     wrong = rcb.sensitivity(market, plan, along=["scale", "noise"], horizon=500, n_worlds=300, n_runs=0, seed=seed)
     yield "plot_tornado", rcb.plots.plot_tornado(wrong)

@@ -3,7 +3,8 @@
 Of each of K arms a little less is expected than of the one before, and a little more is known about it (variances .5 to
 .005); five features, users on the sphere. Each line is a plan by level and an audit of it in fresh worlds.
 ``python tools/many_arms.py 10 50 200 --keep rcb_out/many_arms > docs/measured/many_arms.md`` prints the table. A line
-that is known is kept in the folder and not computed again; ``--only NAME`` computes one line alone.
+that is known is kept in the folder and not computed again; ``--only NAME`` computes one line alone, and ``--known``
+prints the lines that are there.
 """
 
 import argparse
@@ -91,8 +92,10 @@ def cell(n_arms: int, asked: dict[str, Any], n_past: int) -> dict[str, Any]:
     }
 
 
-def kept_cell(folder: Path | None, n_arms: int, name: str, asked: dict[str, Any], n_past: int) -> dict[str, Any]:
-    """The same, read from the folder where it is there, and written to it where it is not."""
+def kept_cell(
+    folder: Path | None, n_arms: int, name: str, asked: dict[str, Any], n_past: int, *, known: bool
+) -> dict[str, Any] | None:
+    """The same, read from the folder where it is there, and written to it where it is not; or None."""
     made_of = {"n_arms": n_arms, "asked": asked, "n_past": n_past}
     made_of |= {"sizes": [N, HORIZON, WORLDS, AUDIT_WORLDS, USERS, EPSILON]}
     path = None if folder is None else folder / f"{n_arms}_{name.replace(' ', '_').replace(',', '')}.json"
@@ -100,6 +103,8 @@ def kept_cell(folder: Path | None, n_arms: int, name: str, asked: dict[str, Any]
         kept = json.loads(path.read_text())
         if kept["made_of"] == made_of:
             return kept["cell"]
+    if known:
+        return None
     found = cell(n_arms, asked, n_past)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,6 +137,7 @@ def main() -> None:
     parser.add_argument("sizes", type=int, nargs="*", default=[10, 50, 200])
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--known", action="store_true")
     asked_for = parser.parse_args()
     print("# Many arms\n")
     print(
@@ -148,7 +154,9 @@ def main() -> None:
         for name, way in ways(n_arms).items():
             if asked_for.only and asked_for.only != name:
                 continue
-            found = kept_cell(asked_for.keep, n_arms, name, *way)
+            found = kept_cell(asked_for.keep, n_arms, name, *way, known=asked_for.known)
+            if found is None:
+                continue
             before = before or found
             print(line(n_arms, name, found, before), flush=True)
 

@@ -88,8 +88,9 @@ def _how(runs: Table) -> list[str]:
         "Settings 3 and 4 50,000; 20 worlds. An audit takes 500 worlds, 40 users and the worst that are found, over "
         "the cold start and 10,000 rounds of exploitation, under every notion, with the inflation a plan runs under. "
         "Settings 1 to 3 run without inflation, Setting 4 under linear, sqrt and log, its personalised plan, which is "
-        "slow, under linear only. Fixed plans use the theorem's rate. The tables come from pieces of "
-        "`python tools/paper_runs.py`, the same plans in the same worlds; `rcb reproduce all` does all of it.",
+        "slow, under linear only. Fixed plans use the theorem's rate. `rcb reproduce all --workers 2 --out FOLDER` "
+        "runs the same plans in the same worlds, cell by cell. Where an audit is inconclusive beside a margin far "
+        "above -epsilon, too few of its worlds have that arm as the best one.",
         "",
         "| setting | users | cells run | runs of plans | audited | not run |",
         "|---|---|---|---|---|---|",

@@ -152,8 +152,8 @@ REVERSED = (
         "grow with its standard deviation, and every wrong recommendation costs more. The reason that the paper gives "
         "does not work through its own formula: the smallest eigenvalue phi0 in N is that of the users' features, "
         "not of the prior, so that N is the same at every variance. With tau* measured, which shrinks "
-        "with the variance, N grows as the variance falls, and then the claim holds in Setting 3. The "
-        "paper does not say how it drew the true "
+        "with the variance, N grows as the variance falls, and then the claim holds in Setting 3 on the sphere, where "
+        "these cold starts end; on the orthant they do not. The paper does not say how it drew the true "
         "coefficients; with coefficients that do not depend on the prior the sign could be another.",
     ),
     (

@@ -32,13 +32,14 @@ HOME = paper_page.HOME
 DROPPED = ("gain", "gain_mcse", "bill", "bill_mcse", "bill_per_exploration", "bill_per_exploration_mcse", "horizon")
 DRAWN = ("measured", "uniform")
 _DPI = 60
+_COMMAND = "python tools/paper_runs.py FOLDER SETTING ... --audited"
 
 
 def main() -> None:
     """Keep tables, claims, figures; write the page."""
     parser = argparse.ArgumentParser(description="Keep what runs of the paper's settings found.")
     parser.add_argument("folder", type=Path, help="of rcb reproduce all --out FOLDER")
-    parser.add_argument("--command", default="rcb reproduce all --workers 2 --out FOLDER", help="what made them")
+    parser.add_argument("--command", default=_COMMAND, help="what made them")
     asked = parser.parse_args()
     HOME.mkdir(parents=True, exist_ok=True)
     parts = {name: finished(asked.folder, setting) for name, setting in SETTINGS.items()}

@@ -21,6 +21,7 @@ _KEPT = ("physician", "Lasso bandit", "LinUCB", "RCB, theorem plan", "RCB, N = 2
 _KEPT += ("RCB, N = 20, plain spread", "RCB, N = 20, linear inflation", "RCB, N = 20, sigma 0.054")
 _KEPT += ("RCB, N = 20, the paper's choices", "RCB, N = 20, the paper's choices, bound, phi0 = 1")
 _NOTIONS = ("proof", "definition", "user")
+_ROUNDING = 1e-12
 _GAIN = "gains stay above -epsilon (the appendix)"
 _OWN, _SECOND = (0.025, 0.8), 0.035
 _TABLE_2 = ("50 / 48 / 2", "14 / 84 / 2", "2 / 93 / 5")
@@ -181,7 +182,8 @@ def _verdicts(row: dict[str, Any], part: str, notion: str) -> str:
         return "not run"
     if not sum(counts):
         return "not reached" if row["plan"] == "theorem" else "not run"
-    return f"{' / '.join(f'{count:.0f}' for count in counts)} ({row[f'{part}_{notion}_margin']:.3g})"
+    margin = row[f"{part}_{notion}_margin"]
+    return f"{' / '.join(f'{count:.0f}' for count in counts)} ({0.0 if abs(margin) < _ROUNDING else margin:.3g})"
 
 
 def _against(

@@ -65,8 +65,8 @@ def command(
         _print_sampled(plan, result["expected_cold_start"])
         _print_report(page, out)
         typer.echo("\nNext: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks")
-        typer.echo("one of them and `rcb report NAME` writes such a page for it; the README shows")
-        typer.echo("the same in Python.")
+        typer.echo("one of them and `rcb report NAME` writes such a page for it. In Python,")
+        typer.echo("`help(rcb_bayes)` shows how to begin.")
 
 
 def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:

@@ -20,6 +20,8 @@ def best_shares(values: FloatArray, *, axis: int = -1) -> FloatArray:
 def promotion_shares(prior_rewards: FloatArray, open_arms: Sequence[int]) -> FloatArray:
     """pi_i(x): the chance that arm i is promoted, the best unsaturated one by prior means, (U, K) -> (U, K)."""
     out = np.zeros(prior_rewards.shape)
+    if not len(open_arms):  # all are saturated: nothing is promoted
+        return out
     out[..., list(open_arms)] = best_shares(prior_rewards[..., list(open_arms)])
     return out
 

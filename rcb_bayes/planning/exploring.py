@@ -8,10 +8,9 @@ most
 .. math:: E_x \sum_{i \in E} p_i(x) \text{ of users, and } E[\max_j \mu(x, j) - \max_{j \notin E} \mu(x, j)]
 
 a round, told from other draws than those that decided; where elimination is contextual, E is another set for each user.
-*Clusters*: arms that the belief holds close, by
-:math:`E_x E(\mu(x, i) - \mu(x, j))^2`, are put together, and one of each is explored; the others learn what the belief
-couples to it. *Admission*: arms are promoted one after the other, in a published order. None of it looks at data, or
-stages would tell about rewards.
+*Clusters*: arms that the platform's belief holds close, by :math:`E_x E(\mu(x, i) - \mu(x, j))^2`, are put together,
+and one of each is explored; the others learn what the belief couples to it. *Admission*: arms are promoted one after
+the other, in a published order. None of it looks at data, or stages would tell about rewards.
 """
 
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
@@ -142,8 +142,10 @@ def explored_by(
         More clusters than arms, or no arm left.
     """
     rng = generator(seed, Stream.EXPLORED_ARMS)
-    panel = _panel(market, rng)
     kept = agenda.missing > 0
+    if not kept.any():  # a history has filled them all
+        return agenda, None, ()
+    panel = _panel(market, rng)
     gone, stands_for = np.zeros(len(kept), dtype=bool), np.arange(len(kept))
     notes: list[str] = []
     regions = _regions(market, exploring, rng)
@@ -158,7 +160,7 @@ def explored_by(
             )
     if exploring.clusters is not None:
         stands_for = _stands_for(market, panel, kept & ~gone, exploring.clusters, rng)
-        if (stands_for != np.arange(len(kept))).any() and market.prior.arms_independent:
+        if (stands_for != np.arange(len(kept))).any() and market.platform_prior.arms_independent:
             notes.append(
                 "Arms are independent under the belief: those that another arm of their cluster stands for learn "
                 "nothing from it."
@@ -195,11 +197,14 @@ def _panel(market: Market, rng: np.random.Generator) -> Panel:
     return panel.take(some, weights=weights)
 
 
-def _rewards(market: Market, panel: Panel, n_draws: int, rng: np.random.Generator) -> Iterator[FloatArray]:
-    """Mean rewards of the panel's users in worlds of the belief, some worlds at a time, (K, w, P)."""
+def _rewards(
+    market: Market, panel: Panel, n_draws: int, rng: np.random.Generator, *, belief: Prior | None = None
+) -> Iterator[FloatArray]:
+    """Mean rewards of the panel's users in worlds of a belief (users' unless given), some at a time, (K, w, P)."""
+    belief = belief or market.prior
     step = max(1, _CHUNK_VALUES // (market.n_arms * panel.n_users))
     for start in range(0, n_draws, step):
-        worlds = draw_worlds(market.prior, min(step, n_draws - start), rng=rng)
+        worlds = draw_worlds(belief, min(step, n_draws - start), rng=rng)
         yield market.noise.mean_reward(worlds.beta.swapaxes(0, 1) @ panel.users.T)
 
 
@@ -264,7 +269,7 @@ def _stands_for(market: Market, panel: Panel, kept: BoolArray, n_clusters: int, 
     if n_clusters == len(arms):
         return out
     products, n = np.zeros((len(arms), len(arms))), 0
-    for rewards in _rewards(market, panel, _CLUSTER_DRAWS, rng):
+    for rewards in _rewards(market, panel, _CLUSTER_DRAWS, rng, belief=market.platform_prior):
         own = (rewards[arms] * np.sqrt(panel.weights)).reshape(len(arms), -1)
         products += own @ own.T
         n += rewards.shape[1]

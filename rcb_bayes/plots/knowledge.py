@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import PALETTE, new_figure
+from rcb_bayes.plots.style import PALETTE, new_figure, plain_log_ticks
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def plot_knowledge(prices: "xr.Dataset", *, axes: "Sequence[Axes] | None" = None
         panel.set_title(title)
         panel.tick_params(axis="x", labelrotation=20)
     panels[0].set_yscale("log")
+    plain_log_ticks(panels[0].yaxis)
     panels[1].set_xlabel("what users know of the clock (bars: ± 2 Monte Carlo errors; x: not feasible)")
     panels[2].set_ylim(-0.05, 1.05)
     return panels

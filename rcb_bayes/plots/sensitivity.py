@@ -153,6 +153,8 @@ def plot_sensitivity(
         axes.set_xticks(x, [str(label) for label in one["label"].values])
     elif str(one["unit"].item()) == "times":
         axes.set_xscale("log")
+        axes.set_xticks(x, [f"{amount:g}" for amount in x])
+        axes.minorticks_off()
     if figure == "margin":
         axes.plot(x, -one["epsilon"].values, color="0.3", linestyle="--", linewidth=1, label="-epsilon")
         _ends(axes, one)

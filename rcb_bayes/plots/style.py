@@ -11,6 +11,7 @@ from rcb_bayes.schema import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
@@ -28,6 +29,18 @@ class ArmStyle:
     colour: str
     dash: str
     marker: str
+
+
+def plain_log_ticks(axis: "Axis") -> None:
+    """Plain numbers on a logarithmic axis that spans less than two powers of ten, where these alone tell too little."""
+    from matplotlib.ticker import MaxNLocator, NullLocator, StrMethodFormatter
+
+    low, high = sorted(axis.get_view_interval())
+    if not 0 < low < high < 100 * low:
+        return
+    axis.set_major_locator(MaxNLocator(5, min_n_ticks=3))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def arm_styles(arms: Sequence[Any]) -> dict[str, ArmStyle]:

@@ -23,7 +23,21 @@ INTERCEPT = "intercept"
 _MOST_NAMED = 3
 _MOST_CATEGORIES = 6
 _FEWEST_NUMBERED = 10  # fewer rows may differ by chance
-_NUMBERING = frozenset("id index row number no nr user patient subject customer person case key".split())
+_NUMBERING = (
+    "id",
+    "index",
+    "row",
+    "number",
+    "no",
+    "nr",
+    "user",
+    "patient",
+    "subject",
+    "customer",
+    "person",
+    "case",
+    "key",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

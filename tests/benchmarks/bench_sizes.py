@@ -8,7 +8,8 @@ Then, in the same run, a plan for different arms by level against one for arms t
 one by one. The largest memory that the process has had by then stands beside each line.
 
 ``make bench`` runs it, up to 200 arms; ``--fast`` stops at 20 arms and 50 features. ``--arms 50`` and ``--features 20``
-measure these sizes alone. What is refused is told as such.
+measure these sizes alone. ``--many 1000 20`` is so many arms of so many features, a catalogue: what is refused, and
+what is planned where one arm of each of twenty clusters is explored. What is refused is told as such.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from rcb_bayes.reporting.result import ReportSizes
 
 STEPS = ("check", "calibrate", "audit")
 N_FEATURES, N_ARMS, N_PER_ARM = 5, 3, 20
+MANY_WORLDS, SHARE, CLUSTERS = 200, 0.01, 20
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 Row = dict[str, float | str]
 
@@ -133,6 +135,37 @@ def _print_ratio(what: str, first: float, second: float) -> None:
     print(f"| {what} | {first:.2f} | {second:.2f} | {first / second:.2f} |", flush=True)
 
 
+def catalogue(n_arms: int, n_features: int) -> rcb.Market:
+    """Of each arm a little less is expected than of the one before, and a little more is known about it."""
+    mean = np.zeros((n_arms, n_features))
+    mean[:, 0] = np.linspace(0.3, 0.0, n_arms)
+    prior = rcb.Prior.gaussian(mean, np.geomspace(0.5, 0.005, n_arms))
+    return rcb.Market(prior=prior, covariates=rcb.Sphere(n_features), noise=rcb.GaussianNoise(0.3))
+
+
+def print_many(n_arms: int, n_features: int) -> None:
+    """A catalogue: all arms, those that elimination leaves, and one of each of some clusters, up to its cold start."""
+    market = catalogue(n_arms, n_features)
+    asked: dict[str, Any] = {"epsilon": 0.1, "n_per_arm": N_PER_ARM, "n_worlds": MANY_WORLDS, "knows": "level"}
+    asked |= {"audit_worlds": MANY_WORLDS, "guard": False, "seed": 1}
+    ways = {
+        "none": None,
+        f"elimination below {SHARE:g}, {CLUSTERS} clusters": rcb.Exploring(eliminate=SHARE, clusters=CLUSTERS),
+    }
+    print(f"{n_arms:,} arms, {n_features} features, {MANY_WORLDS} worlds, no guards.\n")
+    print("| way | explored | cold start, rounds | given up a round | calibrate, s | GB |\n|---|---|---|---|---|---|")
+    for name, exploring in ways.items():
+        seconds, plan = _told(lambda exploring=exploring: rcb.calibrate(market, exploring=exploring, **asked))
+        told = ["-", "-", "-"]
+        if isinstance(plan, rcb.Plan):
+            gone = plan.unexplored
+            told[0] = str(int((plan.agenda.missing > 0).sum()))
+            told[1] = f"{plan.expected_cold_start:,.0f} ± {plan.expected_cold_start_mcse:,.0f}"
+            told[2] = "0" if gone is None else f"{gone.regret:.2g} ± {gone.regret_mcse:.1g}"
+        memory = f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT / 1e9:.2f}"
+        print(f"| {name} | {' | '.join(told)} | {_shown(seconds)} | {memory} |", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     if os.environ.get("OMP_NUM_THREADS") != "1":  # read when NumPy is imported, so too late to set here
@@ -141,8 +174,12 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="up to 20 arms and 50 features")
     parser.add_argument("--arms", type=int, nargs="+", help="numbers of arms, and nothing else")
     parser.add_argument("--features", type=int, nargs="+", help="numbers of features, and nothing else")
+    parser.add_argument("--many", type=int, nargs=2, metavar=("ARMS", "FEATURES"), help="a catalogue, and nothing else")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.many:
+        print_many(*options.many)
+        return
     only = options.arms or options.features
     arms = options.arms or [2, 5, 10, 20, *([] if options.fast else [50, 100, 200])]
     features = options.features or [2, 5, 20, 50, *([] if options.fast else [100])]

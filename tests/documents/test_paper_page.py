@@ -1,11 +1,16 @@
 """The page of the paper's claims is what its tool makes of the stored tables."""
 
 import importlib
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
+
+from rcb_bayes.files.store import part_format, write_part
+from rcb_bayes.studies.paper.settings import SETTINGS
+from tests.studies.paper.cells_for_tests import made_up_cell
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +55,40 @@ def test_every_claim_that_is_judged_stands_on_the_page(paper_page: ModuleType) -
     rows = importlib.import_module("paper_rows")
     known = {claim for said in rows.SETTINGS.values() for one in said for claim in one.claims}
     assert set(paper_page.table("claims")["claim"]) <= known
+
+
+def test_what_was_not_run_again_keeps_its_rows(
+    paper_page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, home = importlib.import_module("paper_tables"), tmp_path / "paper"
+    home.mkdir()
+    before = {name: paper_page.table(name) for name in ("claims", "runs")}
+    for path in paper_page.HOME.glob("*.csv"):
+        (home / path.name).write_bytes(path.read_bytes())
+    for module in (paper_page, tables):
+        monkeypatch.setattr(module, "HOME", home)
+    monkeypatch.setattr(paper_page, "write", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["paper_tables.py", str(tmp_path / "empty")])
+    tables.main()
+    for name, rows in before.items():
+        pd.testing.assert_frame_equal(paper_page.table(name), rows, rtol=1e-3)
+
+
+def test_audited_pieces_go_before_others(paper_page: ModuleType, tmp_path: Path) -> None:
+    tables, runs = (importlib.import_module(name) for name in ("paper_tables", "paper_runs"))
+    cell = SETTINGS["setting-1"].cells[0]
+    shape = {"n_arms": cell.n_arms, "n_features": cell.n_features}
+    for audited, group, margin in ((False, 1, 0.1), (True, 1, 0.2), (False, 0, 0.3)):
+        kind = runs.GROUPS[group][0]
+        made = made_up_cell({kind: {"kind": kind, "margin": margin}}, **shape)
+        path = runs.piece_file(tmp_path, "setting-1", cell, runs.GROUPS[group], audited=audited)
+        path.parent.mkdir(exist_ok=True)
+        write_part(part_format(cell.key), made, path)
+    (found,) = tables.finished(tmp_path, SETTINGS["setting-1"])
+    assert found["kind"].values.tolist() == ["theorem", "fixed"]
+    assert found["margin_user"].values.tolist() == [0.3, 0.2]
+    lacking = tables._told("setting-1", [found], tmp_path, "")["without"]
+    assert lacking == "; ".join(f"{kind} in {cell.key}" for kind in ("measured", "uniform", "personalised"))
 
 
 def test_figures_are_small() -> None:

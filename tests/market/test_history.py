@@ -179,6 +179,19 @@ def test_margins_are_those_of_plain_rounds(counts: tuple[int, ...], knows: str) 
         assert apart(plain.run_worlds(wrong, 8000, seed=3)) > MANY
 
 
+@pytest.mark.parametrize("knows", ["stage", "level", "phase", "mechanism"])
+def test_a_history_that_fills_every_arm_leaves_no_cold_start(knows: str) -> None:
+    market = CASE.market().with_history(table_of((5, 5, 6)), public=False)
+    asked: dict[str, Any] = ASKED | {"n_worlds": 200, "audit_worlds": 200}
+    whole = rcb.calibrate(market, n_per_arm=5, knows=knows, **asked)
+    assert whole.feasible
+    assert whole.expected_cold_start == 0.0
+    assert rcb.Recommender(market, whole, seed=1).recommend(ROWS[0]).stage == "exploit"
+    for exploring in (rcb.Exploring(eliminate=0.01, contextual=True), rcb.Exploring(clusters=1, top=1)):
+        plan = rcb.calibrate(market, n_per_arm=5, knows=knows, exploring=exploring, **asked)
+        assert plan.to_json() == whole.to_json()  # nothing is left to be explored
+
+
 def test_a_run_in_simulated_worlds_draws_the_rewards_of_before_in_each() -> None:
     market = CASE.market().with_history(table_of((5, 5, 5)), public=False)
     plan = rcb.fixed_plan(market, n_per_arm=5, exploration_rate=0.5)
