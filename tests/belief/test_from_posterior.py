@@ -1,6 +1,8 @@
 """Yesterday's posterior as today's belief: against the exact posterior, and through a model of latents."""
 # pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -76,7 +78,7 @@ def test_the_recommenders_posterior() -> None:
 def test_a_regressions_posterior_is_labelled() -> None:
     """Sampled by hand, of a model that means something else by ``feature`` than its coefficients."""
     with pm.Model(coords={"arm": ["old", "new"], "feature": ["age"]}) as model:
-        x = pm.Data("x", np.linspace(-1.0, 1.0, 5)[:, None], dims=("user", "feature"))
+        x: Any = pm.Data("x", np.linspace(-1.0, 1.0, 5)[:, None], dims=("user", "feature"))
         level, slope = pm.Normal("a", 0.3, 0.2, shape=2), pm.Normal("b", 0.0, 0.2, shape=2)
         pm.Deterministic("mu", level + x[:, 0][:, None] ** 2 * slope, dims=("user", "arm"))
     yesterday = rcb.Prior.from_pymc(model, mean="mu", inputs="x")
