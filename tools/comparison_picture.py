@@ -38,7 +38,7 @@ _COLUMNS += (
 _EPSILON, _MOST = 0.05, 6.0
 _VERDICTS = {"pass": "audit passes", "fail": "audit fails", "inconclusive": "audit open"}
 _BELOW = ("LinUCB", "sampled, tuned", "payments")  # labels that would lie on others above their points
-_COLOURS = {"theorem": 0, "fixed": 1, "sampled": 2, "Thompson": 4, "LinUCB": 5, "greedy": 3, "payments": 6}
+_COLOURS = {"theorem": 0, "fixed": 1, "sampled": 2, "Thompson": 4, "LinUCB": 5, "greedy": 3, "payments": 5}
 _BANDITS = ("greedy", "Thompson", "payments")
 NAMES = {
     "theorem": "Theorem 1 (cold start does not end)",
@@ -46,7 +46,7 @@ NAMES = {
     "sampled, personalised": "ours: a rate each, guarded",
     "sampled, tuned": "ours, spread tuned",
     "LinUCB": "LinUCB",
-    "greedy": "greedy",
+    "greedy": "greedy (users differ enough here)",
     "Thompson": "Thompson sampling",
     "payments": "payments",
 }

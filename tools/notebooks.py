@@ -63,8 +63,6 @@ def execute(path: Path, target: Path, parameters: dict[str, Any]) -> None:
     notebook.metadata = {key: notebook.metadata[key] for key in ("kernelspec", "language_info")}
     for cell in notebook.cells:
         cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags" and value}
-        if cell.cell_type == "code":  # what a progress bar leaves behind
-            cell.outputs = [out for out in cell.outputs if out.output_type != "display_data" or any(out.data.values())]
     nbformat.write(notebook, target)
 
 

@@ -192,7 +192,7 @@ def _spelt(model: Any, found: _Formula, *, sigma: bool) -> Spelt:
     beta = _picked(pt.concatenate(coefficients), found.places)
     _compare(written[found.parent], beta, model, found)
     return Spelt(
-        model=_unobserved(written, beta, sigma=sigma),
+        model=_unobserved(written, beta, found, sigma=sigma),
         arms=found.arms,
         features=found.feature_map.features,
         feature_map=found.feature_map,
@@ -219,7 +219,7 @@ def _centring(model: Any, component: Any, written: Any) -> Any:
     return pt.dot(pt.constant(means), slopes)
 
 
-def _unobserved(written: Any, beta: Any, *, sigma: bool) -> Any:
+def _unobserved(written: Any, beta: Any, formula: "_Formula", *, sigma: bool) -> Any:
     """A model of the coefficients alone: the response, and whatever hangs on its rows, is left out."""
     wanted = [beta, *([written[SIGMA]] if sigma and SIGMA in written.named_vars else [])]
     kept = set(rvs_in_graph(wanted))
@@ -227,7 +227,7 @@ def _unobserved(written: Any, beta: Any, *, sigma: bool) -> Any:
     for variable in written.free_RVs:
         if variable in kept:
             found.register_rv(variable, str(variable.name), dims=written.named_vars_to_dims.get(variable.name))
-    return with_beta(found, beta)
+    return with_beta(found, beta, arms=formula.arms, features=formula.feature_map.features)
 
 
 def _compare(mu: Any, beta: Any, model: Any, found: _Formula) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rcb_bayes.belief.law import Block, GaussianLaw
+from rcb_bayes.belief.spelling import own_dim
 from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_finite_array, as_labels, suggestion
@@ -85,6 +86,7 @@ def read_draws(
     if hasattr(draws, "children") or hasattr(draws, "data_vars"):
         array = _variable(draws, coefficients)
     if hasattr(array, "dims") and hasattr(array, "coords"):
+        arm, feature = (own_dim(dim) if own_dim(dim) in array.dims else dim for dim in (arm, feature))
         missing = [dim for dim in (arm, feature) if dim not in array.dims]
         if missing:
             raise BeliefError(

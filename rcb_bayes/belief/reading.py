@@ -90,7 +90,7 @@ def _of_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: str
     found = read_regression(model, mean=mean, inputs=inputs, arm=arm, feature=feature)
     is_plain = found.basis.features == found.basis.inputs  # the functions of x are x itself
     return Spelt(
-        model=with_beta(found.model, found.beta),
+        model=with_beta(found.model, found.beta, arms=found.arms, features=found.basis.features),
         arms=found.arms,
         features=found.basis.features,
         feature_map=None if is_plain else found.basis,

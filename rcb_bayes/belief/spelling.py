@@ -59,19 +59,42 @@ def spell(model: Any, words: Words) -> Spelt:
     copy: Any = clone_model(model)
     beta = copy[words.coefficients] if dims == (words.arm, words.feature) else copy[words.coefficients].T
     if words.intercept is None:
-        return Spelt(model=with_beta(copy, beta), arms=arms, features=features)
+        return Spelt(model=with_beta(copy, beta, arms=arms, features=features), arms=arms, features=features)
     beta = pt.concatenate([_intercept(copy, words, n_arms=len(arms)), beta], axis=1)
     found = with_intercept(features, name=_free_label(words.intercept, features))
-    return Spelt(model=with_beta(copy, beta), arms=arms, features=found.features, feature_map=found)
+    made = with_beta(copy, beta, arms=arms, features=found.features)
+    return Spelt(model=made, arms=arms, features=found.features, feature_map=found)
 
 
-def with_beta(model: Any, beta: Any) -> pm.Model:
-    """The model with a graph of its own variables as ``beta``; a variable that is called so gets another name."""
+def with_beta(model: Any, beta: Any, *, arms: tuple[str, ...], features: tuple[str, ...]) -> pm.Model:
+    """The model with a graph of its own variables as ``beta``; a variable that is called so gets another name.
+
+    Its dims are ``arm`` and ``feature``, so that draws of it are labelled; where the model means something else by
+    these, ``beta_arm`` and ``beta_feature``.
+    """
     if BETA in model.named_vars:
         _rename(model, BETA, next(name for name in _others(BETA) if name not in model.named_vars))
+    dims = tuple(_dim(model, *one) for one in ((ARM, arms), (FEATURE, features)))
     with model:
-        pm.Deterministic(BETA, beta)
+        pm.Deterministic(BETA, beta, dims=dims)
     return model
+
+
+def _dim(model: Any, dim: str, labels: tuple[str, ...]) -> str | None:
+    """The dim of these labels, added where the model does not have it; None where both of its names are taken."""
+    for name in (dim, own_dim(dim)):
+        known = model.coords.get(name)
+        if name in model.dim_lengths and known is not None and tuple(map(str, known)) == labels:
+            return name
+        if name not in model.dim_lengths and name not in model.named_vars:
+            model.add_coord(name, labels)
+            return name
+    return None
+
+
+def own_dim(dim: str) -> str:
+    """What beta's dim is called in a model that means something else by its name."""
+    return f"{BETA}_{dim}"
 
 
 def _others(name: str) -> list[str]:

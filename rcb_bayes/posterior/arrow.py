@@ -27,6 +27,7 @@ from rcb_bayes.posterior.lanes import (
 
 _STRIDE = 4  # of the first, coarse pass over the values
 _NEGLIGIBLE = 12.0  # log weights below the largest that do not count
+_FAINT = 20.0  # of draws, of which there may be many: a hundred thousand such are a few thousandths of the largest
 
 
 @njit(**INNER)
@@ -129,25 +130,23 @@ def _queue_between(evidence, constant, best, queue) -> int:
 
 
 @njit(**INNER)
-def _queue_counted(evidence, best, queue) -> int:
-    """Values that are not negligible."""
+def _queue_above(evidence, least, queue) -> int:
+    """Values whose evidence is larger."""
     n_queued = 0
     for j in range(len(evidence)):
-        if evidence[j] > best - _NEGLIGIBLE:
+        if evidence[j] > least:
             queue[n_queued] = j
             n_queued += 1
     return n_queued
 
 
 @njit(**INNER)
-def _add_means(pulls, lane, weight, mean, half) -> None:
-    """Add a value's means, by its weight, to those of all values and to those of its half."""
+def _add_means(pulls, lane, weight, mean) -> None:
+    """Add a value's means, by its weight."""
     n_arms, d, _, _ = pulls.shape
     for i in range(n_arms):
         for a in range(d):
-            value = weight * pulls[i, a, 0, lane]
-            mean[i * d + a] += value
-            half[i * d + a] += value
+            mean[i * d + a] += weight * pulls[i, a, 0, lane]
 
 
 @njit(**INNER)
@@ -192,7 +191,7 @@ def integrate(table, gram, moment, square, n, covariance, mean, halves, sd, shar
         _weigh_queue(table, *data, queue, n_queued, points, evidence, small)
         best, place, at_edge = evidence.max(), evidence.argmax(), 0.0
         totals[0] = totals[1] = 0.0
-        n_queued = _queue_counted(evidence, best, queue)
+        n_queued = _queue_above(evidence, best - _NEGLIGIBLE, queue)
         for start in range(0, n_queued, LANES):
             n_here, has_best = take_lanes(queue, start, n_queued, points), False
             factor_arrows(table, gram[m], moment[m], points, small)
@@ -205,7 +204,8 @@ def integrate(table, gram, moment, square, n, covariance, mean, halves, sd, shar
                 if edge[j]:
                     at_edge += weight[lane]
                 has_best |= j == place
-                _add_means(small[2], lane, weight[lane], mean[m], halves[m, j % 2])
+                _add_means(small[2], lane, weight[lane], mean[m])
+                _add_means(small[2], lane, weight[lane], halves[m, j % 2])
             if covariance or has_best:
                 spreads(small)
             if covariance:
@@ -216,3 +216,39 @@ def integrate(table, gram, moment, square, n, covariance, mean, halves, sd, shar
         divide(covariance, totals, mean[m], halves[m], joint[m if covariance else 0])
         shares[m, 0] = at_edge / (totals[0] + totals[1])
         shares[m, 1] = totals[1] / (totals[0] + totals[1])
+
+
+@njit(**OPTIONS)
+def average_draws(table, gram, moment, square, n, covariance, mean, joint, log_weight, space) -> None:
+    """Posterior moments of M data sets over J draws, and the draws' normalised log weights, written to the last three.
+
+    The rest as in ``integrate``: draws have no order, so that all are looked at.
+    """
+    small, (_, queue, points, weight, _) = space[:11], space[11:]
+    for m in range(len(moment)):
+        evidence = log_weight[m]
+        n_queued = _queue_above(table[5], -np.inf, queue)
+        evidence[:] = -np.inf
+        _weigh_queue(table, gram[m], moment[m], square[m], n[m], queue, n_queued, points, evidence, small)
+        best, total = evidence.max(), 0.0
+        n_queued = _queue_above(evidence, best - _FAINT, queue)
+        for start in range(0, n_queued, LANES):
+            n_here = take_lanes(queue, start, n_queued, points)
+            factor_arrows(table, gram[m], moment[m], points, small)
+            solve_back(small)
+            weight[:] = 0.0
+            for lane in range(n_here):
+                weight[lane] = exp(evidence[points[lane]] - best)
+                total += weight[lane]
+                _add_means(small[2], lane, weight[lane], mean[m])
+            if covariance:
+                spreads(small)
+                add_covariances(small, weight, joint[m])
+        mean[m] /= total
+        for j in range(len(evidence)):
+            evidence[j] -= best + log(total)
+        if covariance:
+            for i in range(mean.shape[1]):
+                for k in range(i + 1):
+                    joint[m, i, k] = joint[m, i, k] / total - mean[m, i] * mean[m, k]
+                    joint[m, k, i] = joint[m, i, k]

@@ -16,10 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from rcb_bayes.belief import Prior
-from rcb_bayes.belief.law import Block
+from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.posterior.data import Data, Statistics, as_statistics
+from rcb_bayes.posterior.drawn_scales import DrawnScales
 from rcb_bayes.posterior.exact import Components, blocks_by_shape, component_posterior, exact_draws
 from rcb_bayes.posterior.pareto import pareto_khat
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards
@@ -29,6 +30,8 @@ from rcb_bayes.posterior.vouching import KHAT_LIMIT, MIN_EFFECTIVE_SIZE
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.progress import track
 
+_MOST_DENSE = 8192  # draws, where arms are not factored one by one
+_LAW_VALUES = 30_000_000  # in the covariances of all draws of the scales
 _CHUNK_VALUES = 1_000_000  # numbers in the largest array: more would not fit the processor's cache
 
 
@@ -40,7 +43,7 @@ class Attempt:
     n_replicates: int
 
 
-LADDER = (Attempt(512, 4), Attempt(2048, 2), Attempt(8192, 1))
+LADDER = (Attempt(512, 4), Attempt(2048, 2), Attempt(8192, 1), Attempt(32768, 1))
 NOISE_LADDER = (Attempt(8192, 4), Attempt(65536, 1))  # a draw costs little where the noise alone is unknown
 
 
@@ -58,7 +61,7 @@ class ConditionalEngine:
         self.prior = prior
         self.reason = "conditional: the belief is Gaussian given its scales"
         self._noise = noise
-        self._kept: dict[tuple[int, int], list[tuple[list[Block], Components]]] = {}
+        self._kept: dict[tuple[int, int], tuple[list[DrawnScales], list[tuple[list[Block], Components]]]] = {}
 
     def fit(self, data: Data, *, covariance: bool = False, users: FloatArray | None = None) -> PosteriorBatch:
         """Posterior moments of every data set, with k-hat and effective size of the scales' weights."""
@@ -172,12 +175,29 @@ class ConditionalEngine:
 
     @property
     def _ladder(self) -> tuple[Attempt, ...]:
-        return NOISE_LADDER if self._only_sigma else LADDER
+        """The attempts that do not take too long, or too much memory."""
+        if self._only_sigma:
+            return NOISE_LADDER
+        size = max(len(block.arms) for block in self._first_law.blocks) * self.prior.n_features
+        most = max(_LAW_VALUES // size**2, _MOST_DENSE) if self._fits_arms else _MOST_DENSE
+        return tuple(attempt for attempt in LADDER if attempt.n_draws <= most)
+
+    @cached_property
+    def _fits_arms(self) -> bool:
+        """Whether arms are factored one by one, whatever is drawn."""
+        return not self._only_sigma and not self._components(LADDER[0], 0)[1]
+
+    @property
+    def _first_law(self) -> GaussianLaw:
+        return self.prior.conditional_law(LADDER[0].n_draws).law
 
     def _chunks(self, members: np.ndarray, attempt: Attempt) -> list[np.ndarray]:
         """Data sets to fit at a time, so that memory stays bounded."""
-        law = self.prior.conditional_law(LADDER[0].n_draws).law
+        law = self._first_law
         size = law.n_arms * law.n_features
+        if self._fits_arms:
+            step = max(1, 4 * _CHUNK_VALUES // attempt.n_draws)
+            return [members[start : start + step] for start in range(0, len(members), step)]
         largest = 1 if self._only_sigma else max(len(block.arms) for block in law.blocks) * law.n_features
         step = max(1, _CHUNK_VALUES // (attempt.n_draws * size * largest))
         return [members[start : start + step] for start in range(0, len(members), step)]
@@ -216,7 +236,11 @@ class ConditionalEngine:
             return
         precision = self._precision(attempt, replicate)
         d = self.prior.n_features
-        for blocks, components in self._components(attempt, replicate):
+        arrows, dense = self._components(attempt, replicate)
+        for one in arrows:
+            mean, spread, log_weight = one.fit(data, covariance=covariance)
+            yield [arm * d + k for arm in one.arms for k in range(d)], one.arms.tolist(), mean, spread, log_weight
+        for blocks, components in dense:
             found = component_posterior(components, data, precision=precision, covariance=covariance)
             means = found.mixed_mean()
             spreads = found.mixed_covariance() if covariance else None
@@ -230,11 +254,19 @@ class ConditionalEngine:
         tau = np.broadcast_to(self._precision(attempt, replicate), (1, attempt.n_draws))[0]
         return noise_mixture(block.means[0], block.covariances[0], data, tau=tau)
 
-    def _components(self, attempt: Attempt, replicate: int) -> list[tuple[list[Block], Components]]:
+    def _components(
+        self, attempt: Attempt, replicate: int
+    ) -> tuple[list[DrawnScales], list[tuple[list[Block], Components]]]:
+        """The law given the draws: blocks of arms one by one where that can be, the others in batches of one shape."""
         key = attempt.n_draws, replicate
         if key not in self._kept:
             law = self.prior.conditional_law(attempt.n_draws, replicate=replicate).law
-            self._kept[key] = [(blocks, Components.of(blocks)) for blocks in blocks_by_shape(law)]
+            precision = self._precision(attempt, replicate)
+            arrows = [DrawnScales.of(block, precision) for block in law.blocks]
+            rest = [block for block, arrow in zip(law.blocks, arrows, strict=True) if arrow is None]
+            batches = blocks_by_shape(replace(law, blocks=tuple(rest))) if rest else ()
+            kept = [arrow for arrow in arrows if arrow is not None]
+            self._kept[key] = kept, [(blocks, Components.of(blocks)) for blocks in batches]
         return self._kept[key]
 
     def _precision(self, attempt: Attempt, replicate: int) -> FloatArray | float:

@@ -66,9 +66,10 @@ def posterior_model(
     if _OBSERVED in model.named_vars:
         raise BeliefError(f"The belief '{prior.name}' has a variable '{_OBSERVED}' already. Rename it.")
     with model:
-        model.add_coord("sample", np.arange(len(samples.reward)))
+        # ArviZ means draws by "sample", and warns of a dim of that name.
+        model.add_coord("observation", np.arange(len(samples.reward)))
         eta = (samples.x * model["beta"][samples.arm]).sum(axis=1)
-        shared: dict[str, Any] = {"observed": samples.reward, "dims": "sample"}
+        shared: dict[str, Any] = {"observed": samples.reward, "dims": "observation"}
         if noise.is_gaussian:
             sigma = model["sigma"] if noise.needs_sigma else noise.sigma  # type: ignore[attr-defined]
             pm.Normal(_OBSERVED, mu=eta, sigma=sigma, **shared)

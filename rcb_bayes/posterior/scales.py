@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_AT_ENDS = 1e-3  # share of the weight at the first or last value
 UNEVEN = 0.05  # by which the share of either half may differ from one half
 LARGEST_SIZE = 1e6
-_WORST_CONDITION = 1e10  # of covariances that are inverted
+WORST_CONDITION = 1e10  # of covariances that are inverted
 _RIDGE = 1e-9
 
 
@@ -54,9 +54,19 @@ class Arrow:
     noise: FloatArray
     edge: BoolArray
 
+    @property
+    def table(self) -> tuple[FloatArray, ...]:
+        """The fields as compiled code takes them."""
+        return ready(*(getattr(self, name) for name in self.__slots__))
+
     def every(self, step: int) -> "Arrow":
         """Every so many values."""
         return Arrow(*(np.ascontiguousarray(getattr(self, name)[::step]) for name in self.__slots__))
+
+
+def ready(*arrays: FloatArray) -> tuple[FloatArray, ...]:
+    """The same, contiguous and writable: of one kind, so that code is compiled once."""
+    return tuple(np.require(part, requirements=["C", "W"]) for part in arrays)
 
 
 class ScaleGrid:
@@ -79,7 +89,7 @@ class ScaleGrid:
         with np.errstate(divide="ignore"):
             log_weight = np.log(block.weights)
         self._sides = given.sides
-        fine = _arrow_of(own, level, block.means, log_weight, self.noise_precision, _rim(len(log_weight), given.sides))
+        fine = arrow_of(own, level, block.means, log_weight, self.noise_precision, _rim(len(log_weight), given.sides))
         self._rungs = (fine.every(2), fine.every(1)) if given.sides is None else (fine.every(1),)
 
     @classmethod
@@ -92,7 +102,7 @@ class ScaleGrid:
         if given is None or len(given.law.blocks) != 1:
             return None
         (block,) = given.law.blocks
-        if not (np.linalg.cond(block.covariances) < _WORST_CONDITION).all():
+        if not (np.linalg.cond(block.covariances) < WORST_CONDITION).all():
             if given.sides is None:
                 return None
             largest = np.diagonal(block.covariances, axis1=1, axis2=2).max(axis=1)
@@ -127,16 +137,14 @@ class ScaleGrid:
         sd, shares = np.empty((n_sets, p)), np.empty((n_sets, 2))
         joint = np.zeros((n_sets if covariance else 1, p, p))
         square, n = (part[:, self.arms].sum(axis=1) for part in (data.yty, data.n))
-        fields, own = [getattr(arrow, name) for name in Arrow.__slots__], [gram, moment, square, n]
-        table, own = ([np.require(part, requirements=["C", "W"]) for part in parts] for parts in (fields, own))
-        ready = tuple(table), *own  # one kind of array: compiled once
+        given = arrow.table, *ready(gram, moment, square, n)
         written = mean, halves, sd, shares, joint
         run: Any = line.integrate if self._sides is None else lattice.integrate_lattice
         if self._sides is None:
-            run(*ready, covariance, *written, line.spaces(*arrow.head.shape))
+            run(*given, covariance, *written, line.spaces(*arrow.head.shape))
         else:
             limits = MIN_EFFECTIVE_SIZE**-0.5, UNEVEN
-            run(*ready, covariance, *self._sides, *limits, *written, lattice.spaces(*arrow.head.shape))
+            run(*given, covariance, *self._sides, *limits, *written, lattice.spaces(*arrow.head.shape))
         size, vouched = judge_rule(halves[:, 1] - halves[:, 0], sd, odd=shares[:, 1], ends=shares[:, :1])
         return Integrated(mean, joint if covariance else None, size, vouched)
 
@@ -196,7 +204,7 @@ def split_level(covariances: FloatArray, *, n_arms: int) -> tuple[FloatArray, Fl
     return rest, (vectors * np.sqrt(np.maximum(values, 0.0))[:, None])[:, :, kept]
 
 
-def _arrow_of(
+def arrow_of(
     own: FloatArray,
     level: FloatArray,
     means: FloatArray,
@@ -204,6 +212,7 @@ def _arrow_of(
     noise: FloatArray,
     edge: BoolArray,
 ) -> Arrow:
+    """The arrow of arms whose own parts have covariances (J, K, d, d), around a level with the root (J, d, r)."""
     n_values, n_arms, d, _ = own.shape
     shaft = np.linalg.inv(own)
     head = shaft @ level[:, None]  # (J, K, d, r)

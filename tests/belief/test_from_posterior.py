@@ -1,6 +1,8 @@
 """Yesterday's posterior as today's belief: against the exact posterior, and through a model of latents."""
 # pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false, reportCallIssue=false, reportArgumentType=false, reportOperatorIssue=false
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -71,3 +73,22 @@ def test_the_recommenders_posterior() -> None:
     later = rcb.Prior.from_posterior(tree)
     means = tree["posterior"]["beta"].mean(("chain", "draw")).values
     np.testing.assert_allclose(later.mean, means, atol=1e-12)
+
+
+def test_a_regressions_posterior_is_labelled() -> None:
+    """Sampled by hand, of a model that means something else by ``feature`` than its coefficients."""
+    with pm.Model(coords={"arm": ["old", "new"], "feature": ["age"]}) as model:
+        x: Any = pm.Data("x", np.linspace(-1.0, 1.0, 5)[:, None], dims=("user", "feature"))
+        level, slope = pm.Normal("a", 0.3, 0.2, shape=2), pm.Normal("b", 0.0, 0.2, shape=2)
+        pm.Deterministic("mu", level + x[:, 0][:, None] ** 2 * slope, dims=("user", "arm"))
+    yesterday = rcb.Prior.from_pymc(model, mean="mu", inputs="x")
+    data = {"x": [[0.5], [1.0]], "arm": ["old", "new"], "reward": [0.4, 0.1]}
+    with rcb.posterior_model(yesterday, data, noise=rcb.GaussianNoise(0.3)):
+        tree = pm.sample_prior_predictive(200, random_seed=1)
+    beta = tree["prior"]["beta"]
+    assert beta.dims == ("chain", "draw", "arm", "beta_feature")
+    assert list(beta.coords["beta_feature"].values) == list(yesterday.features)
+    today = rcb.Prior.from_posterior(tree, like=yesterday)
+    assert (today.arms, today.features) == (yesterday.arms, yesterday.features)
+    draws = np.asarray(beta.values).reshape(-1, 2, 2)
+    np.testing.assert_allclose(today.mean.values, draws.mean(axis=0), atol=1e-12)
