@@ -33,7 +33,7 @@ COMMANDS = {
     "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
-    "actg": ["-m", "rcb_bayes", "reproduce", "actg", "--fast", "--workers", "4"],
+    "actg": ["-m", "rcb_bayes", "reproduce", "actg", "--workers", "2"],
 }
 PLAIN = ("comparison", "warfarin", "actg")  # print text; the others Markdown
 STUDIES = ("warfarin", "actg")  # say how long they took
