@@ -28,6 +28,7 @@ COMMANDS = {
     "effects": ["tests/benchmarks/bench_effects.py"],
     "curves": ["tests/benchmarks/bench_curves.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
+    "catalogue": ["tests/benchmarks/bench_sizes.py", "--many", "1000", "20"],
     "scale": ["tools/scale_figures.py"],
     "workers": ["tests/benchmarks/bench_workers.py"],
     "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],

@@ -188,7 +188,7 @@ def arms_on_paper() -> Iterator[str]:
         "which is how it would be spread over machines; what one would do first: plan for groups of arms that are "
         "alike, whose sets are counted and not told apart; give most arms no samples of their own (`n_per_arm` of 0), "
         "which leaves as many levels as arms that are explored; or let arms share coefficients, so that a sample of "
-        "one tells of all."
+        "one tells of all. What a thousand arms of twenty features take is [measured](measured/catalogue.md)."
     )
 
 
