@@ -44,7 +44,8 @@ def theory_rows(tables: dict[str, Table], claims: Table) -> list[tuple[str, str,
         (
             "Section 5, large K",
             "clusters, the best arms first, past data, and elimination shorten the cold start",
-            "all four side by side, K = 10 to 200: [many arms](measured/many_arms.md); 1,000: [a catalogue](measured/catalogue.md)",
+            "all four side by side, K = 10 to 200: [many arms](measured/many_arms.md); "
+            "1,000: [a catalogue](measured/catalogue.md)",
             "strategy by strategy",
         ),
         (
