@@ -85,6 +85,8 @@ def _write(found: "ActgResult", trial: "Trial", sizes: "Sizes", out: Path, *, se
             run_worlds=5,
             knowledge_worlds=0,
             radius_worlds=0,
+            payment_worlds=0,
+            n_multiples=(),
             epsilons=(_PAGE_EPSILON, 2 * _PAGE_EPSILON),
         ),
         seed=seed,

@@ -26,7 +26,6 @@ from rcb_bayes.workers import Workers, run_kept
 if TYPE_CHECKING:
     import xarray as xr
 
-_AUDIT_WORLDS = 1000
 _FIGURES = ("exploration_rate", "inverse_rate", "expected_cold_start", "expected_regret")
 
 
@@ -38,6 +37,7 @@ def tradeoff(
     notion: str = "user",
     personalised: bool = True,
     n_worlds: int = 1000,
+    audit_worlds: int = 1000,
     engine: str = "auto",
     knows: str = "auto",
     workers: Workers = None,
@@ -60,6 +60,8 @@ def tradeoff(
         A rate for each user instead of one for all.
     n_worlds : int
         Worlds behind each stage of each plan.
+    audit_worlds : int
+        Worlds of the audit that each plan is to pass.
     engine : str
         What computes posterior means; see ``posterior.make_engine``.
     knows : str
@@ -100,6 +102,7 @@ def tradeoff(
 
     allowed, sizes = _as_epsilons(epsilons), _as_sizes(n_grid)
     asked = {"notion": notion, "n_worlds": n_worlds, "engine": engine, "knows": knows, "seed": seed}
+    asked["audit_worlds"] = audit_worlds
     for request in (_request(market, epsilon, sizes[0], personalised, **asked) for epsilon in allowed):
         check_request_size(market, request)
     free_cells = [(_unconstrained(market), n, False) for n in sizes]
@@ -164,7 +167,7 @@ def _planned_cell(planner: _Planner, cell: tuple[float, int, bool]) -> "xr.Datas
 
 
 def _request(market: Market, epsilon: float, n: int, personalised: bool, **asked: Any) -> PlanRequest:
-    own = {"epsilon": epsilon, "n_per_arm": n, "personalised": personalised, "audit_worlds": _AUDIT_WORLDS}
+    own = {"epsilon": epsilon, "n_per_arm": n, "personalised": personalised}
     return as_request(market, **asked, **own)
 
 

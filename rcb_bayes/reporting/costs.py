@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.reporting.data import run_regret
-from rcb_bayes.reporting.markup import Markup, tag
+from rcb_bayes.reporting.markup import Markup, table, tag
+from rcb_bayes.reporting.paying import bill_rows, bill_words
 from rcb_bayes.reporting.pieces import chart, plain, prose, section
 from rcb_bayes.reporting.yardsticks import told
 from rcb_bayes.telling.wording import figure
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def cost(report: "Report", data: dict[str, Any]) -> Markup:
     """The section on the runs."""
     if report.runs is None:
-        return section("cost", "What it costs", prose("Not run: the plan is not feasible."))
+        return section("cost", "What it costs", prose("Not run: the plan is not feasible."), *_bill(report))
     regret = data["regret"]
     end = "did not end" if regret["end"] is None else f"ended after {regret['end']:,.0f} rounds on average"
     last = figure(*run_regret(report.runs))
@@ -28,6 +29,7 @@ def cost(report: "Report", data: dict[str, Any]) -> Markup:
             f"run is {last}, against the best arm for each user."
         ),
         None if report.yardsticks is None else _yardsticks(report),
+        *_bill(report),
         _regret(regret, alt=f"Cumulative regret over {report.horizon:,} rounds reaches {last}; the cold start {end}."),
         tag("div", _gain(data["gain"]), _samples(data["arms"], data["samples"]), class_="pair"),
     )
@@ -48,6 +50,14 @@ def _yardsticks(report: "Report") -> Markup:
         head=["", "regret"],
         rows=rows,
     )
+
+
+def _bill(report: "Report") -> list[Markup]:
+    """What paying users would cost instead."""
+    if report.payments is None:
+        return []
+    rows: list[list[Any]] = [list(row) for row in bill_rows(report.payments)]
+    return [prose(bill_words(report.payments)), table(["users are paid, and see all data", ""], rows)]
 
 
 def _regret(regret: dict[str, Any], *, alt: str) -> Markup:

@@ -40,6 +40,8 @@ def chart_data(report: "Report") -> dict[str, Any]:
         data["matrix"] = _matrix(report.audit)
     if report.knowledge is not None:
         data["knowledge"] = _knowledge(report.knowledge)
+    if report.by_size is not None:
+        data["sizes"] = _sizes(report.by_size)
     if report.runs is not None:
         data |= {"regret": _regret(report.runs), "gain": _gain(report.runs), "samples": _samples(report.runs)}
         if report.yardsticks is not None:
@@ -121,6 +123,17 @@ def _knowledge(prices: "xr.Dataset") -> dict[str, Any]:
         "names": [str(name) for name in prices["knows"].values],
         "mean": short(lengths),
         "error": short(prices["expected_cold_start_mcse"].values, 2),
+    }
+
+
+def _sizes(found: "xr.Dataset") -> dict[str, Any]:
+    """A curve for each N; None of a plan that is not feasible."""
+    lengths = found["expected_cold_start"].where(found["feasible"]).transpose("n", "epsilon").values
+    errors = found["expected_cold_start_mcse"].where(found["feasible"]).transpose("n", "epsilon").values
+    curves = zip(found["n"].values, lengths, errors, strict=True)
+    return {
+        "epsilon": [float(epsilon) for epsilon in found["epsilon"].values],
+        "curves": [{"n": int(n), "mean": short(mean), "error": short(error, 2)} for n, mean, error in curves],
     }
 
 

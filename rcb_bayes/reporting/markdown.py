@@ -7,8 +7,10 @@ from rcb_bayes.mechanism.deciding import FIGURES
 from rcb_bayes.reporting.answer import parts
 from rcb_bayes.reporting.data import margin_rows, run_regret
 from rcb_bayes.reporting.groups import groups, weights_of
+from rcb_bayes.reporting.paying import bill_rows, bill_words
 from rcb_bayes.reporting.pieces import plain
 from rcb_bayes.reporting.protocol import paragraph
+from rcb_bayes.reporting.sized import size_rows
 from rcb_bayes.reporting.yardsticks import told
 from rcb_bayes.telling.wording import figure, percent
 
@@ -51,6 +53,8 @@ def _plan(report: "Report") -> list[str]:
             for one in groups(plan, report.users, weights=weights_of(report))
         ]
         blocks += [_table(["feature", "value", "of all users", "mean rate", "explored"], rows)] if rows else []
+    if report.by_size is not None:
+        blocks += ["Expected rounds of cold start, by samples of each arm (N):", _table(*size_rows(report.by_size))]
     return blocks
 
 
@@ -67,13 +71,21 @@ def _margins(report: "Report") -> list[str]:
 
 def _costs(report: "Report") -> list[str]:
     if report.runs is None:
-        return []
+        return ["## What it costs", *_bill(report)] if report.payments is not None else []
     own = run_regret(report.runs)
     rows = [("this plan", *own)] if report.yardsticks is None else told(report.yardsticks, own=own)
     return [
         "## What it costs",
         _table([f"over {report.horizon:,} rounds", "regret"], [[name, figure(*more)] for name, *more in rows]),
+        *_bill(report),
     ]
+
+
+def _bill(report: "Report") -> list[str]:
+    if report.payments is None:
+        return []
+    rows = [list(row) for row in bill_rows(report.payments)]
+    return [_escaped(bill_words(report.payments)), _table(["users are paid, and see all data", ""], rows)]
 
 
 def _halves(line: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar, dot, prose, section
+from rcb_bayes.reporting.sized import by_size
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def stages(report: "Report") -> Markup:
         ),
         _by_stage(plan) if plan.stages else None,
         _by_arm(plan) if plan.coverage else None,
+        by_size(report.by_size),
         *(prose(note) for note in plan.notes),
         _theorem(report),
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SUFFIX = ".zip"
 _FORM = Format(name="report", version=1, remedy="Report again: `report(...).save('report.zip')` writes a file.")
 _HEAD = "report.json"
+_OPTIONAL = ("knowledge", "radius", "yardsticks", "payments", "by_size")  # tables that not every report has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ def _written(report: "Report", folder: Path) -> dict[str, bytes]:
     for name, plan in plans.items():
         if plan is not None:
             plan.save(folder / f"{name}.json")
-    for name in ("gaps", "runs", "knowledge", "radius", "yardsticks"):
+    for name in ("gaps", "runs", *_OPTIONAL):
         table = getattr(report, name)
         if table is not None:
             write_netcdf(_table(name), table, folder / f"{name}.nc")
@@ -112,9 +113,7 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
             "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,
             "sweep": tuple(Plan.load(one) for one in sweep),
             "runs": _read_table("runs", folder) if "runs.nc" in given else None,
-            "knowledge": _read_table("knowledge", folder) if "knowledge.nc" in given else None,
-            "radius": _read_table("radius", folder) if "radius.nc" in given else None,
-            "yardsticks": _read_table("yardsticks", folder) if "yardsticks.nc" in given else None,
+            **{name: _read_table(name, folder) if f"{name}.nc" in given else None for name in _OPTIONAL},
             "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
             "users": np.asarray(head.users, dtype=float),
             "sizes": head.sizes,

@@ -16,7 +16,9 @@ from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.plots import plot_rates, plot_regret
 from rcb_bayes.reporting.known import known_figures
+from rcb_bayes.reporting.paying import bill_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
+from rcb_bayes.reporting.sized import size_figures
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
 from rcb_bayes.telling.html import as_html
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 FIGURES = ("rates", "margins", "regret")
 _MOST_MAPPED = 100_000
+_MOST_MULTIPLE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,10 @@ class ReportSizes:
         Behind each stage of the plans for users who know more or less of the clock; 0 leaves them out.
     radius_worlds : int
         Of the audits behind how wrong the plan may be about what users expect; 0 leaves that out.
+    payment_worlds : int
+        Behind what paying users would cost instead; 0 leaves that out.
+    n_multiples : tuple of float
+        Of the plan's N: so many samples of each arm are planned for, too; none leaves that out.
     map_users : int
         Drawn on the map of rates.
     epsilons : tuple of float, optional
@@ -71,6 +78,8 @@ class ReportSizes:
     sweep_worlds: int | None = None
     knowledge_worlds: int = 400
     radius_worlds: int = 400
+    payment_worlds: int = 10
+    n_multiples: tuple[float, ...] = (0.5, 2.0)
     map_users: int = 400
     epsilons: tuple[float, ...] | None = None
 
@@ -83,6 +92,11 @@ class ReportSizes:
         for name in ("knowledge_worlds", "radius_worlds"):
             if getattr(self, name) != 0:
                 as_count(getattr(self, name), name=name, least=50)
+        if self.payment_worlds != 0:
+            as_count(self.payment_worlds, name="payment_worlds", least=2)
+        for value in self.n_multiples:
+            if not (np.isfinite(value) and 0 < value <= _MOST_MULTIPLE):
+                raise RcbError(f"n_multiples must be above 0 and at most {_MOST_MULTIPLE:g}, got {value!r}.")
         if self.map_users > _MOST_MAPPED:
             raise RcbError(f"map_users must be at most {_MOST_MAPPED:,}, dots of a map, got {self.map_users:,}.")
         for value in self.epsilons or ():
@@ -136,6 +150,11 @@ class Report:
     yardsticks : xarray.Dataset, optional
         The regret of greedy and of everybody's favourite beside the plan's; None in older files, and where nature is
         not what users believe.
+    payments : xarray.Dataset, optional
+        What paying users would cost instead; None where it was left out, where it does not apply, and in older files.
+    by_size : xarray.Dataset, optional
+        The length of the cold start over epsilon and N; None where it was left out, where it does not apply, and in
+        older files.
 
     Examples
     --------
@@ -166,6 +185,8 @@ class Report:
     need: Check | None = None
     radius: "xr.Dataset | None" = None
     yardsticks: "xr.Dataset | None" = None
+    payments: "xr.Dataset | None" = None
+    by_size: "xr.Dataset | None" = None
     answer: Answer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -297,6 +318,8 @@ class Report:
                 "plan": self.plan.to_dict(),
                 "epsilons": [plan.to_dict() for plan in self.sweep],
                 "knowledge": None if self.knowledge is None else known_figures(self.knowledge),
+                "by_size": None if self.by_size is None else size_figures(self.by_size),
+                "payments": None if self.payments is None else bill_figures(self.payments),
                 "audit": None if self.audit is None else self.audit.to_dict(),
                 "regret": total,
                 "horizon": self.horizon,

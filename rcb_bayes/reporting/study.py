@@ -25,7 +25,9 @@ from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
+from rcb_bayes.reporting.paying import payments
 from rcb_bayes.reporting.result import Report, ReportSizes
+from rcb_bayes.reporting.sized import lengths_by_size
 from rcb_bayes.reporting.yardsticks import yardsticks
 from rcb_bayes.running.need import n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
@@ -43,7 +45,7 @@ _AROUND = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 6.0)  # of the epsilon that open
 _USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
-_STEPS = 8
+_STEPS = 10
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
@@ -208,6 +210,7 @@ def _study(
     need, greedy = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
+    sweep = _sweep(market, plan, horizon=horizon, sizes=sizes, workers=workers)
     return Report(
         market=market,
         need=need,
@@ -215,11 +218,13 @@ def _study(
         gaps=gaps,
         plan=plan,
         theorem=_theorem(market, plan, horizon=horizon),
-        sweep=_sweep(market, plan, horizon=horizon, sizes=sizes, workers=workers),
+        sweep=sweep,
+        by_size=_by_size(market, plan, sweep, sizes=sizes, workers=workers),
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
         yardsticks=yardsticks(market, greedy, horizon=shown, seed=seed),
+        payments=_payments(market, plan, horizon=shown, sizes=sizes, workers=workers, seed=seed),
         runs=runs,
         audit=found,
         not_audited=why_not,
@@ -354,6 +359,27 @@ def _knowledge(
     )
 
 
+def _payments(
+    market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers, seed: int
+) -> "xr.Dataset | None":
+    """What paying users would cost instead, where that is asked for."""
+    if not sizes.payment_worlds:
+        return None
+    begin_step("what payments would cost")
+    asked: dict[str, Any] = {"horizon": horizon, "n_worlds": sizes.payment_worlds}
+    return payments(market, epsilon=plan.epsilon, workers=workers, seed=seed, **asked)
+
+
+def _by_size(
+    market: Market, plan: Plan, sweep: tuple[Plan, ...], *, sizes: ReportSizes, workers: Workers
+) -> "xr.Dataset | None":
+    """The cold start with fewer and with more samples, where there are such plans."""
+    if plan.kind == "theorem":
+        return None
+    begin_step("plans with other numbers of samples")
+    return lengths_by_size(market, plan, sweep, multiples=sizes.n_multiples, workers=workers, **_behind(plan, sizes))
+
+
 def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers) -> tuple[Plan, ...]:
     """Plans at other values of epsilon, made as the plan was, in one simulation.
 
@@ -374,8 +400,7 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, work
             personalised=plan.personalised,
             knows=plan.knows,
             n_per_arm=plan.agenda,
-            n_worlds=sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
-            audit_worlds=plan.audit_worlds or sizes.audit_worlds,
+            **_behind(plan, sizes),
             engine="auto",
             seed=plan.seed,
         )
@@ -389,6 +414,14 @@ def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, work
     plans = {epsilon: done[k] for k, epsilon in enumerate(others)}
     plans[plan.epsilon] = replace(plan, exploitation=replace(plan.exploitation, guards=()))
     return tuple(plans[epsilon] for epsilon in grid)
+
+
+def _behind(plan: Plan, sizes: ReportSizes) -> dict[str, int]:
+    """Worlds behind plans that are made as this one was."""
+    return {
+        "n_worlds": sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
+        "audit_worlds": plan.audit_worlds or sizes.audit_worlds,
+    }
 
 
 class _Sweep:

@@ -27,6 +27,7 @@ CHARTS = {
     "samples",
     "knowledge",
     "yardsticks",
+    "sizes",
 }
 
 

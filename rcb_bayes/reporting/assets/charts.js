@@ -249,7 +249,7 @@ function curves(place, spec) {
   hover(place, drawn, xs.map((v, k) => ({
     x: x(v),
     y: y(Math.max(...named.map((c) => cut(c.y)[k] ?? low))),
-    lines: [`${spec.xname} ${words(v)}`, ...named.filter((c) => !c.thin).map((c) => `${c.name}: ${withError(cut(c.y)[k], c.error ? cut(c.error)[k] : 0)}`)],
+    lines: [`${spec.xname} ${words(v)}`, ...named.filter((c) => !c.thin).map((c) => `${c.name}: ${spec.gap && cut(c.y)[k] === null ? spec.gap : withError(cut(c.y)[k], c.error ? cut(c.error)[k] : 0)}`)],
   })));
   legend(place, spec.legend === false ? [] : named);
   return drawn;

@@ -66,6 +66,16 @@ function knowledge() {
   bars(place("knowledge"), { names: data.knowledge.names, found: data.knowledge, colour: () => "var(--accent)", xlabel: "rounds of cold start" });
 }
 
+/* A curve for each number of samples, with a gap where no plan is feasible. */
+function sizes() {
+  const colours = ["var(--second)", "var(--accent)", "var(--third)"];
+  const found = data.sizes;
+  curves(place("sizes"), {
+    at: found.epsilon, bottom: 0, dotted: true, gap: "not feasible", xlabel: "epsilon", xname: "epsilon", ylabel: "rounds",
+    curves: found.curves.map((row, k) => ({ name: `N = ${words(row.n)}`, y: row.mean, error: row.error, colour: colours[k % 3], dash: DASHES[k % DASHES.length] })),
+  });
+}
+
 /* --- charts that the slider turns ------------------------------------------------------------------------------- */
 
 function here(lines) {
@@ -189,7 +199,7 @@ function readout() {
 
 /* --- all together ----------------------------------------------------------------------------------------------- */
 
-const CHARTS = { map, rates, cold, margins, compliance, frontier, regret, gain, samples, knowledge, yardsticks };
+const CHARTS = { map, rates, cold, margins, compliance, frontier, regret, gain, samples, knowledge, yardsticks, sizes };
 const TURNED = ["map", "rates", "cold", "margins", "compliance"];
 
 function draw(names) {
