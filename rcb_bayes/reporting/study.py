@@ -1,7 +1,6 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit, audit
@@ -18,16 +17,15 @@ from rcb_bayes.market.sizes import check_audit_size, check_plan_size, check_run_
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.foreseeing import foresee, told
 from rcb_bayes.mechanism.length import saturated_sets
-from rcb_bayes.planning.calibration import few_users, planned
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.exploring import Exploring
-from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.knowledge_price import price_of_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import theorem_plan
 from rcb_bayes.reporting.paying import payments
 from rcb_bayes.reporting.result import Report, ReportSizes
 from rcb_bayes.reporting.sized import lengths_by_size
+from rcb_bayes.reporting.swept import plans_over_epsilon, worlds_behind
 from rcb_bayes.reporting.yardsticks import yardsticks
 from rcb_bayes.running.need import n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
@@ -35,14 +33,11 @@ from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
 from rcb_bayes.telling.progress import begin_step, progress
 from rcb_bayes.users.directions import users_to_draw
-from rcb_bayes.workers import Workers, check_workers, run_tasks
+from rcb_bayes.workers import Workers, check_workers
 
 if TYPE_CHECKING:
     import xarray as xr
 
-_MULTIPLES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0)  # of the plan's epsilon
-_AROUND = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 6.0)  # of the epsilon that opens the stage at which a plan ends
-_USUAL_EPSILON = 0.05
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _STEPS = 10
@@ -210,7 +205,7 @@ def _study(
     need, greedy = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
-    sweep = _sweep(market, plan, horizon=horizon, sizes=sizes, workers=workers)
+    sweep = plans_over_epsilon(market, plan, horizon=horizon, sizes=sizes, workers=workers)
     return Report(
         market=market,
         need=need,
@@ -377,70 +372,6 @@ def _by_size(
     if plan.kind == "theorem":
         return None
     begin_step("plans with other numbers of samples")
-    return lengths_by_size(market, plan, sweep, multiples=sizes.n_multiples, workers=workers, **_behind(plan, sizes))
-
-
-def _sweep(market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers) -> tuple[Plan, ...]:
-    """Plans at other values of epsilon, made as the plan was, in one simulation.
-
-    They have no guards, which no figure here depends on, and fewer cold starts and users behind them, which their
-    errors tell (``few_users``). Posterior means are computed once wherever the law of the data is the same for every
-    epsilon.
-    """
-    if plan.kind == "theorem":
-        return (plan,)
-    begin_step("plans at other values of epsilon")
-    grid = _grid(plan) if sizes.epsilons is None else sorted({*sizes.epsilons, plan.epsilon})
-    others = [epsilon for epsilon in grid if epsilon != plan.epsilon]
-    requests = [
-        as_request(
-            market,
-            epsilon=epsilon,
-            notion=plan.notion,
-            personalised=plan.personalised,
-            knows=plan.knows,
-            n_per_arm=plan.agenda,
-            **_behind(plan, sizes),
-            engine="auto",
-            seed=plan.seed,
-        )
-        for epsilon in others
-    ]
-    for request in requests:
-        check_request_size(market, request)
-    swept = partial(_swept, horizon=horizon)
-    make = partial(_Sweep, market, requests[0] if requests else None)
-    done = dict(run_tasks(swept, requests, make=make, workers=workers, description="plans"))
-    plans = {epsilon: done[k] for k, epsilon in enumerate(others)}
-    plans[plan.epsilon] = replace(plan, exploitation=replace(plan.exploitation, guards=()))
-    return tuple(plans[epsilon] for epsilon in grid)
-
-
-def _behind(plan: Plan, sizes: ReportSizes) -> dict[str, int]:
-    """Worlds behind plans that are made as this one was."""
-    return {
-        "n_worlds": sizes.sweep_worlds or plan.n_worlds or sizes.plan_worlds,
-        "audit_worlds": plan.audit_worlds or sizes.audit_worlds,
-    }
-
-
-class _Sweep:
-    """What plans of a sweep share: one simulation."""
-
-    def __init__(self, market: Market, request: PlanRequest | None) -> None:
-        self.market = market
-        self.simulator = None if request is None else few_users(market, request)
-
-
-def _swept(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
-    assert sweep.simulator is not None  # there is a request
-    made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": horizon}
-    return planned(sweep.market, request, simulator=sweep.simulator.again(), **made)
-
-
-def _grid(plan: Plan) -> list[float]:
-    """Values of epsilon around the plan's own, and around the one that opens the stage at which it ends."""
-    values = [m * (plan.epsilon or _USUAL_EPSILON) for m in _MULTIPLES]
-    if plan.nearest_epsilon is not None:
-        values = [0.0, *(m * plan.nearest_epsilon for m in _AROUND)]
-    return sorted({plan.epsilon, *(float(f"{value:.3g}") for value in values)})
+    return lengths_by_size(
+        market, plan, sweep, multiples=sizes.n_multiples, workers=workers, **worlds_behind(plan, sizes)
+    )

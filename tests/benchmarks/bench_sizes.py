@@ -25,8 +25,8 @@ import numpy as np
 
 import rcb_bayes as rcb
 from rcb_bayes.errors import RcbError
-from rcb_bayes.reporting import study
 from rcb_bayes.reporting.result import ReportSizes
+from rcb_bayes.reporting.swept import grid_of, plans_over_epsilon
 
 STEPS = ("check", "calibrate", "audit")
 N_FEATURES, N_ARMS, N_PER_ARM = 5, 3, 20
@@ -121,8 +121,8 @@ def print_ratios() -> None:
     looked = len(plan.choices) if isinstance(plan, rcb.Plan) else 0
     _print_ratio(f"plan of 5 arms: N chosen ({looked} tried), N given", chosen, given)
     small = plan_for(market, n_worlds=1000)
-    swept, _ = spent(lambda: study._sweep(market, small, horizon=10_000, sizes=ReportSizes(), workers=None))
-    alone, _ = spent(lambda: [_alone(market, small, epsilon) for epsilon in study._grid(small)[1:]])
+    swept, _ = spent(lambda: plans_over_epsilon(market, small, horizon=10_000, sizes=ReportSizes(), workers=None))
+    alone, _ = spent(lambda: [_alone(market, small, epsilon) for epsilon in grid_of(small)[1:]])
     _print_ratio("plans at 11 other epsilons: one by one, in one simulation", alone, swept)
 
 

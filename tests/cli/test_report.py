@@ -8,7 +8,7 @@ import pytest
 
 from rcb_bayes.cli.report import check_page
 from rcb_bayes.errors import RcbError
-from rcb_bayes.reporting import study
+from rcb_bayes.reporting import swept
 from tests.cli.command_line import Run, runner
 
 rcb = runner("report")
@@ -21,8 +21,8 @@ FEW = ("--users", "5", "--worlds", "2")
 @pytest.fixture(autouse=True)
 def few_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tested here does not depend on how many values of epsilon the page can be turned to."""
-    monkeypatch.setattr(study, "_MULTIPLES", (1.0, 2.0))
-    monkeypatch.setattr(study, "_AROUND", (1.0,))
+    monkeypatch.setattr(swept, "_MULTIPLES", (1.0, 2.0))
+    monkeypatch.setattr(swept, "_AROUND", (1.0,))
 
 
 def test_the_page_is_written_and_the_verdict_is_the_exit_code(rcb: Run) -> None:

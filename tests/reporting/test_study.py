@@ -14,6 +14,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit
 from rcb_bayes.reporting import ReportSizes, report, study
+from rcb_bayes.reporting.swept import grid_of
 from rcb_bayes.users import Empirical, Sphere
 from tests.planning.revising import revised
 from tests.reporting.reports import SIZES, market_of, small_report
@@ -77,7 +78,7 @@ def test_a_plan_that_is_not_feasible_is_reported_as_such() -> None:
     found = report(market_of(), n_per_arm=10, personalised=False, sizes=SIZES, horizon=200)
     assert (found.verdict, found.runs, found.audit) == ("fail", None, None)
     assert "Not run: the plan is not feasible." in found.to_html()
-    grid = study._grid(found.plan)
+    grid = grid_of(found.plan)
     assert found.plan.nearest_epsilon is not None
     assert grid[0] == 0.0
     assert grid[-1] > found.plan.nearest_epsilon > found.plan.epsilon
@@ -102,11 +103,11 @@ def test_rewards_that_are_not_gaussian_are_planned_for_and_audited() -> None:
 
 
 def test_the_grid_is_around_epsilon_with_it_in_the_middle() -> None:
-    grid = study._grid(small_report().plan)
+    grid = grid_of(small_report().plan)
     assert grid[0] == 0.0
     assert 0.05 in grid
     assert grid == sorted(set(grid))
-    assert study._grid(revised(small_report().plan, epsilon=0.0))[0] == 0.0
+    assert grid_of(revised(small_report().plan, epsilon=0.0))[0] == 0.0
 
 
 @pytest.mark.parametrize(
