@@ -26,9 +26,13 @@ _N_WORLDS = 1000
 _N_PER_ARM, _PLAN_WORLDS = 50, 400
 _REPORT_HORIZON = 3000
 _EPSILONS = (0.0, 0.02, _EPSILON, 0.1, 0.2, 0.3)  # what the page can be turned to
-_SIZES = {"check_worlds": 1000, "audit_worlds": 1000, "audit_users": 60, "run_worlds": 8, "knowledge_worlds": 200} | {
-    "radius_worlds": 200
-}
+_SIZES: dict[str, Any] = {
+    "check_worlds": 1000,
+    "audit_worlds": 1000,
+    "audit_users": 60,
+    "run_worlds": 8,
+    "knowledge_worlds": 200,
+} | {"radius_worlds": 200}
 
 
 def command(

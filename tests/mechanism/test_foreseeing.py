@@ -95,7 +95,13 @@ def test_an_audit_says_it_once(market: rcb.Market, capsys: pytest.CaptureFixture
 
 @pytest.mark.slow
 def test_a_report_says_it_once_for_all(market: rcb.Market, capsys: pytest.CaptureFixture[str]) -> None:
-    few = {"plan_worlds": 100, "audit_worlds": 100, "check_worlds": 60, "run_worlds": 1, "map_users": 10}
+    few: dict[str, Any] = {
+        "plan_worlds": 100,
+        "audit_worlds": 100,
+        "check_worlds": 60,
+        "run_worlds": 1,
+        "map_users": 10,
+    }
     sizes = rcb.ReportSizes(**few, knowledge_worlds=0, radius_worlds=0, audit_users=5, epsilons=(0.7,))
     rcb.report(market, epsilon=0.6, n_per_arm=10, horizon=60, sizes=sizes, seed=1)
     (line,) = said(capsys)
