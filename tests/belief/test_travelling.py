@@ -58,7 +58,8 @@ def _draws(prior: Prior) -> list[Any]:
 def test_the_engine_of_a_belief_that_arrived_gives_the_same_posteriors(name: str) -> None:
     prior = load_prior(name)
     noise = None if prior.has_sigma else GaussianNoise(0.3)
-    market = Market(prior=prior, covariates=Sphere(prior.n_features), noise=noise)  # pyright: ignore[reportArgumentType]
+    n_covariates = prior.n_features if prior.feature_map is None else prior.feature_map.n_inputs
+    market = Market(prior=prior, covariates=Sphere(n_covariates), noise=noise)  # pyright: ignore[reportArgumentType]
     other = pickle.loads(pickle.dumps(market))
     assert other.fingerprint() == market.fingerprint()
     rng = np.random.default_rng(2)
