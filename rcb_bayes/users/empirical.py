@@ -96,8 +96,8 @@ class Empirical(Population):
         standardise : bool
             Whether columns are centred and divided by their standard deviation; those of 0/1 and constants are not.
         dummies : bool
-            Whether a column of text with at most 12 values becomes 0/1 columns ``<name>_<value>``, one for each value but
-            the first in the alphabet.
+            Whether a column of text with at most 12 values becomes 0/1 columns ``<name>_<value>``, one for each value
+            but the first in the alphabet.
 
         Returns
         -------
