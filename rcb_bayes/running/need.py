@@ -256,9 +256,9 @@ def _out_of_reach(market: Market, panel: Panel, *, epsilon: float, seed: int) ->
     each = [panel.mean(loses[:, arm]) for arm in lost.tolist()]
     least = figure(*min(each)) if len(each) == 1 else f"{brief(min(each)[0])} to {brief(max(each)[0])}"
     return (
-        f" No mechanism can have {_named(market, lost.tolist())} tried: in none of {len(beta):,} worlds, for none of "
-        f"{panel.n_users:,} users, does what is expected of it exceed what the others turn out to give. What is left "
-        f"is to pay users what they lose beyond epsilon = {epsilon:g}: {least} a try at first."
+        f" No mechanism can have {_named(market, lost.tolist())} tried: in all of {len(beta):,} worlds and for all of "
+        f"{panel.n_users:,} users another arm turns out better than what is expected of it. Users can still be paid "
+        f"what they lose beyond epsilon = {epsilon:g}: {least} a try at first."
     )
 
 
