@@ -234,8 +234,8 @@ class _Maker:
 
         def words(amount: float) -> str:
             more = f"{brief(abs(amount))} {'more' if amount > 0 else 'less'}"
-            told = "" if exact or feature else ", in root mean square,"
-            return f"users expect{told} up to {more} of {what}"
+            told = "" if exact or feature else " (root mean square over users)"
+            return f"users expect up to {more} of {what}{told}"
 
         return self._direction(
             "shift",

@@ -352,8 +352,8 @@ def _of_stages(told: list[_Round], stages: np.ndarray, *, has_stages: bool) -> l
         return []
     first = wrong[0]
     return [
-        f"stages: {len(wrong):,} rounds are logged at another stage than the plan's, the first in row {first + 1} "
-        f"('{ROUND_KINDS[stages[first]]}' where the plan is at: {told[first].name})"
+        f"stages: {len(wrong):,} rounds are logged at another stage than the plan's; the first is row {first + 1}, "
+        f"logged as '{ROUND_KINDS[stages[first]]}' where the plan is at: {told[first].name}"
     ]
 
 
@@ -363,7 +363,7 @@ def _of_counted(told: list[_Round], rows: Log) -> list[str]:
     if not wrong.any():
         return []
     first = int(np.argmax(wrong)) + 1
-    return [f"counts: {int(wrong.sum()):,} rounds are counted that the plan does not count, the first in row {first}"]
+    return [f"counts: {int(wrong.sum()):,} rounds are counted that the plan does not count; the first is row {first}"]
 
 
 def _of_propensities(market: Market, told: list[_Round], rows: Log) -> list[str]:
@@ -377,8 +377,8 @@ def _of_propensities(market: Market, told: list[_Round], rows: Log) -> list[str]
     t = int(np.argmax(wrong))
     arm = int(off[t].argmax())
     return [
-        f"propensities: {int(wrong.sum()):,} of {len(told):,} rounds differ from the plan's, the first in row {t + 1} "
-        f"({market.arms[arm]} has {rows.weights[t, arm]:.3g}, the plan says {by_plan[t, arm]:.3g})"
+        f"propensities: {int(wrong.sum()):,} of {len(told):,} rounds differ from the plan's; the first is row {t + 1}, "
+        f"where {market.arms[arm]} has {rows.weights[t, arm]:.3g} and the plan says {by_plan[t, arm]:.3g}"
     ]
 
 

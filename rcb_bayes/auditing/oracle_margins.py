@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 _CERTIFIES = {
     "mean": (
-        "In repeated data from one and the same world each interval holds the true margin of its user, arm and rival "
-        "in a share {share:.0%} of them, provided that the oracle can follow the truth there (its bias is not in the "
-        "interval) and that arms were not chosen in the light of rewards: so it is after a cold start, and about so "
-        "later on."
+        "Suppose that data were collected again and again in one and the same world. Each interval would hold the true "
+        "margin of its user, arm and rival {share:.0%} of the time. Two conditions: the oracle can follow the truth "
+        "there (its bias is not in the interval), and arms were not chosen in the light of rewards. The second holds "
+        "after a cold start, and nearly so later."
     ),
     "reward": (
-        "In repeated data from one and the same world each interval holds the margin in rewards of a new user, arm "
-        "and rival in a share of about {share:.0%} of them (at least {floor:.0%}), whatever the truth, for users who "
-        "come as those of both arms' samples did."
+        "Suppose that data were collected again and again in one and the same world. Each interval would hold the "
+        "margin in rewards of a new user about {share:.0%} of the time, and at least {floor:.0%}, whatever the truth. "
+        "One condition: users come as those of both arms' samples did."
     ),
 }
 _DOES_NOT = (
-    "It certifies nothing about what users believe, and so not DBIC. Only where users hold no world possible in which "
-    "the intervals miss more often than that, or a lead is beyond R, does recommending nothing but margins whose lower "
-    "bound clears -epsilon keep `proof` at epsilon + {level:g} R. `user` and `definition` do not follow: the misses "
-    "may all fall where an arm is recommended. For those audit the oracle in worlds of the users' belief "
-    "(rcb.audit(market, agent)), or cut it to what they accept (rcb.Heeding)."
+    "It certifies nothing about what users believe, and so not DBIC. One step can be made. Suppose that users think "
+    "no world possible in which the intervals miss more often than that, or in which an arm leads by more than R. "
+    "Recommend only where the lower bound clears -epsilon: then `proof` holds at epsilon + {level:g} R. `user` and "
+    "`definition` do not follow, since the misses may all fall where an arm is recommended. For those audit the oracle "
+    "in worlds of the users' belief (rcb.audit(market, agent)), or cut it to what they accept (rcb.Heeding)."
 )
 
 

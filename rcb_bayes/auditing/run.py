@@ -219,8 +219,8 @@ def _responding(market: Market, plan: Plan | PolicyMaker, behaviour: Behaviour |
         return market
     if not isinstance(plan, Plan) or oracle is not None or not _side_by_side(market, None):
         raise RcbError(
-            "Users who do not follow are reckoned with in audits of plans, with Gaussian rewards or users from a short "
-            "table, and without an oracle of one's own. Simulate other policies with behaviour=."
+            "behaviour= is for audits of plans. Rewards are Gaussian, or users come from a short table; the oracle is "
+            "the plan's own. Simulate other policies with behaviour=."
         )
     return responding(market, behaviour)
 
@@ -356,8 +356,8 @@ def _as_knowledge(market: Market, plan: Plan | PolicyMaker, knows: str | None) -
     n = count_sets([[arm] for arm in range(market.n_arms)])  # rates by promoted arm tell arms that are alike apart
     if known is STAGE and plan.knows != STAGE.name and n > MOST_SETS:
         raise RcbError(
-            f"A cold start of {market.n_arms} arms may pass {n:,} saturated sets, and at most {MOST_SETS} "
-            "are judged one by one. Audit with knows='level', or less."
+            f"A cold start of {market.n_arms} arms has {n:,} possible stages (sets of saturated arms). At most "
+            f"{MOST_SETS} are judged one by one. Audit with knows='level', or less."
         )
     if known is not STAGE and not market.noise.is_gaussian and not isinstance(market.covariates, Empirical):
         raise RcbError(

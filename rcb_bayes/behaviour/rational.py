@@ -92,8 +92,8 @@ class Rational:
         n = count_sets([[arm] for arm in range(market.n_arms)])
         if plan.knows == STAGE.name and n > MOST_SETS:
             raise RcbError(
-                f"A cold start of {market.n_arms} arms may pass {n:,} saturated sets, and rational users tell at most "
-                f"{MOST_SETS} apart. Make the plan with knows='level'."
+                f"A cold start of {market.n_arms} arms has {n:,} possible stages (sets of saturated arms). Rational "
+                f"users tell at most {MOST_SETS} apart. Make the plan with knows='level'."
             )
         if not market.noise.is_gaussian and not isinstance(market.covariates, Empirical):
             raise RcbError("Rational users with 0/1 rewards are those of a table: covariates=Empirical(rows).")

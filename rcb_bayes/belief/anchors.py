@@ -143,8 +143,8 @@ class AnchorWeights:
         if len(strange):
             first = np.array2string(users[strange[0]], precision=4, threshold=8)
             warnings.warn(
-                f"The nonlinear mean was read for other users than x = {first}, and what it gives her is off. Fill its "
-                "model's inputs with users like her.",
+                f"The figures for a user x = {first} are off: the nonlinear mean was read for users unlike her. Fill "
+                "the inputs of its model with users like her.",
                 BeliefWarning,
                 stacklevel=4,
             )

@@ -47,8 +47,8 @@ def with_arm(prior: "Prior", label: str, belief: Any) -> "Prior":
         return belief
     if not isinstance(belief, tuple | list) or len(belief) != 2:
         raise BeliefError(
-            f"The belief about '{label}' is (mean, cov) of its {prior.n_features} coefficients, or a Prior about all "
-            f"arms with '{label}' as the last; got {type(belief).__name__}."
+            f"Expected what users believe about '{label}': (mean, cov) of its {prior.n_features} coefficients, or a "
+            f"Prior about all arms whose last arm is '{label}'; got {type(belief).__name__}."
         )
     if prior.law is None:
         raise BeliefError(
@@ -124,8 +124,8 @@ def _check_extends(prior: "Prior", label: str, other: "Prior") -> None:
     apart = _apart(prior, other)
     if apart > 1.0:
         raise BeliefError(
-            f"The new belief says something else about the arms there are (mean or covariance are {apart:.2g} times "
-            "as far apart as rounding, or sampling, explains). What users have believed of them cannot change here."
+            f"The new belief changes what users believed about the other arms: means or covariances differ {apart:.2g} "
+            "times as much as rounding, or sampling, explains. Leave those arms as they were."
         )
 
 

@@ -225,8 +225,8 @@ def _warn_about_lkj(beta: Any) -> None:
     """PyMC 6.3 draws LKJ correlations from another law than its density: variance .142 for .167 at d = 3, eta = 2."""
     if any(type(variable.owner.op).__name__ in _LKJ for variable in drawn_behind([beta])):
         warnings.warn(
-            "PyMC's forward draws of LKJ correlations are not LKJ distributed from the third feature on, so draws and "
-            "posteriors of this belief disagree. Build the correlations as models/correlated.py does.",
+            "Draws and posteriors of this belief disagree: PyMC's forward draws of LKJ correlations have another law "
+            "from three features on. Build the correlations as models/correlated.py does.",
             BeliefWarning,
             stacklevel=4,
         )

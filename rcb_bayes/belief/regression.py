@@ -272,14 +272,14 @@ def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked, rounded: list[
         )
     except NoAnchorsError:
         raise BeliefError(
-            f"The mean '{asked.mean}' is nonlinear, and not finite or the same in every draw for the users in "
-            f"'{asked.inputs}': check the latents' priors."
+            f"The nonlinear mean '{asked.mean}' is not finite for the users in '{asked.inputs}', or the same in every "
+            "draw. Check the latents' priors."
         ) from None
     if not expansion.error <= expansion.largest_error:
         raise BeliefError(
-            f"The mean '{asked.mean}' is nonlinear, and what it gives {len(expansion.anchors)} of its users does not "
-            f"tell what it gives the others (error {expansion.error:.2g} of its spread, {expansion.largest_error:g} "
-            f"allowed): smooth what jumps at an unknown place, or put fewer different users into '{asked.inputs}'."
+            f"The mean '{asked.mean}' is nonlinear. Its values at {len(expansion.anchors)} users do not tell what it "
+            f"gives the others: the error is {expansion.error:.2g} of its spread, and {expansion.largest_error:g} is "
+            f"allowed. Smooth what jumps at an unknown place, or put fewer different users into '{asked.inputs}'."
         )
     if expansion.error > expansion.told_error:
         warnings.warn(

@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.main import get_command
@@ -31,6 +31,7 @@ from rcb_bayes.cli import (
 from rcb_bayes.errors import RcbError, is_interrupt
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
+_MANY = 10  # options, from which on they have headings
 _LONGEST = 2000  # letters of a message; a name of a thousand and more says nothing
 _PIPE_CLOSED = 141  # as shells have it: 128 plus the signal
 
@@ -68,6 +69,29 @@ for _name, _module in {
     app.command(_name, help=_help(_module.command))(_module.command)
 
 
+_PANELS = {
+    "The belief, its users, rewards": "settings covariates missing dummies standardise intercept noise",
+    "Many arms, and the past": "top eliminate contextual clusters warm_start private",
+    "Workers, seed, files": "workers folder seed json_file out",
+}
+"""Headings of options that most commands share; what is a command's own stands under the last."""
+_OWN = "What is asked"
+
+
+def _command() -> Any:
+    """The command line, its options under headings where there are many: short lists have wide columns."""
+    group: Any = get_command(app)
+    headings = {name: heading for heading, names in _PANELS.items() for name in names.split()}
+    for command in getattr(group, "commands", {}).values():
+        options = [one for one in command.params if one.param_type_name == "option"]
+        for option in options:
+            if option.is_flag:
+                option.metavar = " "  # it takes nothing
+            if len(options) >= _MANY:
+                option.rich_help_panel = headings.get(str(option.name), _OWN)
+    return group
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"rcb-bayes {__version__}")
@@ -98,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; errors become one line on standard error and an exit code."""
-    command = get_command(app)
+    command = _command()
     stopping.forget_kept()
     try:
         code = command.main(args=list(arguments), prog_name="rcb", standalone_mode=False)

@@ -21,6 +21,7 @@ from rcb_bayes.cli.calibrate import (
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
+    DummiesOption,
     InterceptOption,
     MissingOption,
     NoiseOption,
@@ -65,6 +66,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = None,
     missing: MissingOption = "refuse",
+    dummies: DummiesOption = False,
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
@@ -123,7 +125,7 @@ def command(
     from rcb_bayes.market.sizes import check_audit_size
     from rcb_bayes.mechanism.exploiting import Exploiting
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     if log is not None:
         if knows is not None:

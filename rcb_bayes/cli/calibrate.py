@@ -14,6 +14,7 @@ from rich.text import Text
 
 from rcb_bayes.cli.market import (
     CovariatesOption,
+    DummiesOption,
     InterceptOption,
     MissingOption,
     NoiseOption,
@@ -178,6 +179,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = None,
     missing: MissingOption = "refuse",
+    dummies: DummiesOption = False,
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
@@ -220,7 +222,7 @@ def command(
             "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
             "in all? Add --horizon, such as --horizon 10000."
         )
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     market = warm_started(market, warm_start, private)
     check_rewards(market, personalised=personalised)

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from rcb_bayes.cli.market import (
     CovariatesOption,
+    DummiesOption,
     InterceptOption,
     MissingOption,
     NoiseOption,
@@ -39,6 +40,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = None,
     missing: MissingOption = "refuse",
+    dummies: DummiesOption = False,
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
@@ -73,7 +75,7 @@ def command(
     from rcb_bayes.mechanism.length import saturated_sets
     from rcb_bayes.running.need import check_need
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from rcb_bayes.planning.plan import Plan
     from rcb_bayes.reporting import Report
 
-_EPSILON, _TAU, _RHO, _SIGMA, _HORIZON = 0.05, 0.01, 0.95, 0.05, 50_000
+_SHELVES, _EXPECTED, _VARIANCE = ("charts", "local", "archive"), (0.2, 0.1, 0.0), 0.25
+_EPSILON, _TAU, _RHO, _SIGMA, _HORIZON = 0.05, 0.01, 0.95, 0.3, 50_000
 _N_USERS = 20_000
 _N_WORLDS = 1000
-_N_PER_ARM, _PLAN_WORLDS = 50, 400
+_N_PER_ARM, _PLAN_WORLDS = 30, 2000
 _REPORT_HORIZON = 3000
-_EPSILONS = (0.0, 0.02, _EPSILON, 0.1, 0.2, 0.3)  # what the page can be turned to
+_EPSILONS = (0.0, 0.02, 0.03, _EPSILON, 0.07, 0.1, 0.12, 0.15, 0.2)  # what the page can be turned to
 _SIZES: dict[str, Any] = {
     "check_worlds": 1000,
     "audit_worlds": 1000,
@@ -38,14 +39,10 @@ _SIZES: dict[str, Any] = {
 def command(
     seed: SeedOption = DEFAULT_SEED, json_file: JsonOption = None, out: PageOption = Path("rcb_out/demo")
 ) -> None:
-    """Check a strong belief against its users, see the paper's plan for it beside a sampled one, and get the report."""
-    from rcb_bayes.belief import load_prior
+    """Check a belief that favours one arm, see the paper's plan for it beside a sampled one, and get the report."""
     from rcb_bayes.gaps.assumptions import check_assumptions
-    from rcb_bayes.market import Market
-    from rcb_bayes.market.noise import GaussianNoise
-    from rcb_bayes.users import Sphere
 
-    market = Market(prior=load_prior("setting_4"), covariates=Sphere(5), noise=GaussianNoise(_SIGMA))
+    market = listening_service()
     checks = check_assumptions(market, n_worlds=_N_WORLDS, seed=seed)
     plan = _sampled_plan(market, seed=seed)
     page = _report(market, plan, seed=seed)
@@ -71,6 +68,22 @@ def command(
         typer.echo("\nNext: `rcb models` lists the beliefs you can start from, `rcb check NAME` checks")
         typer.echo("one of them and `rcb report NAME` writes such a page for it. In Python,")
         typer.echo("`help(rcb_bayes)` shows how to begin.")
+
+
+def listening_service() -> "Market":
+    """The market of the demo: three shelves, and listeners who all expect most of the first."""
+    import numpy as np
+
+    from rcb_bayes.belief import Prior
+    from rcb_bayes.market import Market
+    from rcb_bayes.market.noise import GaussianNoise
+    from rcb_bayes.users import Empirical
+
+    about = ["base", "curiosity"]
+    means = [[mean, 0.0] for mean in _EXPECTED]
+    belief = Prior.gaussian(means, _VARIANCE, arms=_SHELVES, features=about, name="listeners")
+    listeners = Empirical([[1.0, curiosity] for curiosity in np.linspace(-1, 1, 201)], features=about)
+    return Market(prior=belief, covariates=listeners, noise=GaussianNoise(_SIGMA))
 
 
 def _willing(market: "Market", *, seed: int) -> dict[str, dict[str, float]]:
@@ -121,16 +134,15 @@ def _report(market: "Market", plan: "Plan", *, seed: int) -> "Report":
 
 def _print_users(market: "Market", result: dict[str, Any]) -> None:
     console = Console(soft_wrap=True)
-    console.print("[bold]A market in which everybody expects the first arm to be good[/bold]")
-    console.print("(the paper's Setting 4)\n")
+    console.print("[bold]A listening service whose users all expect most of the charts[/bold]")
+    console.print("(it would like to learn who enjoys its other two shelves)\n")
     typer.echo(market.describe())
-    typer.echo("\nHalf of the users have features that sum to less than zero: they expect to be")
-    typer.echo("better off elsewhere. Who would follow a recommendation unasked? Those who, by")
-    typer.echo(f"their own belief, lose at most epsilon = {_EPSILON} by it (± one Monte Carlo error):\n")
+    typer.echo("\nWho would follow a recommendation unasked? Those who, by their own belief, lose")
+    typer.echo(f"at most epsilon = {_EPSILON} by it (± one Monte Carlo error):\n")
     table = Table(box=None, pad_edge=False)
-    for title in ("arm", "mean coefficient", "share of users"):
+    for title in ("arm", "expected at first", "share of users"):
         table.add_column(title, justify="left" if title == "arm" else "right")
-    for arm, mean in zip(market.arms, market.prior.mean.values.mean(axis=1), strict=True):
+    for arm, mean in zip(market.arms, market.prior.mean.values @ market.covariates.mean, strict=True):
         willing = result["willing"][arm]
         table.add_row(arm, f"{mean:.2f}", f"{willing['share']:.3f} ± {willing['mcse']:.3f}")
     console.print(table)

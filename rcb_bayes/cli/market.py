@@ -66,6 +66,12 @@ StandardiseOption = Annotated[
         "--standardise", help="Centre the columns of a CSV and divide by their standard deviation, but for 0/1."
     ),
 ]
+DummiesOption = Annotated[
+    bool,
+    typer.Option(
+        "--dummies", help="Make 0/1 columns of a CSV's columns of text: sex_m of sex, where its values are f and m."
+    ),
+]
 InterceptOption = Annotated[
     bool | None,
     typer.Option(
@@ -83,11 +89,12 @@ class TableWords:
     missing: str = "refuse"
     standardise: bool = False
     intercept: bool | None = None
+    dummies: bool = False
 
     @property
     def is_said(self) -> bool:
         """Whether anything is."""
-        return self.missing != "refuse" or self.standardise or self.intercept is not None
+        return self.dummies or self.missing != "refuse" or self.standardise or self.intercept is not None
 
 
 def build_market(
@@ -125,7 +132,9 @@ def build_market(
     users: Empirical | None = None
     is_table = covariates.lower().endswith(".csv")
     if table.is_said and not is_table:
-        raise RcbError("--missing, --standardise and --intercept are about a table: add --covariates users.csv.")
+        raise RcbError(
+            "--missing, --dummies, --standardise and --intercept are about a table: add --covariates users.csv."
+        )
     if is_table:
         taken = parameters_of(path).get("features")
         is_given = taken is None or taken.default is not None or bool(_SIZED & set(params))
@@ -184,16 +193,27 @@ def read_table(covariates: str, inputs: tuple[str, ...] | None, table: TableWord
     lacking = [] if inputs is None else [name for name in inputs if name not in header]
     if table.missing == "indicator":
         lacking = [name for name in lacking if name.removesuffix("_missing") not in header]
+    # Column by column: what a belief calls sex_m may be made of the column sex.
+    made = {name: [column for column in header if name.startswith(f"{column}_")] for name in lacking}
+    made = {name: columns[0] for name, columns in made.items() if columns} if table.dummies else {}
+    lacking = [name for name in lacking if name not in made]
     name = INTERCEPT if table.intercept else None
     if inputs is not None and table.intercept is None and lacking == [INTERCEPT]:
         name = INTERCEPT  # a feature of that name is the same for everybody
     if inputs is not None and set(lacking) <= {name}:
-        wanted = [column for column in inputs if column != name and column in header]
-        left = [column for column in header if column not in inputs]
+        taken = {*inputs, *made.values()}
+        wanted = [column for column in header if column != name and column in taken]
+        left = [column for column in header if column not in taken]
         if left:
             _tell(f"columns left out, no features of the belief: {', '.join(left)}")
-    mending = Mending(missing=table.missing, intercept=name, standardise=table.standardise, leave_text=wanted is None)
-    rows, names, notes = read_users(path, columns=wanted, mending=mending)
+    mending = Mending(
+        missing=table.missing,
+        intercept=name,
+        standardise=table.standardise,
+        leave_text=wanted is None,
+        dummies=table.dummies,
+    )
+    rows, names, notes = read_users(path, columns=wanted, mending=mending, wanted=inputs or ())
     for note in notes:
         _tell(note)
     if inputs is not None and len(names) + 1 == len(inputs) and name is None:
@@ -205,8 +225,9 @@ def read_table(covariates: str, inputs: tuple[str, ...] | None, table: TableWord
             )
     extra = [] if inputs is None or wanted is None else [column for column in names if column not in inputs]
     if extra:
+        option = "--missing indicator adds" if extra[0].endswith("_missing") else "--dummies makes"
         raise MarketError(
-            f"The belief has no feature '{extra[0]}', which --missing indicator adds. Use --missing mean or drop."
+            f"The belief has no feature '{extra[0]}', which {option}. Give it one, or leave the option out."
         )
     if wanted is not None and inputs is not None and set(names) == set(inputs):
         order = [names.index(column) for column in inputs]  # an intercept may stand anywhere

@@ -30,6 +30,7 @@ from rcb_bayes.cli.calibrate import (
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
+    DummiesOption,
     InterceptOption,
     MissingOption,
     NoiseOption,
@@ -81,6 +82,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = None,
     missing: MissingOption = "refuse",
+    dummies: DummiesOption = False,
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
@@ -127,7 +129,7 @@ def command(
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     market = warm_started(market, warm_start, private)
     runs = None if runs_file is None else _read_runs(runs_file)

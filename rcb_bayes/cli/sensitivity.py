@@ -19,6 +19,7 @@ from rcb_bayes.cli.calibrate import (
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
+    DummiesOption,
     InterceptOption,
     MissingOption,
     NoiseOption,
@@ -54,6 +55,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = None,
     missing: MissingOption = "refuse",
+    dummies: DummiesOption = False,
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
@@ -100,7 +102,7 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}

@@ -27,6 +27,7 @@ from rcb_bayes.cli.calibrate import (
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
+    DummiesOption,
     InterceptOption,
     MissingOption,
     NoiseOption,
@@ -74,6 +75,7 @@ def command(
     settings: SetOption = None,
     covariates: CovariatesOption = None,
     missing: MissingOption = "refuse",
+    dummies: DummiesOption = False,
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
@@ -133,7 +135,7 @@ def command(
     users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept)
+    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)

@@ -175,8 +175,8 @@ def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tupl
         return
     if logged.propensity is None:
         raise DataError(
-            "The log has no propensities (p_<arm> of every arm, or propensity), and IPS, SNIPS, DR and adaptive "
-            "weights need them. What remains is the regression alone, which nothing vouches for: estimators=['direct']."
+            "The log has no propensities. IPS, SNIPS, DR and adaptive weights need them: p_<arm> for every arm, or "
+            "propensity. Without them only a regression is left, which nothing vouches for: estimators=['direct']."
         )
     if logged.propensities is None:
         return
@@ -185,9 +185,9 @@ def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tupl
     if len(rows):
         arm = logged.arms[int(np.flatnonzero(out_of_reach[rows[0]])[0])]
         raise DataError(
-            f"In {len(rows):,} of {int(used.sum()):,} rounds the policy may tell an arm that the log could not (first "
-            f"in row {rows[0] + 1}, '{arm}'): no weight makes up for that. Evaluate stages='exploit', or a policy "
-            "within the log's reach; estimators=['direct'] trusts a regression instead."
+            f"In {len(rows):,} of {int(used.sum()):,} rounds the policy may recommend an arm that the log never would "
+            f"(first in row {rows[0] + 1}, '{arm}'), and no weight makes up for that. Evaluate stages='exploit', or a "
+            "policy within the log's reach; estimators=['direct'] trusts a regression instead."
         )
 
 

@@ -140,9 +140,9 @@ def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
         mcse=error,
         threshold=rho,
         meaning=(
-            f"{market.arms[arm]} beats the saturated {names} by {tau:g} with this probability, the least over "
-            f"{seen} set{'s' if len(sets) > 1 else ''} of saturated arms that occur, averaged over users; taken one "
-            f"by one, it reaches {rho:g} for {percent(share, share_error)} of them.{_caveats(stages)}"
+            f"The probability, averaged over users, that {market.arms[arm]} beats the saturated {names} by {tau:g}. It "
+            f"is the least over {seen} set{'s' if len(sets) > 1 else ''} of saturated arms that occur. User by user it "
+            f"reaches {rho:g} for {percent(share, share_error)} of them.{_caveats(stages)}"
         ),
         remedy=_remedy(
             verdict,

@@ -244,8 +244,8 @@ class Market:
         """
         if self.is_misspecified and isinstance(belief, Prior):
             raise MarketError(
-                f"Users, platform and nature have beliefs of their own here, and one about '{label}' and all arms is "
-                "one of them only. Give (mean, cov), or build the market with three beliefs."
+                f"One belief about all arms and '{label}' is not enough: users, platform and nature have beliefs of "
+                "their own here. Give (mean, cov), or build the market with three beliefs."
             )
         return self._each(lambda prior: prior.with_arm(label, belief), past=self.past)
 

@@ -184,8 +184,8 @@ def find_rows(places: dict[bytes, int], users: FloatArray) -> list[int]:
         return [places[row] for row in row_bytes(users)]
     except KeyError:
         raise DataError(
-            "With rewards that are not linear in beta a rate is known for the rows of the covariates' table only, and "
-            "a user is not among them. Plan with personalised=False, or add the user's row to the table."
+            "The plan has no rate for a user who is not in the table of covariates: rewards are not linear in beta, so "
+            "rates are known row by row. Plan with personalised=False, or add the user's row to the table."
         ) from None
 
 

@@ -152,8 +152,8 @@ class Simulator:
         n_paths = min(fitting_paths(self.market.n_arms, n_most), self.n_paths)
         if not n_paths:
             raise RcbError(
-                f"Cold starts of {self.market.n_arms} arms that differ, with {n_most:,} samples of each, take too "
-                "much memory or time to be followed. Ask for fewer samples of each arm, or fewer arms at a time."
+                f"A cold start of {self.market.n_arms} different arms with {n_most:,} samples each takes too much "
+                "memory or time to simulate. Ask for fewer samples of each arm, or fewer arms at a time."
             )
         return walk_by_samples(
             self.panel,

@@ -57,8 +57,8 @@ _CLEARLY = 3.0  # errors
 _LARGEST_SHARE = 0.25  # of the horizon, for K N
 _AUDIT_WORLDS = 1000
 _ONLY_THE_BEST = (
-    "Exploitation recommends the best arm only: epochs of 0/1 rewards are not simulated when a plan is made, and no "
-    "more than that can be promised. Exploiting(guard=False) runs the paper's kernel, for an audit to judge."
+    "Exploitation recommends the best arm only. More cannot be promised, since epochs of 0/1 rewards are not simulated "
+    "when a plan is made. Exploiting(guard=False) runs the paper's kernel, for an audit to judge."
 )
 
 

@@ -194,7 +194,7 @@ def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
     if stage.ideal < LEAST_RATE or not np.isfinite(stage.worlds_needed):
         who = "some users cannot be explored, and one rate must suit all" if one else "no user can be explored"
         return (
-            f"{who}: in none of {n:,} worlds, or hardly any, do the data speak for the arm promoted to them, and "
+            f"{who}: data speak for the arm promoted to them in hardly any of {n:,} worlds, or in none, so that "
             "exploration has nothing to hide among."
         )
     # At four times the worlds that certify more than nothing, about half of the point estimate is certified.

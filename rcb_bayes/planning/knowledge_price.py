@@ -150,8 +150,8 @@ def _as_known(market: Market, knows: Sequence[str] | None) -> list[Knows]:
         raise RcbError(f"knows must be some of {', '.join(KNOWLEDGE)}, each once, got {names}.")
     if STAGE in found and not fits:
         raise RcbError(
-            f"A cold start of {market.n_arms} arms that differ passes too many saturated sets to plan them one by one: "
-            f"at most {MOST_SETS}. Leave out '{STAGE.name}', and begin with '{LEVEL.name}'."
+            f"A cold start of {market.n_arms} different arms has too many possible stages (sets of saturated arms) to "
+            f"plan them one by one: at most {MOST_SETS}. Leave out '{STAGE.name}', and begin with '{LEVEL.name}'."
         )
     return [each.name for each in KNOWLEDGE.values() if each in found]
 

@@ -416,7 +416,7 @@ def _type_faults(plan: Plan, types: TypedPlans) -> Iterator[str]:
         yield "the shares of types sum to 1, and a share of users must follow"
     for own in types.plans:
         if own.types is not None or (own.arms, own.features, own.knows) != (plan.arms, plan.features, plan.knows):
-            yield "the plan of a type is for the same arms and features, and has no types of its own"
+            yield "the plan of a type has other arms, features or knowledge than the whole, or types of its own"
 
 
 def _whom_faults(before: Expectations) -> Iterator[str]:

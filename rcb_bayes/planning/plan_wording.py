@@ -79,7 +79,7 @@ def _why(plan: Plan, stage: PlannedStage, user: FloatArray) -> str:
         return f"she loses at most {plan.epsilon:g} by the promoted arm, and is explored at the rate 1"
     arm, rival = plan.arms[rates.arm[0]], plan.arms[rates.rival[0]]
     return (
-        f"{arm} in the place of {rival} costs her {rates.loss[0]:.3g} beyond epsilon if explored and brings "
-        f"{rates.gain[0]:.3g} (sd {rates.spread[0]:.2g}) if not; she is explored at the rate {rates.rate[0]:.3g} "
-        f"(at most {rates.ideal[0]:.3g} if nothing were left for the audit)"
+        f"{arm} in the place of {rival} costs her {rates.loss[0]:.3g} beyond epsilon when she is explored, and brings "
+        f"her {rates.gain[0]:.3g} (sd {rates.spread[0]:.2g}) when she is not; she is explored at the rate "
+        f"{rates.rate[0]:.3g} (she would follow at {rates.ideal[0]:.3g}; the rest is room for the audit)"
     )

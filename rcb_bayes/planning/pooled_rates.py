@@ -52,8 +52,8 @@ def pooled_walk(
     """
     if not settings.personalised or not market.noise.is_gaussian:
         raise RcbError(
-            f"A plan for users who know '{settings.knows}' of the clock has a rate for each user and Gaussian rewards. "
-            "Use personalised=True, or knows='level'."
+            f"knows='{settings.knows}' needs a rate for each user and Gaussian rewards. Use personalised=True, or "
+            "knows='level'."
         )
     planner = LevelPlanner(market, settings, simulator=simulator)
     first = forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)

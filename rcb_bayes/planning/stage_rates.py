@@ -163,8 +163,8 @@ class RatePlanner:
         self.stages: dict[int, StageRates] = {}
         if not self.agenda.first_level and not np.any(self.first):
             raise RcbError(
-                "Nobody can be sampled first: every user's most popular arm is one that is not explored, and she loses "
-                "more than epsilon by any other. Ask for samples of that arm, or allow a larger epsilon."
+                "Nobody can be sampled first: every user's favourite is an arm that is not explored, and any other "
+                "costs her more than epsilon. Ask for samples of that arm, or allow a larger epsilon."
             )
         if settings.personalised and not market.noise.is_gaussian and not self.panel.is_exact:
             raise RcbError(

@@ -274,9 +274,9 @@ def foretell(n_sets: int, seconds: float) -> None:
     total = n_sets * seconds
     if total > _MOST_SECONDS:
         raise RcbError(
-            f"NUTS takes {seconds:.1f} s a data set here, so {n_sets:,} of them some {total / 3600.0:,.0f} hours, and "
-            f"{_MOST_SECONDS // 3600} are the most. Ask for fewer worlds, or expand the mean in a basis "
-            "(splines, pm.gp.HSGP)."
+            f"NUTS takes {seconds:.1f} s for each data set here. {n_sets:,} of them take some {total / 3600.0:,.0f} "
+            f"hours, more than the {_MOST_SECONDS // 3600} that are allowed. Ask for fewer worlds, or expand the mean "
+            "in a basis (splines, pm.gp.HSGP)."
         )
     if total > _LONG_SECONDS:
         say(f"NUTS: {n_sets:,} more posteriors at about {seconds:.2f} s each, some {duration(total)}")

@@ -38,7 +38,12 @@ def _check(check: Check) -> list[Any]:
     value = figure(check.estimate, check.mcse)
     needed = f" ({check.asked})" if check.asked else ""
     remedy = tag("em", check.remedy) if check.remedy else None
-    return [tag("b", check.name), badge(check.verdict), f"{value}{needed}", join(check.meaning, " ", remedy)]
+    return [
+        tag("b", check.name),
+        badge(check.verdict),
+        join(tag("span", value), needed),
+        join(check.meaning, " ", remedy),
+    ]
 
 
 def _frontier(report: "Report", found: dict[str, Any]) -> Markup:
@@ -86,7 +91,10 @@ def diagnostics(report: "Report") -> Markup:
             ("posteriors behind the plan", _vouched(plan.n_not_vouched, plan.n_worlds)),
             ("worlds behind each stage of the plan", f"{plan.n_worlds:,}"),
             ("worlds of the audit it is made to pass", f"{plan.audit_worlds:,}"),
-            ("least favoured arm", f"tau = {figure(plan.tau, plan.tau_mcse)}, rho = {figure(plan.rho, plan.rho_mcse)}"),
+            (
+                "Theorem 1, least favoured arm",
+                f"tau = {figure(plan.tau, plan.tau_mcse)}, rho = {figure(plan.rho, plan.rho_mcse)}",
+            ),
         ]
     rows.append(("guard in exploitation", _guard(report)))
     if audit is not None:

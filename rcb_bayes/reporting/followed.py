@@ -107,5 +107,5 @@ def _places(cells: list[list[Any]]) -> int:
 def _cell(cell: dict[str, Any], places: int) -> Markup:
     verdict, value = cell["verdict"], cell["estimate"]
     sign = "" if verdict == "pass" else f"{SIGNS[verdict]} "
-    told = f"{value:.{places}f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(value) else plain(value)
+    told = f"{value:z.{places}f}".replace("-", "\N{MINUS SIGN}") if math.isfinite(value) else plain(value)
     return tag("span", sign, told, class_=verdict, title=verdict)

@@ -29,8 +29,8 @@ def paragraph(report: "Report") -> str:
         f"In a first stage {plan.agenda.words} outcomes of each arm are collected.",
         f"It is expected to last {length} users.",
         _who(report),
-        "Afterwards users are recommended the arm that the data favour for them, and others at rates that shrink with "
-        "what they are expected to lose.",
+        "Afterwards a user is mostly recommended the arm that the data favour for her. The more another arm is "
+        "expected to cost her, the more rarely it is recommended.",
         f"Design criterion: {as_notion(plan.notion).meaning}, with epsilon = {plan.epsilon:g} units of the outcome. "
         f"Users are assumed to know {as_knowledge(plan.knows).words}.",
         f"Expectations are those of the users' prior belief '{report.market.prior.name}'; outcomes are modelled as "
@@ -45,7 +45,8 @@ def paragraph(report: "Report") -> str:
         )
     sentences += [
         "The verdict holds for users who share the stated belief, know the rule and reason by it.",
-        "It does not establish that people do, and it replaces neither consent nor the judgement of those responsible.",
+        "It does not establish that people do so.",
+        "It replaces neither consent nor the judgement of those responsible.",
         f"Planned with rcb_bayes {__version__} (RCB; Li, Cheng and Dai, ICML 2026, arXiv 2406.04374), "
         f"seed {report.seed}.",
     ]
@@ -63,10 +64,10 @@ def _who(report: "Report") -> str:
     if not plan.personalised:
         return f"Meanwhile a user is recommended an arm that still needs outcomes with probability {rate}."
     everybody = plan.share_explored > 1 - 1e-9
-    whom = f"{percent(plan.share_explored)} of users can be so recommended, and the others never are"
+    whom = f"It is above 0 for {percent(plan.share_explored)} of users"
     return (
-        "Meanwhile a user is recommended an arm that still needs outcomes with a probability of her own, "
-        f"{rate} on average; {'every user can be so recommended' if everybody else whom}."
+        "Meanwhile each user has a probability of her own to be recommended an arm that still needs outcomes, "
+        f"{rate} on average. {'No user is left out' if everybody else whom}."
     )
 
 

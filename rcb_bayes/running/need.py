@@ -164,8 +164,14 @@ def need_and_greedy(
         mcse=error,
         threshold=tolerated,
         is_limit=True,
-        meaning=_meaning(market, found, verdict, horizon=horizon, share=share)
-        + _beside(market, plan, runs, found, horizon=horizon, seed=seed)
+        meaning=_meaning(
+            market,
+            found,
+            verdict,
+            horizon=horizon,
+            share=share,
+            beside=_beside(market, plan, runs, found, horizon=horizon, seed=seed),
+        )
         + _out_of_reach(market, panel, epsilon=float(epsilon), seed=seed),
         remedy=_remedy(verdict, n_worlds=n_worlds),
     )
@@ -177,7 +183,7 @@ def n_sampled(market: Market, *, horizon: int, most_worlds: int) -> int:
     return min(_SAMPLED_WORLDS, most_worlds) * n_refits(market, horizon=horizon)
 
 
-def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, share: float) -> str:
+def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, share: float, beside: str) -> str:
     answer = {
         "pass": "Exploration needs no incentives here.",
         "fail": "Exploration has to be incentivised here.",
@@ -187,10 +193,11 @@ def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, sh
     n, starved = len(neglected), int(runs.starved(share=share).sum())
     regret = figure(float(runs.regret.mean()), float(mean_error(runs.regret, scale=0.0)))
     text = (
-        f"{answer} Everybody follows greedy recommendations. In {starved:,} of {n:,} worlds of {horizon:,} rounds they "
-        f"never try an arm that is best for at least {percent(share)} of users; in {int(neglected.sum()):,} such an "
-        f"arm gets less than a tenth of the users it is best for. Their regret is {regret}. Covariate diversity is "
-        f"{brief(covariate_diversity(market.population))}: above 0 users differ in every direction."
+        f"{answer} Greedy recommends what looks best so far, and everybody follows. In {starved:,} of {n:,} worlds of "
+        f"{horizon:,} rounds it never tries an arm that is best for at least {percent(share)} of users; in "
+        f"{int(neglected.sum()):,} such an arm gets less than a tenth of the users it is best for. Greedy's regret is "
+        f"{regret}.{beside} Covariate diversity is {brief(covariate_diversity(market.population))}; above 0 users "
+        "differ in every direction."
     )
     if runs.n_not_vouched:
         text += f" {runs.n_not_vouched:,} of {runs.n_fitted:,} posteriors are not vouched for."
@@ -249,9 +256,9 @@ def _out_of_reach(market: Market, panel: Panel, *, epsilon: float, seed: int) ->
     each = [panel.mean(loses[:, arm]) for arm in lost.tolist()]
     least = figure(*min(each)) if len(each) == 1 else f"{brief(min(each)[0])} to {brief(max(each)[0])}"
     return (
-        f" No mechanism can have {_named(market, lost.tolist())} tried: in none of {len(beta):,} worlds, for none of "
-        f"{panel.n_users:,} users, does what is expected of it exceed what the others turn out to give. What is left "
-        f"is to pay users what they lose beyond epsilon = {epsilon:g}: {least} a try at first."
+        f" No mechanism can have {_named(market, lost.tolist())} tried: in all of {len(beta):,} worlds and for all of "
+        f"{panel.n_users:,} users another arm turns out better than what is expected of it. Users can still be paid "
+        f"what they lose beyond epsilon = {epsilon:g}: {least} a try at first."
     )
 
 

@@ -76,6 +76,7 @@ class Empirical(Population):
         missing: str = "refuse",
         intercept: bool = False,
         standardise: bool = False,
+        dummies: bool = False,
     ) -> Self:
         """Read users from a comma-separated UTF-8 file whose first line names the columns.
 
@@ -94,6 +95,9 @@ class Empirical(Population):
             Whether a column ``intercept`` of ones is put first.
         standardise : bool
             Whether columns are centred and divided by their standard deviation; those of 0/1 and constants are not.
+        dummies : bool
+            Whether a column of text with at most 12 values becomes 0/1 columns ``<name>_<value>``, one for each value
+            but the first in the alphabet.
 
         Returns
         -------
@@ -114,7 +118,8 @@ class Empirical(Population):
         >>> rcb.Empirical.from_csv("users.csv", columns=["intercept", "age"]).mean
         array([1. , 0.5])
         """
-        wanted = Mending(missing=missing, intercept=INTERCEPT if intercept else None, standardise=bool(standardise))
+        ones = INTERCEPT if intercept else None
+        wanted = Mending(missing=missing, intercept=ones, standardise=bool(standardise), dummies=bool(dummies))
         table, names, _ = read_users(Path(path), columns=columns, mending=wanted)
         return cls(table, features=names)
 

@@ -5,7 +5,7 @@ What is done is said: every step that changes or leaves out a column gives a not
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +21,7 @@ MISSING = ("refuse", "drop", "mean", "indicator")
 column that is 1 where the value was missing."""
 INTERCEPT = "intercept"
 _MOST_NAMED = 3
-_MOST_CATEGORIES = 6
+_MOST_CATEGORIES = 12
 _FEWEST_NUMBERED = 10  # fewer rows may differ by chance
 _NUMBERING = (
     "id",
@@ -50,12 +50,14 @@ class Mending:
     intercept : the name of a column of ones to be put first; None for none
     standardise : whether columns other than constants and 0/1 are centred and divided by their standard deviation
     leave_text : whether columns of text are left out rather than refused, and row numbers with them
+    dummies : whether a column of text with a few values becomes 0/1 columns, one for each value but the first
     """
 
     missing: str = "refuse"
     intercept: str | None = None
     standardise: bool = False
     leave_text: bool = False
+    dummies: bool = False
 
     def __post_init__(self) -> None:
         if self.missing not in MISSING:
@@ -72,6 +74,13 @@ class Column:
     text: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
     infinite: list[int] = field(default_factory=list)
+    source: str = ""  # of a 0/1 column: the column of text that it is made of
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether what is there is constant or 0/1, which no scale improves."""
+        there = [float(value) for k, value in enumerate(self.values) if k not in set(self.missing)]  # type: ignore[arg-type]
+        return bool(there) and is_plain(np.array(there))
 
     @property
     def is_text(self) -> bool:
@@ -102,9 +111,11 @@ class Column:
 
 
 def read_users(
-    path: Path, *, columns: Iterable[str] | None, mending: Mending
+    path: Path, *, columns: Iterable[str] | None, mending: Mending, wanted: Collection[str] = ()
 ) -> tuple[FloatArray, list[str], tuple[str, ...]]:
     """The chosen columns of a comma-separated file as floats (n, d), their names, and what was done to them.
+
+    Of 0/1 columns made of text those that are ``wanted`` are kept, where any is.
 
     Raises
     ------
@@ -117,6 +128,8 @@ def read_users(
         Column.of(name, [parse_cell(record[table.header.index(name)]) for record in table.records]) for name in names
     ]
     notes: list[str] = []
+    if mending.dummies:
+        found = [made for column in found for made in _encoded(column, wanted, notes)]
     if mending.leave_text:
         left = [column.name for column in found if column.is_text]
         if left and len(left) < len(found):
@@ -129,12 +142,53 @@ def read_users(
             found = [column for column in found if not column.is_row_number]
     _refuse(found, table.lines, path=path, mending=mending)
     grid = np.array([[_as_float(value) for value in column.values] for column in found]).T.reshape(-1, len(found))
-    return _mended(grid, [column.name for column in found], mending=mending, notes=notes, path=path)
+    return _mended(grid, found, mending=mending, notes=notes, path=path)
+
+
+def _encoded(column: Column, wanted: Collection[str], notes: list[str]) -> list[Column]:
+    """A column of text with a few values as 0/1 columns; any other column as it is."""
+    levels = categories_of(column)
+    if not levels:
+        return [column]
+    names = {level: f"{column.name}_{level}" for level in levels}
+    kept = [level for level in levels if names[level] in wanted] or levels[1:]
+    absent = set(column.missing)
+    others = [level for level in levels if level not in kept]
+    plural = "s" if len(kept) > 1 else ""
+    notes.append(
+        f"{shown(column.name)}: text as 0/1 column{plural} {', '.join(shown(names[level]) for level in kept)}"
+        + (f"; where all are 0 it is {' or '.join(map(shown, others))}" if len(kept) > 1 and others else "")
+        + (f"; 0 is {' or '.join(map(shown, others))}" if len(kept) == 1 and others else "")
+    )
+    return [
+        Column(
+            name=names[level],
+            values=[None if k in absent else float(_as_text(value) == level) for k, value in enumerate(column.values)],
+            missing=list(column.missing),
+            source=column.name,
+        )
+        for level in kept
+    ]
+
+
+def categories_of(column: Column) -> list[str]:
+    """The values of a column of text in order, where they are few enough to be categories; else none."""
+    absent = set(column.missing)
+    seen = sorted({_as_text(value) for k, value in enumerate(column.values) if k not in absent})
+    is_few = 1 < len(seen) <= _MOST_CATEGORIES and len(column.values) - len(absent) >= 2 * len(seen)
+    return seen if column.is_text and is_few else []
+
+
+def _as_text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).strip()
 
 
 def _mended(
-    grid: FloatArray, names: list[str], *, mending: Mending, notes: list[str], path: Path
+    grid: FloatArray, found: Sequence[Column], *, mending: Mending, notes: list[str], path: Path
 ) -> tuple[FloatArray, list[str], tuple[str, ...]]:
+    names = [column.name for column in found]
+    plain = [column.is_plain for column in found]  # of what is there: a share that is filled in leaves it so
+    marked: set[str] = set()
     holes = np.isnan(grid)
     if mending.missing == "drop" and holes.any():
         whole = ~holes.any(axis=1)
@@ -149,16 +203,18 @@ def _mended(
         if holes[:, k].all():
             raise DataError(f"{path}: column '{shown(names[k])}' is empty. Leave it out.")
         mean = float(grid[~holes[:, k], k].mean())
-        notes.append(f"{names[k]}: {holes[:, k].sum():,} missing values filled in with the mean, {mean:.4g}")
+        notes.append(f"{names[k]}: {holes[:, k].sum():,} missing values filled in with the mean, {_figure(mean)}")
         grid[holes[:, k], k] = mean
-        if mending.missing == "indicator":
+        source = found[k].source or names[k]
+        if mending.missing == "indicator" and source not in marked:
+            marked.add(source)
             added.append(holes[:, k].astype(float))
-            names = [*names, f"{names[k]}_missing"]
+            names = [*names, f"{source}_missing"]
     if added:
         notes.append(f"columns added, 1 where a value was missing: {', '.join(names[-len(added) :])}")
         grid = np.column_stack([grid, *added])
     if mending.standardise:
-        grid = _standardised(grid, names, notes)
+        grid = _standardised(grid, names, [*plain, *[True] * len(added)], notes)
     if mending.intercept is not None:
         if mending.intercept in names:
             raise DataError(f"{path} has a column '{mending.intercept}' already: leave out the other intercept.")
@@ -167,18 +223,24 @@ def _mended(
     return grid, names, tuple(notes)
 
 
-def _standardised(grid: FloatArray, names: Sequence[str], notes: list[str]) -> FloatArray:
-    is_scaled = np.array([not is_plain(grid[:, k]) for k in range(grid.shape[1])])
+def _standardised(grid: FloatArray, names: Sequence[str], plain: Sequence[bool], notes: list[str]) -> FloatArray:
+    is_scaled = ~(np.array(plain) | [is_plain(column) for column in grid.T])
     if not is_scaled.any():
         return grid
     chosen = grid[:, is_scaled]
     done = grid.copy()
     done[:, is_scaled] = (chosen - chosen.mean(axis=0)) / chosen.std(axis=0)
     told = [
-        f"{names[k]} (x - {grid[:, k].mean():.4g}) / {grid[:, k].std():.4g}" for k in np.flatnonzero(is_scaled).tolist()
+        f"{names[k]} (x - {_figure(grid[:, k].mean())}) / {_figure(grid[:, k].std())}"
+        for k in np.flatnonzero(is_scaled).tolist()
     ]
     notes.append(f"standardised: {', '.join(told)}")
     return done
+
+
+def _figure(value: float) -> str:
+    """Four digits, as people write numbers: 43,590 and not 4.359e+04."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def is_plain(values: FloatArray) -> bool:
@@ -216,10 +278,10 @@ def _times(ratio: float) -> str:
 
 def _text_words(column: Column) -> str:
     """A column of text with its values, where these are few enough to be categories."""
-    seen = list(dict.fromkeys(str(column.values[k]) for k in column.text))
-    if not 1 < len(seen) <= _MOST_CATEGORIES or len(column.text) < 2 * len(seen):
+    seen = categories_of(column)
+    if not seen:
         return shown(column.name)
-    return f"{shown(column.name)} ({', '.join(map(shown, seen))}: pandas.get_dummies makes 0/1 columns of it)"
+    return f"{shown(column.name)} ({', '.join(map(shown, seen))}: --dummies makes 0/1 columns of it)"
 
 
 def _as_float(value: object) -> float:
@@ -268,7 +330,10 @@ def _where(places: Sequence[int], lines: Sequence[int]) -> str:
 def _remedy(columns: Sequence[Column], bad: Sequence[Column], *, may_fill: bool) -> str:
     words = []
     if any(column.text for column in bad):
-        words.append("Encode text as 0/1 columns (pandas.get_dummies), or choose other columns.")
+        if any(categories_of(column) for column in bad):
+            words.append("Text as 0/1 columns: dummies=True in Python, --dummies on the command line.")
+        if any(column.text and not categories_of(column) for column in bad):
+            words.append("Replace what should be a number, or choose other columns.")
     if any(column.missing for column in bad) and not may_fill:
         words.append(
             "Missing values: drop (leave the users out), mean (fill it in) or indicator (fill it in and add a 0/1 "

@@ -193,5 +193,5 @@ def test_users_nobody_can_plan_for(users: Behaviour, message: str) -> None:
 
 
 def test_an_audit_world_by_world_does_not_know_of_them() -> None:
-    with pytest.raises(RcbError, match="reckoned with in audits of plans"):
+    with pytest.raises(RcbError, match="is for audits of plans"):
         rcb.audit(market(), lambda own, seed: rcb.baselines.Greedy(own), behaviour=MIXED)

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rcb_bayes import __version__
-from rcb_bayes.belief import gallery
+from rcb_bayes.belief import gallery, load_prior
 from rcb_bayes.belief.files import parameters_of
 from rcb_bayes.cli import app, demo, main, models, options
 from rcb_bayes.errors import RcbError
+from rcb_bayes.market import Market
+from rcb_bayes.market.noise import GaussianNoise
+from rcb_bayes.users import Sphere
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = '''"""My own belief."""
@@ -43,7 +47,7 @@ def _small_demo() -> Iterator[None]:
     """What is tested of the demo does not depend on its sizes."""
     few = {"check_worlds": 50, "audit_worlds": 50, "audit_users": 5, "run_worlds": 2, "sweep_worlds": 50}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "_PLAN_WORLDS", 60)
+        patch.setattr(demo, "_PLAN_WORLDS", 300)
         patch.setattr(demo, "_SIZES", few)
         patch.setattr(demo, "_EPSILONS", (0.05,))
         patch.setattr(demo, "_REPORT_HORIZON", 50)
@@ -426,12 +430,11 @@ def test_demo_prints_the_figures(shown: Shown) -> None:
     outcome = shown.outcome
     assert (outcome.code, outcome.err) == (0, "")
     for figure in (
-        "Setting 4",
-        "5 arms, 5 features",
-        "arm_4",
-        "N = 175,782",
+        "listening service",
+        "3 arms, 2 features",
+        "archive",
+        "N = 26,288",
         "L = 17.0",
-        "cold start 9,312,033 ± 24,363",
         "50,000",
     ):
         assert figure in outcome.out
@@ -446,9 +449,9 @@ def test_demo_fits_80_columns(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None
 def test_demo_compares_the_sampled_plan_with_the_theorem_s(shown: Shown) -> None:
     outcome, result = shown.outcome, shown.result
     plan = result["sampled"]
-    assert (plan["notion"], plan["personalised"], plan["n_per_arm"], plan["feasible"]) == ("user", True, 50, True)
-    assert plan["exploration_rate"] > 0.5
-    assert f"N = 50 samples per arm, mean rate {plan['exploration_rate']:.3f} ± " in outcome.out
+    assert (plan["notion"], plan["personalised"], plan["n_per_arm"], plan["feasible"]) == ("user", True, 30, True)
+    assert plan["exploration_rate"] > 0.1
+    assert f"N = 30 samples per arm, mean rate {plan['exploration_rate']:.3f} ± " in outcome.out
     assert f"{100 * plan['share_free']:.1f} % lose at most epsilon anyway and need no subsidy" in outcome.out
     length = plan["expected_cold_start"]
     times = float(f"{result['expected_cold_start'] / length:.2g}")
@@ -462,7 +465,7 @@ def test_demo_compares_the_sampled_plan_with_the_theorem_s(shown: Shown) -> None
 
 def test_demo_ends_with_a_page_to_open(rcb: Run, shown: Shown) -> None:
     assert f"  {shown.target}\n" in shown.outcome.out
-    assert "<title>May I explore here? setting_4</title>" in shown.page
+    assert "<title>May I explore here? listeners</title>" in shown.page
     assert rcb("demo", "--out", str(shown.target / "x")).code == 2
 
 
@@ -478,20 +481,25 @@ def test_demo_is_a_function_of_its_seed(rcb: Run, shown: Shown) -> None:
 def test_demo_writes_the_figures_it_prints(shown: Shown) -> None:
     printed, result = shown.outcome, shown.result
     assert result["seed"] == 1
-    assert result["phi0"] == pytest.approx(0.2)
+    assert result["phi0"] == pytest.approx(np.mean(np.linspace(-1, 1, 201) ** 2))
     assert f"N = {result['n_per_arm']:,} " in printed.out
     for arm, willing in result["willing"].items():
         line = next(line for line in printed.out.splitlines() if line.startswith(arm))
         assert line.split()[2:] == [f"{willing['share']:.3f}", "±", f"{willing['mcse']:.3f}"]
 
 
-def test_demo_shares_are_those_of_the_sphere(shown: Shown) -> None:
+def test_demo_has_users_who_would_follow_one_arm_only(shown: Shown) -> None:
+    assert [willing["share"] for willing in shown.result["willing"].values()] == [1.0, 0.0, 0.0]
+
+
+def test_shares_of_willing_users_are_those_of_the_sphere() -> None:
     # Half of the users have features that sum to less than zero and prefer the other arms; those within epsilon of
     # zero accept either. u = x'1/sqrt(5) has density 3/4 (1 - u^2) on [-1, 1], so Pr(u <= c) = 1/2 + (3c - c^3)/4.
     c = 0.05 / 5**0.5
     truth = 0.5 + (3 * c - c**3) / 4
-    result = shown.result
-    assert len(result["willing"]) == 5
-    for willing in result["willing"].values():
+    favoured = Market(prior=load_prior("setting_4"), covariates=Sphere(5), noise=GaussianNoise(0.05))
+    found = demo._willing(favoured, seed=1)
+    assert len(found) == 5
+    for willing in found.values():
         assert abs(willing["share"] - truth) < 4.5 * willing["mcse"]
         assert abs(willing["share"] - 0.55) > 4.5 * willing["mcse"]  # a wrong share is told apart

@@ -369,7 +369,7 @@ def test_text_is_left_out_and_named_and_a_large_column_is_noted(tmp_path: Path, 
     market = build_market("setting_1", ["n_arms=2"], covariates=str(path), noise="0.3")
     assert market.features == ("intercept", "age", "dose")
     told = capsys.readouterr().err
-    assert "columns left out, text and not numbers: sex (m, f: pandas.get_dummies" in told
+    assert "columns left out, text and not numbers: sex (f, m: --dummies" in told
     assert "note: 'age' (values around 50.8) outweighs" in told
     assert "Add --standardise" in told
     words = TableWords(standardise=True)

@@ -29,7 +29,7 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path):
         "'weight': 1 missing in line 3, infinite in line 5",
         "'smoker': 1 missing in line 6",
         "'note': text ('a', 'b', 'c', ...)",
-        "pandas.get_dummies",
+        "--dummies",
         "--missing drop",
         "Replace infinite values",
     ):
@@ -85,13 +85,47 @@ def test_what_is_done_is_said(tmp_path: Path):
     assert rows.shape == (5, 7)
     told = "\n".join(notes)
     for part in (
-        "left out, text and not numbers: sex (f, m: pandas.get_dummies makes 0/1 columns of it), note",
+        "left out, text and not numbers: sex (f, m: --dummies makes 0/1 columns of it), note",
         "age: 1 missing",
         "1 where a value",
         "standardised: age",
     ):
         assert part in told
     assert read_users(write(tmp_path, "a\n1\n2\n"), columns=None, mending=Mending())[2] == ()
+
+
+def test_text_becomes_0_1_columns_where_asked(tmp_path: Path):
+    path = write(tmp_path, "ward,sex,age\n1b,f,30\n2,m,40\nicu,,50\n2,f,60\n1b,m,35\nicu,f,45\n")
+    users = Empirical.from_csv(path, dummies=True, missing="drop")
+    assert users.features == ("ward_2", "ward_icu", "sex_m", "age")
+    np.testing.assert_array_equal(users.rows[:, 0], [0, 1, 1, 0, 0])
+    np.testing.assert_array_equal(users.rows[:, 2], [0, 1, 0, 1, 0])
+    marked = Empirical.from_csv(path, columns=["ward", "sex"], dummies=True, missing="indicator", standardise=True)
+    assert marked.features == ("ward_2", "ward_icu", "sex_m", "sex_missing")
+    np.testing.assert_array_equal(marked.rows[:, 2], [0, 1, 0.4, 0, 1, 0])  # the share of what is known, not scaled
+    _, names, notes = read_users(path, columns=["sex"], mending=Mending(dummies=True, missing="mean"), wanted=["sex_f"])
+    assert names == ["sex_f"]  # the belief says which value it is about
+    assert notes[0] == "sex: text as 0/1 column sex_f; 0 is m"
+
+
+def test_more_values_than_categories_stay_text(tmp_path: Path):
+    path = write(tmp_path, "name,age\n" + "".join(f"n{k % 13},{k}\n" for k in range(40)))
+    with pytest.raises(DataError, match=r"text .*Replace what should be a number, or choose other columns"):
+        Empirical.from_csv(path, dummies=True)
+
+
+def test_a_0_1_column_with_holes_keeps_its_scale(tmp_path: Path):
+    rows = Empirical.from_csv(
+        write(tmp_path, "smoker,age\n1,20\n0,30\n,40\n0,55\n"), missing="mean", standardise=True
+    ).rows
+    np.testing.assert_allclose(rows[:, 0], [1, 0, 1 / 3, 0])
+    assert abs(rows[:, 1].mean()) < 1e-12
+
+
+def test_large_figures_are_written_out(tmp_path: Path):
+    mending = Mending(standardise=True)
+    _, _, notes = read_users(write(tmp_path, "income,age\n41000,20\n46180,30\n"), columns=None, mending=mending)
+    assert "income (x - 43,590) / 2590" in notes[0]
 
 
 def test_row_numbers_are_left_out_where_text_is(tmp_path: Path):

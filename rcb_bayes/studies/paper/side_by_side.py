@@ -80,9 +80,10 @@ def run_arenas(arenas: tuple[Arena, ...], request: Request, *, effort: Effort) -
         keys=("setting",),
         claims=tuple(judge_comparison(parts)),
         notes=(
-            f"Plans are audited over the cold start and {effort.audit_rounds:,} rounds of exploitation, other policies "
-            f"over their first {_POLICY_ROUNDS} rounds. Notes of policies that do not apply are in the table. The bill "
-            "is what users who see all data lose beyond epsilon, in all and a try of another arm than the best known.",
+            f"Plans are audited over the cold start and {effort.audit_rounds:,} rounds of exploitation. Other policies "
+            f"are audited over their first {_POLICY_ROUNDS} rounds. The table says which policies do not apply. The "
+            "bill is what users who see all data lose beyond epsilon: in all, and for each try of an arm that is not "
+            "the best known.",
             *((FAST_NOTE,) if request.fast else ()),
             *_price_lines(parts),
             *(line for part in parts for line in (*reasons(part), *_split_lines(part))),
