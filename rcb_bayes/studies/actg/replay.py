@@ -158,6 +158,7 @@ class ReplayValue:
 
     ``mcse`` is of patients and orders together, ``patient_mcse`` and ``order_mcse`` its two parts; of one order alone
     nothing tells them apart: ``order_mcse`` is NaN, and ``mcse`` that of inverse weighting with what it told.
+    ``n_orders`` are those that the value rests on, ``n_patients`` the trial's.
     """
 
     value: float
@@ -166,6 +167,28 @@ class ReplayValue:
     order_mcse: float
     n_rounds: int
     reached: float
+    n_orders: int
+    n_patients: int
+
+    def bounds(self, level: float, *, share: float = 1.0) -> tuple[float, float]:
+        r"""An interval that misses with probability ``level``, by Student's t.
+
+        Orders are few, and mostly theirs is the error: its degrees of freedom are those of the two parts together
+        (Satterthwaite 1946), :math:`\nu = se^4 / (se_{patients}^4/(n - 1) + se_{orders}^4/(P - 1))`.
+
+        Parameters
+        ----------
+        level : one minus the coverage
+        share : of the patients' variance that counts, less than one where they are part of those in question
+        """
+        from scipy import stats
+
+        patients = share * self.patient_mcse**2
+        orders = 0.0 if self.n_orders == 1 else self.order_mcse**2
+        spread = patients**2 / (self.n_patients - 1) + orders**2 / max(self.n_orders - 1, 1)
+        freedom = (patients + orders) ** 2 / spread if spread > 0.0 else 1.0
+        half = float(stats.t.isf(level / 2.0, freedom)) * float(np.sqrt(patients + orders))
+        return self.value - half, self.value + half
 
 
 def replay_value(trial: Trial, runs: list[Run], *, n_rounds: int) -> ReplayValue:
@@ -201,4 +224,6 @@ def replay_value(trial: Trial, runs: list[Run], *, n_rounds: int) -> ReplayValue
         order_mcse=float(np.sqrt(orders)),
         n_rounds=n_rounds,
         reached=n_orders / len(runs),
+        n_orders=n_orders,
+        n_patients=n,
     )
