@@ -1,5 +1,6 @@
 """``rcb evaluate``: what telling everybody an arm would have come to, from a log."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -91,5 +92,9 @@ def as_text(arm: str, values: "xr.Dataset") -> str:
     ]
     for name in values["estimator"].values:
         own = {figure: float(values[figure].sel(estimator=name)) for figure in values.data_vars}
-        lines.append(f"  {name:10}{own['value']:9.4f} ± {own['mcse']:.4f}  ({own['lower']:.4f} to {own['upper']:.4f})")
+        if math.isnan(own["mcse"]):
+            lines.append(f"  {name:10}says nothing: no round was told that")
+        else:
+            told = f"{own['value']:9.4f} ± {own['mcse']:.4f}  ({own['lower']:.4f} to {own['upper']:.4f})"
+            lines.append(f"  {name:10}{told}")
     return "\n".join([*lines, f"  {attrs['note']}"])
