@@ -19,7 +19,7 @@ from rcb_bayes.cli.market import (
     build_market,
 )
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
-from rcb_bayes.schema import DEFAULT_SEED
+from rcb_bayes.schema import DEFAULT_SEED, plain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -75,12 +75,12 @@ def command(
 
 
 def as_record(values: "xr.Dataset") -> dict[str, object]:
-    """The figures of one policy, as JSON has them."""
+    """The figures of one policy, as JSON has them; null for what is no number."""
     by_name = {
         str(name): {figure: float(values[figure].sel(estimator=name)) for figure in values.data_vars}
         for name in values["estimator"].values
     }
-    return {"values": by_name, **values.attrs}
+    return plain({"values": by_name, **values.attrs})
 
 
 def as_text(arm: str, values: "xr.Dataset") -> str:

@@ -51,6 +51,7 @@ def test_an_arm_that_was_never_told_has_no_interval(rcb: Run, log: str, tmp_path
     table = pd.read_csv(tmp_path / "log.csv")
     table[(table["stage"] == "exploit") & (table["arm"] == "arm_0")].to_csv(tmp_path / "log.csv", index=False)
     done = rcb(*ASKED, "--policy", "arm_1", "--json", "told.json")
+    assert (done.code, done.err) == (0, "")
     assert done.out.count("says nothing: no round was told that") == 3
     assert "nan" not in done.out
     assert json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))["arm_1"]["values"]["ips"]["lower"] is None
