@@ -15,7 +15,8 @@ P T places that patient i took. Its error has two parts,
 
 :math:`v_i` the variance of :math:`\omega_i` over orders, taken out of the first part because the second has it. Where
 orders are many, :math:`\omega_i` tends to :math:`\bar\pi(a_i | x_i)/(n e)`, :math:`\bar\pi` the policy averaged over
-its runs, and the first part is the error of inverse weighting with it. Left out is that with other patients the policy
+its runs, and the first part is the error of inverse weighting with it. Orders are few, so that intervals go by
+Student's t with the degrees of freedom of both parts together. Left out is that with other patients the policy
 would have learnt something else beyond what orders show; coverage in random halves is how the study looks at that.
 """
 
