@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from paper_budgets import CLAIMS, Grid, grid_lines, letter_grid, over_grids, picked_grid, together
+from paper_budgets import CLAIMS, LOOSE_CLAIM, Grid, grid_lines, letter_grid, over_grids, picked_grid, together
 
 Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 _STORED = "../warfarin.md"
@@ -23,6 +23,7 @@ _KEPT += ("RCB, N = 20, the paper's choices", "RCB, N = 20, the paper's choices,
 _NOTIONS = ("proof", "definition", "user")
 _ROUNDING = 1e-12
 _GAIN = "gains stay above -epsilon (the appendix)"
+_ARMS = ("low", "medium", "high")
 _OWN, _SECOND = (0.025, 0.8), 0.035
 _TABLE_2 = ("50 / 48 / 2", "14 / 84 / 2", "2 / 93 / 5")
 _WANTED = (
@@ -36,7 +37,7 @@ _WANTED = (
 """What its Table 2 says: the claim, its number, our figure, the value to reach, whether more is better."""
 SHOWN_BY = {
     "table 2": tuple(text for text, *_ in _WANTED),
-    "figure 2": ("error rises with epsilon", "as good as the Lasso bandit"),
+    "figure 2": (LOOSE_CLAIM, *(text for text, *_ in CLAIMS[:2]), "as good as the Lasso bandit"),
     "figure 8": (*(text for text, *_ in CLAIMS if "regret" in text or "appendix" in text), _GAIN),
 }
 """Which claims a table or figure of the paper is about."""
@@ -69,11 +70,8 @@ def warfarin_verdict(home: Path) -> list[tuple[str, str, str, str]]:
     """Rows of the summary: the claim, the paper's number, the verdict, on what it goes."""
     stored, rows = _stored(home), _table(home / "warfarin.csv").to_dict(orient="records")
     own = [row for row in rows if row["plan"] not in ("physician", "theorem")]
-    at_first = [row for row in own if (row["epsilon"], row["variance"]) == _OWN]
-    letter = [stored[name] for name in stored if "the paper's choices" in name]
-    letter += [_as_found(row) for row in at_first if row["inflation"] == "linear"]
-    picked = [stored[name] for name in stored if name.startswith("RCB, proof") or name == "RCB, N = 20"]
-    seen = [_as_found(row) for row in at_first if row["inflation"] != "linear"]
+    letter, picked = sides(home)
+    seen = [_as_found(row) for row in _at_first(own) if row["inflation"] != "linear"]
     found = [
         _against(text, number, letter, seen if name == "ends" else picked, name, wanted, least=least)
         for text, number, name, wanted, least in _WANTED
@@ -90,6 +88,7 @@ def warfarin_verdict(home: Path) -> list[tuple[str, str, str, str]]:
     gain = _audited_gain(rows)
     if gain:
         found.append(gain)
+    found += patient_rows(home / "patients.csv")
     if "RCB, theorem plan" in stored:
         alike = stored["RCB, theorem plan"]["error"] == stored["physician"]["error"]
         text = "the cold start does not end: everybody gets the medium dose" if alike else "another dose for some"
@@ -97,7 +96,58 @@ def warfarin_verdict(home: Path) -> list[tuple[str, str, str, str]]:
     return found
 
 
+def patient_rows(path: Path) -> list[tuple[str, str, str, str]]:
+    """What the paper says of the patients themselves, from a table that counts them."""
+    table = _table(path)
+    if table.empty:
+        return []
+    by_rule = {row["rule"]: row for row in table.to_dict(orient="records")}
+    own, other = by_rule["below_21"], by_rule["up_to_21"]
+    table_2 = [100 * own[arm] for arm in _ARMS]
+    section = [100 * other[arm] for arm in _ARMS]
+    alike = [round(value) for value in table_2] == [27, 60, 13] and [round(value) for value in section] == [33, 54, 13]
+    there = own["patients"] == 5528 and own["features"] == 70
+    return [
+        (
+            "5,528 patients, 70 features",
+            "5,528, 70",
+            "held" if there else "not held",
+            f"{own['patients']:,} with a dose, {own['features']} features",
+        ),
+        (
+            "who needs a low, medium, high dose",
+            "27 / 60 / 13 % in Table 2, 33 / 54 / 13 % in Section 5.1",
+            "held" if alike else "not held",
+            f"{_shares(table_2)} where low is below 21 mg a week; {_shares(section)} where 21 is low",
+        ),
+        (
+            "noise of the scaled dose, sigma",
+            ".054",
+            "held" if round(own["sd_dose"], 3) == 0.054 else "not held",
+            f"{own['sd_dose']:.4f} is the standard deviation of all scaled doses, features apart; what a regression "
+            f"leaves is {own['sd_residual']:.4f}, one in each group {own['sd_residual_by_group']:.4f}",
+        ),
+    ]
+
+
+def _shares(values: list[float]) -> str:
+    return " / ".join(f"{value:.1f}" for value in values) + " %"
+
+
+def sides(home: Path) -> tuple[list[dict], list[dict]]:
+    """Rows to the letter, and rows with what was picked in view, both at epsilon .025 and variance .8."""
+    stored, rows = _stored(home), _table(home / "warfarin.csv").to_dict(orient="records")
+    letter = [stored[name] for name in stored if "the paper's choices" in name]
+    letter += [_as_found(row) for row in _at_first(rows) if row["inflation"] == "linear" and row["plan"] != "theorem"]
+    picked = [stored[name] for name in stored if name.startswith("RCB, proof") or name == "RCB, N = 20"]
+    return letter, picked
+
+
 # --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _at_first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [row for row in rows if (row["epsilon"], row["variance"]) == _OWN]
 
 
 def _table(path: Path) -> Table:
@@ -119,7 +169,7 @@ def _row(row: dict[str, Any]) -> list[str]:
     error = f"{row['error']:.4f}" + (f" ± {row['error_mcse']:.4f}" if row["error_mcse"] > 1e-9 else "")
     several = row["n_plans"] > 1
     reach = f"{row['error_least']:.4f} to {row['error_most']:.4f}" if several else ""
-    recall = " / ".join(f"{100 * row[f'recall_{arm}']:.0f}" for arm in ("low", "medium", "high"))
+    recall = " / ".join(f"{100 * row[f'recall_{arm}']:.0f}" for arm in _ARMS)
     size = f"{row['n_plans']:.0f} x {row['n_orders']:.0f}"
     if row["n_made"] > row["n_plans"]:
         size += f" ({row['n_made'] - row['n_plans']:.0f} of {row['n_made']:.0f} plans not feasible)"
@@ -130,7 +180,7 @@ def _table_2(rows: Table) -> list[str]:
     """The paper's Table 2, doses given by the right dose, beside ours."""
     if "given_low_high" not in rows:
         return []
-    arms = ("low", "medium", "high")
+    arms = _ARMS
     lines = [
         "### Table 2: doses given, by the right dose",
         "",
@@ -221,7 +271,7 @@ def _stored(home: Path) -> dict[str, dict]:
 
 
 def _as_found(row: dict[str, Any]) -> dict:
-    recall = {arm: 100.0 * row[f"recall_{arm}"] for arm in ("low", "medium", "high")}
+    recall = {arm: 100.0 * row[f"recall_{arm}"] for arm in _ARMS}
     own = {"error": row["error"], "mcse": row["error_mcse"], "score": row["score"]}
     return own | recall | {"ends": 100.0 * row["extreme_of_ends"]}
 
@@ -308,7 +358,7 @@ def _splits(splits: Table) -> list[str]:
     ]
     for name in [chosen, *(name for name in wide.columns if name != chosen)]:
         own = splits[splits["policy"] == name]
-        recall = " / ".join(f"{100 * own[f'recall_{arm}'].mean():.0f}" for arm in ("low", "medium", "high"))
+        recall = " / ".join(f"{100 * own[f'recall_{arm}'].mean():.0f}" for arm in _ARMS)
         apart = wide[name] - wide[chosen]
         told = "" if name == chosen else f"{apart.mean():+.4f} ± {apart.std(ddof=1) / n**0.5:.4f}"
         spread = wide[name].std(ddof=1) / n**0.5

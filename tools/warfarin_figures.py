@@ -16,7 +16,7 @@ import xarray as xr
 
 from rcb_bayes.files.store import part_file, part_format, read_part
 from rcb_bayes.studies.warfarin import Cohort, load_warfarin
-from rcb_bayes.studies.warfarin.cohort import MEDIUM
+from rcb_bayes.studies.warfarin.cohort import ARMS, MEDIUM, RULES
 from rcb_bayes.studies.warfarin.splits import TRIED, run_splits
 from rcb_bayes.studies.warfarin.to_the_letter import GRID, ROWS, Choices, Sizes, given_row, run_rows
 
@@ -49,9 +49,44 @@ def main() -> None:
                 how = {"sizes": sizes, "folder": asked.out / part, "workers": asked.workers}
                 run_rows(cohort, rows, audited=part == "audits", **how)
     HOME.mkdir(parents=True, exist_ok=True)
+    keep_patients(asked.data)
     _keep_rows(cohort, asked.out)
     _keep_splits(asked.out, asked.splits)
     paper_page.write()
+
+
+def keep_patients(data: Path) -> None:
+    """What the paper says of the patients, counted: who needs which dose by either rule, and how scaled doses vary."""
+    rows = []
+    for rule in RULES:
+        cohort = load_warfarin(data, rule=rule)
+        dose = scaled_doses(cohort)
+        own = [residual_sd(cohort.features[cohort.arm == arm], dose[cohort.arm == arm]) for arm in range(3)]
+        counts = np.array(cohort.counts)
+        rows.append(
+            {
+                "rule": rule,
+                "patients": len(cohort),
+                "features": cohort.features.shape[1],
+                **dict(zip(ARMS, counts / len(cohort), strict=True)),
+                "sd_dose": dose.std(),
+                "sd_residual": residual_sd(cohort.features, dose),
+                "sd_residual_by_group": np.sqrt(np.average(np.square(own), weights=counts)),
+            }
+        )
+    pd.DataFrame(rows).to_csv(HOME / "patients.csv", index=False, float_format="%.5g")
+
+
+def scaled_doses(cohort: Cohort) -> np.ndarray:
+    """Doses with the least as 0 and the largest as 1."""
+    dose = cohort.table["dose"].to_numpy(dtype=float)
+    return (dose - dose.min()) / (dose.max() - dose.min())
+
+
+def residual_sd(x: np.ndarray, y: np.ndarray) -> float:
+    """What least squares with an intercept leaves."""
+    design = np.column_stack([np.ones(len(x)), x])
+    return float(np.std(y - design @ np.linalg.lstsq(design, y, rcond=None)[0]))
 
 
 def _keep_rows(cohort: Cohort, folder: Path) -> None:

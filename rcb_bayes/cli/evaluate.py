@@ -1,5 +1,6 @@
 """``rcb evaluate``: what telling everybody an arm would have come to, from a log."""
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,7 @@ from rcb_bayes.cli.market import (
     build_market,
 )
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
-from rcb_bayes.schema import DEFAULT_SEED
+from rcb_bayes.schema import DEFAULT_SEED, plain
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -76,12 +77,12 @@ def command(
 
 
 def as_record(values: "xr.Dataset") -> dict[str, object]:
-    """The figures of one policy, as JSON has them."""
+    """The figures of one policy, as JSON has them; null for what is no number."""
     by_name = {
         str(name): {figure: float(values[figure].sel(estimator=name)) for figure in values.data_vars}
         for name in values["estimator"].values
     }
-    return {"values": by_name, **values.attrs}
+    return plain({"values": by_name, **values.attrs})
 
 
 def as_text(arm: str, values: "xr.Dataset") -> str:
@@ -93,5 +94,9 @@ def as_text(arm: str, values: "xr.Dataset") -> str:
     ]
     for name in values["estimator"].values:
         own = {figure: float(values[figure].sel(estimator=name)) for figure in values.data_vars}
-        lines.append(f"  {name:10}{own['value']:9.4f} ± {own['mcse']:.4f}  ({own['lower']:.4f} to {own['upper']:.4f})")
+        if math.isnan(own["mcse"]):
+            lines.append(f"  {name:10}says nothing: no round was told that")
+        else:
+            told = f"{own['value']:9.4f} ± {own['mcse']:.4f}  ({own['lower']:.4f} to {own['upper']:.4f})"
+            lines.append(f"  {name:10}{told}")
     return "\n".join([*lines, f"  {attrs['note']}"])

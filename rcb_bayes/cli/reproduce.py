@@ -26,7 +26,8 @@ def command(
         str,
         typer.Argument(
             metavar="SETTING",
-            help="setting-1, ..., setting-4, variants, comparison, all of these (all), warfarin, or actg.",
+            help="setting-1, ..., setting-4, each also as setting-1-orthant (no negative features), variants, "
+            "comparison, all of these (all), warfarin, or actg.",
         ),
     ],
     worlds: Annotated[

@@ -96,8 +96,16 @@ def squared_residuals(residual: FloatArray, arm: np.ndarray, propensity: FloatAr
 
 
 def ips(ratio: FloatArray, reward: FloatArray) -> Value:
-    """Inverse propensity weighting; its interval is for logs whose propensities do not depend on rewards."""
-    return weighted_mean(ratio * reward)
+    """Inverse propensity weighting; its interval is for logs whose propensities do not depend on rewards.
+
+    Without an error where no round told what the policy tells: all terms are then 0, which says nothing.
+    """
+    return seen_if_any(ratio, weighted_mean(ratio * reward))
+
+
+def seen_if_any(ratio: FloatArray, found: Value) -> Value:
+    """An estimate whose error is what was seen, without one where no round has a weight."""
+    return found if ratio.any() else Value(value=found.value, mcse=np.nan, n_effective=0.0)
 
 
 def snips(ratio: FloatArray, reward: FloatArray) -> Value:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _OBP = ("action", "reward")
+_AGREE = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -149,10 +150,10 @@ def _of_obp(log: Mapping[str, Any], market: Market | None) -> Logged:
         raise DataError(f"The log has {n} rounds, and {MIN_WORLDS} are the least that can be judged.")
     arm = _actions(log, n, market)
     k = market.n_arms if market is not None else int(log.get("n_actions") or arm.max() + 1)
-    _check_position(log)
+    place = _position_of(log)
     context = log.get("context")
     people = np.zeros((n, 0)) if context is None else _rows_of(context, n, "context")
-    propensities = None if log.get("pi_b") is None else _first_position(_rows_of(log["pi_b"], n, "pi_b"), k)
+    propensities = None if log.get("pi_b") is None else _at_position(_rows_of(log["pi_b"], n, "pi_b"), k, place)
     own = None if log.get("pscore") is None else as_finite_array(log["pscore"], name="pscore", ndim=1)
     if own is not None and (len(own) != n or not ((own > 0) & (own <= 1)).all()):
         raise DataError(f"pscore must have a probability above 0 for each of {n} rounds: what was told had a chance.")
@@ -161,6 +162,14 @@ def _of_obp(log: Mapping[str, Any], market: Market | None) -> Logged:
         if not (own > 0).all():
             row = int(np.flatnonzero(own <= 0)[0])
             raise DataError(f"pi_b gives the action of round {row + 1} no chance: what was told had one.")
+    elif propensities is not None and own is not None:
+        apart = np.abs(propensities[np.arange(n), arm] - own)
+        if apart.max() > _AGREE:
+            row = int(np.flatnonzero(apart > _AGREE)[0])
+            raise DataError(
+                f"pscore and pi_b differ in round {row + 1}: {own[row]:.4g} and {propensities[row, arm[row]]:.4g} for "
+                "the action told. Leave out the one that was not acted on."
+            )
     return Logged(
         arms=default_labels("arm", k) if market is None else tuple(market.arms),
         people=people,
@@ -182,10 +191,13 @@ def _actions(log: Mapping[str, Any], n: int, market: Market | None) -> np.ndarra
     return arm
 
 
-def _check_position(log: Mapping[str, Any]) -> None:
+def _position_of(log: Mapping[str, Any]) -> int:
+    """The one position of a log's rounds, 0 where none is given."""
     position = log.get("position")
-    if position is not None and len(np.unique(np.asarray(position))) > 1:
+    places = np.unique(np.asarray(position)) if position is not None else np.zeros(1, dtype=int)
+    if len(places) > 1:
         raise DataError("The log has several positions. Take the rounds of one of them: values are those of one list.")
+    return int(places[0])
 
 
 def _rows_of(values: Any, n: int, name: str) -> FloatArray:
@@ -195,8 +207,10 @@ def _rows_of(values: Any, n: int, name: str) -> FloatArray:
     return found
 
 
-def _first_position(values: FloatArray, n_arms: int) -> FloatArray:
-    found = values[:, :, 0] if values.ndim == 3 else values
+def _at_position(values: FloatArray, n_arms: int, place: int) -> FloatArray:
+    if values.ndim == 3 and not 0 <= place < values.shape[2]:
+        raise DataError(f"pi_b has {values.shape[2]} positions, and the log's rounds are at position {place}.")
+    found = values[:, :, place] if values.ndim == 3 else values
     if found.shape[1] != n_arms or (found < 0).any() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6:
         raise DataError(f"pi_b must have probabilities of {n_arms} actions that sum to one in every round.")
     return found

@@ -16,6 +16,7 @@ from rcb_bayes.evaluation.estimators import (
     ips,
     predicted_error,
     scores_of,
+    seen_if_any,
     snips,
     squared_ratios,
     squared_residuals,
@@ -96,7 +97,8 @@ def evaluate(
     Users who come independently, and propensities that are those acted on. Use "adaptive": its interval holds for logs
     of adaptive policies with the propensities of all arms. Those of "ips", "snips" and "dr" are the usual ones, for
     logs whose propensities do not depend on rewards and are not small, and are too short elsewhere. "direct" trusts the
-    regression. Rewards that did not come are left out: they must be missing whoever was told what. In a cold start most
+    regression. Rewards that did not come, rounds whose ``counted`` is 0, are left out: they must be missing whoever was
+    told what. An arm that the policy tells and no round did has no error but that of "adaptive". In a cold start most
     arms have no chance: take ``stages="exploit"``.
 
     Examples
@@ -136,7 +138,7 @@ def evaluate(
         "n_used": int(used.sum()),
         "n_missing": int((logged.used & ~came).sum()),
         "level": float(level),
-        "note": _note(logged),
+        "note": _note(logged, names),
         "seed": seed,
         "version": __version__,
     }
@@ -191,9 +193,10 @@ def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tupl
         )
 
 
-def _note(logged: Logged) -> str:
-    if logged.propensity is None:
-        return "no propensities: the regression alone, which nothing vouches for"
+def _note(logged: Logged, names: tuple[str, ...]) -> str:
+    if all(name == "direct" for name in names):
+        why = "no propensities: " if logged.propensity is None else ""
+        return f"{why}the regression alone, which nothing vouches for"
     if logged.propensities is None:
         return "propensities of the arms told alone: errors are those seen, too small where an arm was told rarely"
     return "adaptive: errors that the propensities predict, for adaptive logs; ips, snips, dr: for fixed ones"
@@ -215,7 +218,7 @@ def _values(
             expected = _expected_before(regression, logged, x)[used]
             terms = scores_of(policy, expected, ratio, arm, reward)
             everywhere = None if logged.propensities is None else logged.propensities[used]
-            found["dr"] = weighted_mean(terms)
+            found["dr"] = seen_if_any(ratio, weighted_mean(terms))
             found["adaptive"] = _adaptive(terms, policy, expected, ratio, arm, reward, own, everywhere)
     if "direct" in names:
         found["direct"] = _direct(regression, logged, x, told, used, seed=seed)
@@ -238,7 +241,7 @@ def _adaptive(
     weights = steadying_weights(ratio**2 if squares is None else squares.sum(axis=1), first=float(k))
     seen = weighted_mean(terms, weights)
     if squares is None:
-        return seen
+        return seen_if_any(ratio, seen)
     residual = reward - expected[np.arange(len(arm)), arm]
     by_arm = squared_residuals(residual, arm, own, n_arms=k)
     predicted = predicted_error(weights, squares, by_arm, (policy * expected).sum(axis=1))

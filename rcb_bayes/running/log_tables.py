@@ -20,6 +20,8 @@ from rcb_bayes.users.tables import read_log as read_log_file
 if TYPE_CHECKING:
     import pandas as pd
 
+_AGREE = 1e-6  # by as much may propensities differ that are given twice
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Log:
@@ -135,7 +137,20 @@ def _weights(table: "pd.DataFrame", market: Market, arm: np.ndarray) -> FloatArr
         row = int(np.flatnonzero((found < 0).any(axis=1) | (np.abs(found.sum(axis=1) - 1.0) > 1e-6))[0])
         raise DataError(f"Propensities must not be negative and must sum to one; in row {row + 1} they do not.")
     _check_own(found[rounds, arm])
+    if "propensity" in table.columns:
+        _check_agreement(_numbers(table, "propensity"), found[rounds, arm])
     return found
+
+
+def _check_agreement(own: FloatArray, found: FloatArray) -> None:
+    """The propensity of the arm recommended, given twice."""
+    apart = np.abs(own - found) > _AGREE
+    if apart.any():
+        row = int(np.flatnonzero(apart)[0])
+        raise DataError(
+            f"Column 'propensity' and the propensities of every arm differ in row {row + 1}: {own[row]:.4g} and "
+            f"{found[row]:.4g} for the arm recommended. Leave out those that were not acted on."
+        )
 
 
 def _check_own(propensity: FloatArray) -> None:

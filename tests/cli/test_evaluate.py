@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import rcb_bayes
@@ -44,3 +45,13 @@ def test_what_a_log_cannot_tell(rcb: Run, log: str) -> None:
     done = rcb(*ASKED, "--policy", "arm_1")
     assert done.code == 2
     assert "stages='exploit'" in done.err
+
+
+def test_an_arm_that_was_never_told_has_no_interval(rcb: Run, log: str, tmp_path: Path) -> None:
+    table = pd.read_csv(tmp_path / "log.csv")
+    table[(table["stage"] == "exploit") & (table["arm"] == "arm_0")].to_csv(tmp_path / "log.csv", index=False)
+    done = rcb(*ASKED, "--policy", "arm_1", "--json", "told.json")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.count("says nothing: no round was told that") == 3
+    assert "nan" not in done.out
+    assert json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))["arm_1"]["values"]["ips"]["lower"] is None

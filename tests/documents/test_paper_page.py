@@ -32,7 +32,43 @@ def test_verdicts_of_several_runs_are_put_together(paper_page: ModuleType) -> No
     assert told("held", "undecided") == "held"
     assert told("held", "not held") == "depends on what the paper does not say"
     assert told("undecided") == "undecided"
+    assert told("held", "undecided", "undecided") == "undecided", "most are"
     assert told() == "not run"
+
+
+def test_what_n_tells_apart_is_not_put_down_to_the_papers_silence(paper_page: ModuleType) -> None:
+    def told(*rows: tuple[str, str]) -> str:
+        return paper_page.verdict_of(pd.DataFrame(rows, columns=["verdict", "figure"]))[0]
+
+    assert told(("held", "N = 10: a"), ("not held", "N = 100: b"), ("held", "N = 10: c")) == "depends on N"
+    mixed = told(("held", "N = 10: a"), ("not held", "N = 10: b"), ("held", "N = 100: c"))
+    assert mixed == told(("held", "a"), ("not held", "b")) == "depends on what the paper does not say"
+
+
+def test_the_first_minute_follows_the_tables(paper_page: ModuleType) -> None:
+    minute = importlib.import_module("paper_minute")
+    runs, claims = paper_page.table("runs"), paper_page.table("claims")
+    tables = {name: paper_page.table(name) for name in runs["setting"]}
+
+    def told() -> str:
+        return "\n".join(minute.minute_lines(paper_page.HOME, runs, claims, tables, ["held", "held"], ["undecided"]))
+
+    before = told()
+    assert "Of 2 claims about simulations: 2 held." in before
+    own = tables["setting-1"]
+    ended = int((own[own["kind"] == "theorem"]["n_ended"] > 0).sum())
+    tables["setting-1"] = own.assign(n_ended=0)
+    assert ended > 0
+    assert told() != before
+
+
+def test_the_patients_are_those_of_the_paper(paper_page: ModuleType, tmp_path: Path) -> None:
+    warfarin, path = importlib.import_module("paper_warfarin"), paper_page.HOME / "patients.csv"
+    assert [verdict for _, _, verdict, _ in warfarin.patient_rows(path)] == ["held"] * 3
+    planted = pd.read_csv(path)
+    planted[["low", "sd_dose", "features"]] = [0.2, 0.06, 93]
+    planted.to_csv(tmp_path / "patients.csv", index=False)
+    assert [verdict for _, _, verdict, _ in warfarin.patient_rows(tmp_path / "patients.csv")] == ["not held"] * 3
 
 
 def test_a_changed_table_changes_the_page(

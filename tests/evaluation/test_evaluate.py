@@ -313,8 +313,39 @@ OBP = {"action": np.arange(60) % 2, "reward": np.zeros(60), "pscore": np.full(60
         ({"context": np.zeros((3, 2))}, "row for each"),
         ({"pi_b": np.ones((60, 2))}, "sum to one"),
         ({"reward": np.zeros(3)}, "the least"),
+        ({"pi_b": np.full((60, 2), 0.5), "pscore": np.full(60, 0.9)}, "pscore and pi_b differ in round 1: 0.9 and 0.5"),
+        ({"pi_b": np.full((60, 2, 1), 0.5), "position": np.ones(60, dtype=int)}, "1 positions, .* at position 1"),
     ],
 )
 def test_open_bandit_logs_that_cannot_be(change: dict[str, Any], message: str):
     with pytest.raises(DataError, match=message):
         rcb.evaluate(OBP | change, "arm_1")
+
+
+def test_open_bandit_logs_of_a_later_position():
+    """Every list position has propensities of its own: those of the log's are taken."""
+    rng = np.random.default_rng(1)
+    chances = rng.dirichlet(np.ones(2), size=(60, 3)).swapaxes(1, 2)  # (n, K, positions)
+    own = OBP | {"reward": rng.normal(size=60), "pscore": chances[np.arange(60), OBP["action"], 2]}
+    found = rcb.evaluate(own | {"pi_b": chances, "position": np.full(60, 2)}, "arm_1")
+    assert same(found, rcb.evaluate(own | {"pi_b": chances[:, :, 2]}, "arm_1"))
+
+
+def test_propensities_given_twice_must_agree(table: pd.DataFrame):
+    late: Any = table[table["stage"] == "exploit"].reset_index(drop=True)
+    wrong: Any = late.copy()
+    wrong.loc[4, "propensity"] = 0.5 * wrong.loc[4, "propensity"]
+    with pytest.raises(DataError, match="differ in row 5"):
+        rcb.evaluate(wrong, "arm_1", market())
+    assert same(rcb.evaluate(without(late, "propensity"), "arm_1", market()), rcb.evaluate(late, "arm_1", market()))
+
+
+def test_an_arm_that_no_round_told_has_no_error_that_was_seen(table: pd.DataFrame):
+    """All terms of IPS are 0 there: an interval of no width at 0 would be a lie."""
+    late = table[(table["stage"] == "exploit") & (table["arm"] == "arm_0")].reset_index(drop=True)
+    found = rcb.evaluate(late, "arm_1", market())
+    plain = found.sel(estimator=["ips", "snips", "dr"])
+    assert np.isnan(plain[["mcse", "lower", "upper"]].to_array()).all()
+    sure = found.sel(estimator="adaptive")
+    assert sure["lower"] < 0.0 < sure["upper"]  # as wide as the propensities have it
+    assert rcb.evaluate(late, "arm_1", market(), estimators="direct").attrs["note"].startswith("the regression alone")

@@ -16,11 +16,11 @@ from rcb_bayes.studies.actg.beliefs import designer_market
 from rcb_bayes.studies.actg.judging import Part, Row, fixed_policies, greedy_maker, prior_best, thompson_maker
 from rcb_bayes.studies.actg.replay import replay_runs, replay_value
 from rcb_bayes.studies.actg.trial import Trial
-from rcb_bayes.studies.actg.values import FIXED_LOG, about_trial, bounds, trial_values
+from rcb_bayes.studies.actg.values import FIXED_LOG, about_trial, trial_values
 
 LEARNING_ROUNDS = 200
 """Patients of a run in a half, of which a replay keeps some 267."""
-_ORDERS, _WHOLE_ORDERS = 6, 100
+_ORDERS, _WHOLE_ORDERS = 6, 400
 _LEVEL = 0.05
 LEARNING: dict[str, PolicyMaker] = {"greedy": greedy_maker, "Thompson": thompson_maker}
 
@@ -65,10 +65,8 @@ def learning_coverage(trial: Trial, start: int, stop: int, *, names: Sequence[st
             half = trial.part(_half(trial, k, seed))
             runs = replay_runs(half, maker, market, n_orders=_ORDERS, seed=seed + 1 + k)
             found = replay_value(half, runs, n_rounds=LEARNING_ROUNDS)
-            share = 1.0 - len(half) / len(trial)
-            corrected = np.sqrt(share * found.patient_mcse**2 + found.order_mcse**2)
-            for j, error in enumerate((corrected, found.mcse)):
-                lower, upper = bounds(found.value, float(error), level=_LEVEL)
+            for j, share in enumerate((1.0 - len(half) / len(trial), 1.0)):
+                lower, upper = found.bounds(_LEVEL, share=share)
                 held[j] += bool(lower <= truth <= upper)
         rows.append(_row(name, "replay", stop - start, *held))
     return {"coverage": rows}

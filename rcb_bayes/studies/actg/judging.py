@@ -25,7 +25,7 @@ from rcb_bayes.studies.actg.beliefs import designer_market
 from rcb_bayes.studies.actg.constants import constants_of
 from rcb_bayes.studies.actg.replay import Run, replay_runs, replay_value
 from rcb_bayes.studies.actg.trial import ARMS, Trial
-from rcb_bayes.studies.actg.values import bounds, trial_values
+from rcb_bayes.studies.actg.values import trial_values
 
 Row = dict[str, Any]
 Part = dict[str, list[Row]]
@@ -176,7 +176,7 @@ def belief_part(
 
 def _replayed(trial: Trial, runs: list[Run], name: str, belief: str, epsilon: float | None, asked: _Asked) -> Row:
     found = replay_value(trial, runs, n_rounds=asked.n_rounds)
-    lower, upper = bounds(found.value, found.mcse, level=_LEVEL)
+    lower, upper = found.bounds(_LEVEL)
     shares = np.mean(
         [np.bincount(run.arm[: asked.n_rounds], minlength=len(ARMS)) / asked.n_rounds for run in runs], axis=0
     )

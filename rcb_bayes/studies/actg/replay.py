@@ -15,7 +15,8 @@ P T places that patient i took. Its error has two parts,
 
 :math:`v_i` the variance of :math:`\omega_i` over orders, taken out of the first part because the second has it. Where
 orders are many, :math:`\omega_i` tends to :math:`\bar\pi(a_i | x_i)/(n e)`, :math:`\bar\pi` the policy averaged over
-its runs, and the first part is the error of inverse weighting with it. Left out is that with other patients the policy
+its runs, and the first part is the error of inverse weighting with it. Orders are few, so that intervals go by
+Student's t with the degrees of freedom of both parts together. Left out is that with other patients the policy
 would have learnt something else beyond what orders show; coverage in random halves is how the study looks at that.
 """
 
@@ -158,6 +159,7 @@ class ReplayValue:
 
     ``mcse`` is of patients and orders together, ``patient_mcse`` and ``order_mcse`` its two parts; of one order alone
     nothing tells them apart: ``order_mcse`` is NaN, and ``mcse`` that of inverse weighting with what it told.
+    ``n_orders`` are those that the value rests on, ``n_patients`` the trial's.
     """
 
     value: float
@@ -166,6 +168,28 @@ class ReplayValue:
     order_mcse: float
     n_rounds: int
     reached: float
+    n_orders: int
+    n_patients: int
+
+    def bounds(self, level: float, *, share: float = 1.0) -> tuple[float, float]:
+        r"""An interval that misses with probability ``level``, by Student's t.
+
+        Orders are few, and mostly theirs is the error: its degrees of freedom are those of the two parts together
+        (Satterthwaite 1946), :math:`\nu = se^4 / (se_{patients}^4/(n - 1) + se_{orders}^4/(P - 1))`.
+
+        Parameters
+        ----------
+        level : one minus the coverage
+        share : of the patients' variance that counts, less than one where they are part of those in question
+        """
+        from scipy import stats
+
+        patients = share * self.patient_mcse**2
+        orders = 0.0 if self.n_orders == 1 else self.order_mcse**2
+        spread = patients**2 / (self.n_patients - 1) + orders**2 / max(self.n_orders - 1, 1)
+        freedom = (patients + orders) ** 2 / spread if spread > 0.0 else 1.0
+        half = float(stats.t.isf(level / 2.0, freedom)) * float(np.sqrt(patients + orders))
+        return self.value - half, self.value + half
 
 
 def replay_value(trial: Trial, runs: list[Run], *, n_rounds: int) -> ReplayValue:
@@ -201,4 +225,6 @@ def replay_value(trial: Trial, runs: list[Run], *, n_rounds: int) -> ReplayValue
         order_mcse=float(np.sqrt(orders)),
         n_rounds=n_rounds,
         reached=n_orders / len(runs),
+        n_orders=n_orders,
+        n_patients=n,
     )

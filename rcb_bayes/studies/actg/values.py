@@ -53,11 +53,3 @@ def about_trial(values: "xr.Dataset", *, n: int, n_all: int) -> "xr.Dataset":
     half = (values["upper"] - values["lower"]) / 2.0 * shrunk
     found = values.assign(mcse=error, lower=values["value"] - half, upper=values["value"] + half)
     return found.assign_attrs(values.attrs | {"about": f"the value over all {n_all} patients of the trial"})
-
-
-def bounds(value: float, error: float, *, level: float) -> tuple[float, float]:
-    """A normal interval that misses with probability ``level``."""
-    from scipy import stats
-
-    half = float(stats.norm.isf(level / 2.0)) * error
-    return value - half, value + half

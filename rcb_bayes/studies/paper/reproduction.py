@@ -49,7 +49,7 @@ def run_cells(setting: Setting, request: Request, *, effort: Effort | None = Non
             parts, kind=kind, columns=setting.columns, lines=setting.lines, title=f"{setting.title}; {kind} plans"
         )
         for kind in KINDS
-        if request.folder is not None
+        if request.folder is not None and any(kind in cell.kinds for cell in cells)
     }
     return replace(outcome, files=write_outcome(outcome, store, figures))
 

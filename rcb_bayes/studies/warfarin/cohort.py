@@ -120,8 +120,8 @@ def load_warfarin(path: str | Path, *, rule: Rule = "below_21", missing_indicato
     ----------
     path : str or path-like
         The file.
-    rule : {"sharp", "third"}
-        Of the buckets, "below_21" or "up_to_21".
+    rule : {"below_21", "up_to_21"}
+        Of the buckets: whether 21 mg a week is a medium dose or a low one.
     missing_indicators : bool
         See ``patient_features``.
 

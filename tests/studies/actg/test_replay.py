@@ -1,7 +1,10 @@
 """Replay is unbiased, its error is that of patients and orders, and plain loops give the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
@@ -130,6 +133,28 @@ def test_values_and_errors_are_plain_sums() -> None:
     assert found.order_mcse**2 == pytest.approx(orders, abs=1e-12)
     assert found.patient_mcse**2 == pytest.approx(max(patients * 40 / 39, 0.0), abs=1e-12)
     assert found.mcse**2 == pytest.approx(found.patient_mcse**2 + orders, abs=1e-12)
+
+
+def test_intervals_know_that_orders_are_few(market: Market) -> None:
+    """Values whose error is that of six orders: by Student's t 95 % hold the mean, by a normal interval too few do."""
+    trial = simulated_trial(60, seed=3)
+    rng = np.random.default_rng(2)
+    flat = replace(trial, reward=np.zeros(60))  # nothing varies between patients
+    patient = np.arange(60)[:12]
+    run = Run(patient=patient, arm=flat.arm[patient], stage=np.full(12, 3), probabilities=np.full((12, 4), 0.25))
+    plain = replay_value(flat, [run] * 6, n_rounds=10)
+    held = np.zeros(2)
+    for _ in range(2000):
+        means = rng.normal(size=6)
+        found = replace(plain, value=means.mean(), order_mcse=means.std(ddof=1) / np.sqrt(6), patient_mcse=0.0)
+        lower, upper = found.bounds(0.05)
+        held += lower <= 0.0 <= upper, abs(found.value) <= 1.96 * found.order_mcse
+    assert stats.binomtest(int(held[0]), 2000, 0.95).pvalue > 1e-4
+    assert stats.binomtest(int(held[1]), 2000, 0.95, alternative="less").pvalue < 1e-6  # the planted one
+    of_patients = replace(plain, patient_mcse=0.1, order_mcse=0.0)
+    half = stats.t.isf(0.025, 59) * 0.1
+    assert of_patients.bounds(0.05) == pytest.approx((-half, half))
+    assert of_patients.bounds(0.05, share=0.25) == pytest.approx((-half / 2, half / 2))
 
 
 def test_the_log_of_a_run_is_one_for_evaluate(market: Market) -> None:

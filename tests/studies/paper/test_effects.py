@@ -18,7 +18,7 @@ def cell(n: float = 10.0, seed: int = 0, name: str = "fixed", **given) -> xr.Dat
     return made_up_cell({name: {"kind": "fixed", "n_per_arm": n, **planted}}, seed=seed, **given)
 
 
-@pytest.mark.parametrize(("exponent", "verdict"), [(0.5, "held"), (1.3, "not held")])
+@pytest.mark.parametrize(("exponent", "verdict"), [(0.5, "held"), (0.95, "held"), (1.0, "not held"), (1.3, "not held")])
 def test_sublinear_regret(exponent: float, verdict: str):
     made = cell()
     share = (made["t"] / made["t"][-1]) ** exponent

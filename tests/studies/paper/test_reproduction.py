@@ -93,3 +93,9 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch
     assert {"table.csv", "claims.txt", *(f"{kind}.png" for kind in KINDS)} == names
     assert all(path.stat().st_size > 0 for path in outcome.files)
     assert len(pd.read_csv(tmp_path / "out" / "table.csv")) == 10
+
+
+def test_plans_that_a_setting_does_not_have_are_not_drawn(tmp_path: Path):
+    setting = replace(SETTINGS["setting-2"], cells=(replace(FIRST, belief="setting_2", kinds=("fixed",)),))
+    outcome = run_cells(setting, Request(folder=tmp_path / "out", seed=3), effort=TINY)
+    assert {path.name for path in outcome.files} == {"table.csv", "claims.txt", "fixed.png"}
