@@ -10,21 +10,27 @@ data, to be worse by more than epsilon than another that is there (``running.hee
 :math:`m_i \ge m_j - \epsilon` wherever :math:`p_i > 0` every margin holds, against the arm that came as against the
 others, whatever the data. It is recommended where it is the best, and so gets its samples.
 
+While the cold start lasts it takes a plan that holds at each set of saturated arms (``knows="stage"``). Where users
+know less, what one set leaves pays for another. An arm that comes or leaves changes which sets there are, and how long
+each lasts, and users know that it did: what was to pay may not come. ``warn_of_pooled`` says so.
+
 All this holds where arms do not come or leave because of rewards: at rounds that are settled beforehand, or by what has
 nothing to do with rewards.
 """
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import MovesWarning, RcbError
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.arrivals import plan_with_arm
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.heeding import Heeding
@@ -61,6 +67,20 @@ class Move:
     arm: str
     comes: bool
     plan: Plan | None = field(default=None, metadata=LATE)
+
+
+def warn_of_pooled(plan: Plan, label: str) -> None:
+    """Warn of an arm that comes or leaves in a cold start whose plan is not for each set of saturated arms."""
+    if plan.kind != "sampled" or plan.knows == STAGE.name:
+        return
+    warnings.warn(
+        f"'{label}' moves in a cold start whose plan is for users who know the {plan.knows}: what it promises them is "
+        "an average over sets of saturated arms, and other sets come now. Users may not follow until the cold start is "
+        "over. Calibrate a plan for the arms that are there, market.among([...]), with the samples so far as a private "
+        "history, or one with knows='stage'.",
+        MovesWarning,
+        stacklevel=4,
+    )
 
 
 def heeding(market: Market, oracle: Oracle | None) -> Heeding:

@@ -28,7 +28,7 @@ from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_ag
 from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.late_rewards import AwaitedRewards
 from rcb_bayes.running.logbook import Logbook
-from rcb_bayes.running.moves import Move, grown, heeded, heeding
+from rcb_bayes.running.moves import Move, grown, heeded, heeding, warn_of_pooled
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
 from rcb_bayes.running.presence import as_present, position_of
@@ -259,7 +259,8 @@ class Recommender:
         Applicability
         -------------
         The plan's promise holds on, among the arms that are there, if the arm does not leave because of its rewards:
-        users would learn from its leaving. See ``running.presence``.
+        users would learn from its leaving. In a cold start it takes a plan with ``knows="stage"``; others warn
+        (``MovesWarning``). See ``running.presence``.
 
         Examples
         --------
@@ -307,9 +308,11 @@ class Recommender:
         Applicability
         -------------
         What the plan promises then stands in ``running.moves``: in the cold start it is what a plan with the arm from
-        the start promises, up to who was sampled; in exploitation nobody is told an arm that she would hold to be worse
-        than another by more than epsilon, whatever the data (``Heeding``), for guards were made for an arm that had been
-        there. Users know that the arm has come, and it does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save the recommender.
+        the start promises, up to who was sampled, if that plan has ``knows="stage"``; others warn (``MovesWarning``).
+        In exploitation nobody is told an arm that she would hold to be worse than another by more than epsilon,
+        whatever the data (``Heeding``), for guards were made for an arm that had been there. Users know that the arm
+        has come, and it does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save
+        the recommender.
 
         Examples
         --------
@@ -344,8 +347,11 @@ class Recommender:
         self._without(gone - {arm}, Move(round=self.rounds, arm=label, comes=True))
 
     def _without(self, gone: frozenset[int], move: Move) -> None:
+        lasts = self._rcb.exploitation is None and not self._rcb.cold.is_over
         self.moves += (move,)
         self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
+        if lasts:
+            warn_of_pooled(self.plan, move.arm)
 
     def _extend(self, label: str, market: Market, plan: Plan | None) -> None:
         """Go on in a market with one arm more."""
@@ -358,6 +364,8 @@ class Recommender:
         self.moves += (Move(round=self.rounds, arm=label, comes=True, plan=rcb.plan),)
         self.market, self.plan = market, rcb.plan
         self._cut = None if rcb.plan.agenda.cut is None else rcb.plan.agenda.cut.tolist()
+        if rcb.exploitation is None:
+            warn_of_pooled(rcb.plan, label)
 
     def _go_on_with(self, rcb: Rcb) -> None:
         """The algorithm as an arm that comes has made it; in exploitation it heeds users."""

@@ -320,3 +320,49 @@ def test_options_under_which_users_cannot_be_heeded_are_refused_and_nothing_chan
         agent.add_arm("a")
     assert agent.absent == ("a",)
     assert len(agent.moves) == 1
+
+
+# --- plans for users who do not know the set -------------------------------------------------------------------------
+
+
+def told_over_a(rate: float, *, n: int = 5) -> tuple[float, float]:
+    """What b truly gives beyond a to those who are told b where a alone has its samples, with its error."""
+    rng = np.random.default_rng(1)
+    truth = np.array([0.3, 0.0]) + np.sqrt([0.1, 1.0]) * rng.standard_normal((400_000, 2))
+    seen = truth[:, 0] + 0.5 / np.sqrt(n) * rng.standard_normal(len(truth))
+    expected = 0.3 + 0.1 / (0.1 + 0.25 / n) * (seen - 0.3)
+    told = (rng.random(len(truth)) < rate) | (expected < 0.0)
+    gain = (truth[:, 1] - truth[:, 0])[told]
+    return float(gain.mean()), float(gain.std() / np.sqrt(len(gain)))
+
+
+def test_a_plan_by_level_warns_where_an_arm_leaves_and_the_plan_for_the_others_is_kept() -> None:
+    prior = rcb.Prior.gaussian([[0.3], [0.0], [0.0]], [0.1, 1.0, 1.0], arms=["a", "b", "c"])
+    own = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.5))
+    asked: dict[str, Any] = {"n_per_arm": 5, "epsilon": 0.05, "horizon": 2000, "n_worlds": 1000, "seed": 1}
+    by_level, by_stage = (rcb.calibrate(own, knows=knows, **asked) for knows in ("level", "stage"))
+    with pytest.warns(rcb.errors.MovesWarning, match="know the level"):
+        agent = rcb.Recommender(own, by_level, absent=["c"], seed=1)
+    # Rightly so: in the one stage that is left before the last, b is told as often as if c's stage paid for it.
+    margin, error = told_over_a(float(by_level.rate([1.0], saturated=["a", "c"])))
+    assert margin < -0.05 - 4 * error
+    margin, error = told_over_a(float(by_stage.rate([1.0], saturated=["a", "c"])))
+    assert margin > -0.05 - 4 * error
+    rest = rcb.calibrate(own.among(["a", "b"]), knows="level", **asked)
+    margin, error = told_over_a(float(rest.rate([1.0], saturated=["a"])))
+    assert margin > -0.05 - 4 * error
+    with pytest.warns(rcb.errors.MovesWarning, match="'d' moves"):
+        agent.add_arm("d", ([0.0], 1.0), plan=rcb.calibrate(own.with_arm("d", ([0.0], 1.0)), knows="level", **asked))
+    rcb.Recommender(own, by_stage, absent=["c"], seed=1)  # a warning would be an error
+
+
+def test_once_the_cold_start_is_over_nothing_is_warned_of() -> None:
+    prior = rcb.Prior.gaussian([[0.1], [0.0], [0.0]], 0.3, arms=["a", "b", "c"])
+    own = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.5))
+    asked: dict[str, Any] = {"n_per_arm": 3, "epsilon": 0.2, "horizon": 500, "n_worlds": 200, "seed": 1}
+    agent = rcb.Recommender(own, rcb.calibrate(own, knows="level", **asked), seed=1)
+    while agent.stage != "exploit":
+        agent.observe(0.1, ticket=agent.recommend([1.0]).ticket)
+    agent.retire("b")
+    agent.add_arm("b")
+    assert len(agent.moves) == 2
