@@ -82,6 +82,17 @@ class GuardWarning(UserWarning):
     """
 
 
+class MovesWarning(UserWarning):
+    """An arm comes or leaves in a cold start whose plan does not hold set by set.
+
+    Examples
+    --------
+    >>> import rcb_bayes as rcb
+    >>> issubclass(rcb.errors.MovesWarning, UserWarning)
+    True
+    """
+
+
 def is_interrupt(error: BaseException | None) -> bool:
     """Whether an error is a Ctrl-C, or came of one.
 

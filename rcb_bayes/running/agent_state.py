@@ -118,7 +118,7 @@ class AgentState:
     """Everything a recommender goes on from. Seeds are hexadecimal: they may have more digits than JSON keeps.
 
     ``gone`` are positions of arms that are not there, where arms have come or left, and ``moves`` tell when. ``heeds``:
-    an arm came that no guard was made for, and exploitation heeds users.
+    an arm came in exploitation, for which no guard was made, and users are heeded.
     """
 
     plan: Plan

@@ -46,8 +46,8 @@ class AwaitedRewards:
         self.tally = Tally(rcb.market.n_arms)
 
     def go_on_with(self, rcb: Rcb) -> None:
-        """The same tickets, of an algorithm that has more arms."""
-        if self.log is not None:
+        """The same tickets, of an algorithm that may have more arms."""
+        if self.log is not None and rcb.market.n_arms > self._rcb.market.n_arms:
             self.log.widen(rcb.market.arms)
         self.tally.widen(rcb.market.n_arms)
         self._rcb = rcb

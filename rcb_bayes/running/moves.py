@@ -1,28 +1,36 @@
 r"""Arms that come and go while a plan runs: what moved when, and a policy that runs, or replays, such a schedule.
 
-An arm of the plan that was not there, or has left, comes back as ``running.presence`` has it. One that the market
-lacked comes with a belief. While the cold start lasts it comes with a plan for the market with it, which promotes it.
-That plan's rates are those of a mechanism that had the arm from the start: what is known of the other arms has the law
-of the stage, up to who was sampled. In exploitation no plan was made for what is known by then. So from its coming on
-nobody is told an arm that she would hold, given all data, to be worse by more than epsilon than another that is there
-(``running.heeding``): with :math:`m_i \ge m_j - \epsilon` wherever :math:`p_i > 0` every margin holds, against the new
-arm as against the others, whatever the data. It is recommended where it is the best, and so gets its samples.
+An arm of the plan that was not there, or has left, comes back in the cold start as ``running.presence`` has it. One
+that the market lacked comes with a belief, and while the cold start lasts with a plan for the market with it, which
+promotes it. That plan's rates are those of a mechanism that had the arm from the start: what is known of the other arms
+has the law of the stage, up to who was sampled. In exploitation neither has a plan for what is known by then: a guard
+reckons with rivals that have their samples, and against one that stands at its prior mean a recommendation may lose
+what it never would against these. So from the coming of either on nobody is told an arm that she would hold, given all
+data, to be worse by more than epsilon than another that is there (``running.heeding``): with
+:math:`m_i \ge m_j - \epsilon` wherever :math:`p_i > 0` every margin holds, against the arm that came as against the
+others, whatever the data. It is recommended where it is the best, and so gets its samples.
+
+While the cold start lasts it takes a plan that holds at each set of saturated arms (``knows="stage"``). Where users
+know less, what one set leaves pays for another. An arm that comes or leaves changes which sets there are, and how long
+each lasts, and users know that it did: what was to pay may not come. ``warn_of_pooled`` says so.
 
 All this holds where arms do not come or leave because of rewards: at rounds that are settled beforehand, or by what has
 nothing to do with rewards.
 """
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import MovesWarning, RcbError
 from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.arrivals import plan_with_arm
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.heeding import Heeding
@@ -61,11 +69,36 @@ class Move:
     plan: Plan | None = field(default=None, metadata=LATE)
 
 
+def warn_of_pooled(plan: Plan, label: str) -> None:
+    """Warn of an arm that comes or leaves in a cold start whose plan is not for each set of saturated arms."""
+    if plan.kind != "sampled" or plan.knows == STAGE.name:
+        return
+    warnings.warn(
+        f"'{label}' moves in a cold start whose plan is for users who know the {plan.knows}: what it promises them is "
+        "an average over sets of saturated arms, and other sets come now. Users may not follow until the cold start is "
+        "over. Calibrate a plan for the arms that are there, market.among([...]), with the samples so far as a private "
+        "history, or one with knows='stage'.",
+        MovesWarning,
+        stacklevel=4,
+    )
+
+
 def heeding(market: Market, oracle: Oracle | None) -> Heeding:
-    """An oracle of exploitation that heeds users, in a market with an arm that no guard was made for."""
+    """An oracle of exploitation that heeds users, where an arm came that no guard was made for."""
     if isinstance(oracle, Heeding):
         return oracle
     return Heeding(oracle or PosteriorOracle(market.platform_prior, market.noise, read="summary"))
+
+
+def heeded(rcb: Rcb, *, oracle: Oracle | None) -> Rcb:
+    """The algorithm where it stands in exploitation, once an arm of its market comes.
+
+    Raises
+    ------
+    RcbError
+        Options under which users cannot be heeded.
+    """
+    return rcb.grown(rcb.market, rcb.plan, oracle=heeding(rcb.market, oracle))
 
 
 def check_oracle(oracle: Oracle | None) -> None:
@@ -216,6 +249,10 @@ class MovingRcb(Policy):
             if (place in gone) != move.comes:
                 raise RcbError(f"'{move.arm}' cannot {'come' if move.comes else 'leave'} at round {move.round}.")
             gone = gone - {place} if move.comes else gone | {place}
+            self.rcb.move_on()
+            if move.comes and self.rcb.exploitation is not None and not isinstance(self.rcb.oracle, Heeding):
+                there = self.rcb.market
+                self.rcb = heeded(self.rcb, oracle=self._oracle or self._own(there))
             self.rcb.cold.without(frozenset(gone), lasts=self.rcb.exploitation is None)
         if self.rcb.rounds:
             self._words.append(f"{'with' if move.comes else 'without'} {move.arm}")

@@ -11,6 +11,11 @@ there. That needs a presence that does not depend on rewards beyond what users k
 did badly tells them so. An explored round whose arm is not there is an organic one, and does not count. An arm that has
 left is closed to promotion as a saturated one is, so that stages go on; with independent arms what is then known of the
 others has the law of that stage, up to who was sampled.
+
+The sum is over worlds of one law. At each set of saturated arms the law stays, so that a plan for users who know the
+set is kept. A plan for users who know less averages over sets, and an arm that leaves in the cold start changes which
+of them come (``running.moves`` warns). In epochs after an arm has left the others have more samples than the guard
+reckoned with: an audit of the moves (``running.moves.Moving``) tells what that makes.
 """
 
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_ag
 from rcb_bayes.running.exploit import warn_of_other_guard
 from rcb_bayes.running.late_rewards import AwaitedRewards
 from rcb_bayes.running.logbook import Logbook
-from rcb_bayes.running.moves import Move, grown, heeding
+from rcb_bayes.running.moves import Move, grown, heeded, heeding, warn_of_pooled
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
 from rcb_bayes.running.presence import as_present, position_of
@@ -130,7 +130,7 @@ class Recommender:
         self._checked: Predictor | None = None
         self._has_warned = False
         self.moves: tuple[Move, ...] = ()  # arms that came or left, and when
-        self.heeds = False  # whether an arm came that no guard was made for
+        self.heeds = False  # whether an arm came in exploitation, for which no guard was made
         for label in [absent] if isinstance(absent, str) else absent:
             self.retire(label)
 
@@ -259,7 +259,8 @@ class Recommender:
         Applicability
         -------------
         The plan's promise holds on, among the arms that are there, if the arm does not leave because of its rewards:
-        users would learn from its leaving. See ``running.presence``.
+        users would learn from its leaving. In a cold start it takes a plan with ``knows="stage"``; others warn
+        (``MovesWarning``). See ``running.presence``.
 
         Examples
         --------
@@ -282,8 +283,8 @@ class Recommender:
         """An arm comes: one of the market that was not there, or one that the market lacks, with a belief about it.
 
         While the cold start lasts it is promoted: one of the market as the plan has it, a new one by a plan that is
-        made anew for the market with it (which takes as long as ``calibrate``), or by the one that is given. Later it
-        is recommended where it is expected to be best, and nowhere else.
+        made anew for the market with it (which takes as long as ``calibrate``), or by the one that is given. Later,
+        until it has its samples, it is recommended where it is expected to be best, and nowhere else.
 
         Parameters
         ----------
@@ -301,14 +302,17 @@ class Recommender:
         ------
         RcbError
             No such arm, or one that is there; a belief or a plan that does not fit, a cold start that no plan with the
-            new arm can end, an oracle with a belief of its own. Nothing has changed then.
+            new arm can end, an oracle with a belief of its own; in exploitation options under which users cannot be
+            heeded (``feed="last"``, growing variances). Nothing has changed then.
 
         Applicability
         -------------
         What the plan promises then stands in ``running.moves``: in the cold start it is what a plan with the arm from
-        the start promises, up to who was sampled; in exploitation nobody is told an arm that she would hold to be worse
-        than another by more than epsilon, whatever the data (``Heeding``). Users know that the arm has come, and it
-        does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save the recommender.
+        the start promises, up to who was sampled, if that plan has ``knows="stage"``; others warn (``MovesWarning``).
+        In exploitation nobody is told an arm that she would hold to be worse than another by more than epsilon,
+        whatever the data (``Heeding``), for guards were made for an arm that had been there. Users know that the arm
+        has come, and it does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save
+        the recommender.
 
         Examples
         --------
@@ -336,11 +340,18 @@ class Recommender:
         gone = self._rcb.cold.gone
         if arm not in gone:
             raise RcbError(f"The arm '{label}' is there. Only one that has left, or was absent, can be added.")
+        self._awaited.look()
+        self._rcb.move_on()
+        if self._rcb.exploitation is not None and not self.heeds:
+            self._go_on_with(heeded(self._rcb, oracle=self.own_oracle))
         self._without(gone - {arm}, Move(round=self.rounds, arm=label, comes=True))
 
     def _without(self, gone: frozenset[int], move: Move) -> None:
+        lasts = self._rcb.exploitation is None and not self._rcb.cold.is_over
         self.moves += (move,)
         self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
+        if lasts:
+            warn_of_pooled(self.plan, move.arm)
 
     def _extend(self, label: str, market: Market, plan: Plan | None) -> None:
         """Go on in a market with one arm more."""
@@ -349,11 +360,18 @@ class Recommender:
         if plan is not None:
             check_plan(market, plan)
         rcb = grown(self._rcb, market, plan, oracle=self.own_oracle)
+        self._go_on_with(rcb)
+        self.moves += (Move(round=self.rounds, arm=label, comes=True, plan=rcb.plan),)
+        self.market, self.plan = market, rcb.plan
+        self._cut = None if rcb.plan.agenda.cut is None else rcb.plan.agenda.cut.tolist()
+        if rcb.exploitation is None:
+            warn_of_pooled(rcb.plan, label)
+
+    def _go_on_with(self, rcb: Rcb) -> None:
+        """The algorithm as an arm that comes has made it; in exploitation it heeds users."""
         self._awaited.go_on_with(rcb)
         self.heeds = rcb.exploitation is not None
-        self.moves += (Move(round=self.rounds, arm=label, comes=True, plan=rcb.plan),)
-        self.market, self.plan, self._rcb, self._checked = market, rcb.plan, rcb, None
-        self._cut = None if rcb.plan.agenda.cut is None else rcb.plan.agenda.cut.tolist()
+        self._rcb, self._checked = rcb, None
 
     def _present(self, available: Sequence[str] | None) -> BoolArray | None:
         """Arms that are there for a user, (K,); None where all are, with their samples."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
+from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.running.moves import Move, Moving
 from tests.running.test_presence import ROWS
 from tests.running.test_presence import market as made
@@ -237,3 +238,131 @@ def test_a_coupled_arm_has_learnt_from_the_others_when_it_comes() -> None:
     scores = agent._rcb.exploitation.scores(np.ones((1, 1)))  # pyright: ignore[reportOptionalMemberAccess]
     assert scores[2, 0] == pytest.approx(expected, abs=1e-9)
     assert abs(expected - 0.1) > 0.01  # it has learnt
+
+
+# --- arms of the plan that come in exploitation ----------------------------------------------------------------------
+
+BOTH = np.array([[1.0], [-1.0]])
+
+
+@cache
+def two() -> tuple[rcb.Market, rcb.Plan]:
+    """Half of the users expect .8 of a and nothing of b, the others the opposite."""
+    prior = rcb.Prior.gaussian([[0.8], [0.0]], 0.25, arms=["a", "b"])
+    own = rcb.Market(prior=prior, covariates=rcb.Empirical(BOTH), noise=rcb.GaussianNoise(0.5))
+    asked: dict[str, Any] = {"epsilon": 0.05, "horizon": 2000, "n_worlds": 2000, "audit_worlds": 2000, "seed": 1}
+    return own, rcb.calibrate(own, n_per_arm=20, knows="stage", **asked)
+
+
+def served_without_a(n: int) -> rcb.Recommender:
+    own, planned = two()
+    agent, rng = rcb.Recommender(own, planned, absent=["a"], keep_log=1000, seed=1), np.random.default_rng(2)
+    for x in BOTH[rng.integers(2, size=n)]:
+        told = agent.recommend(x)
+        agent.observe(float(0.2 * x[0] + 0.5 * rng.standard_normal()), ticket=told.ticket)
+    return agent
+
+
+def test_an_arm_of_the_plan_that_comes_in_exploitation_is_a_rival_without_samples() -> None:
+    """A plan's guard reckons with a rival that has its samples; against one at its prior mean it promises too much."""
+    own, planned = two()
+    assert rcb.audit(own, planned, horizon=200, n_worlds=1000, users=BOTH, seed=4).verdict == "pass"
+    moves = [Move(round=0, arm="a", comes=False), Move(round=50, arm="a", comes=True)]
+    asked: dict[str, Any] = {"notion": "user", "epsilon": 0.05, "users": BOTH, "n_worlds": 200, "seed": 3}
+    margins = rcb.audit(own, Moving(planned, moves), horizon=60, **asked).margins
+    late = [str(name) for name in margins["stage"].values if "with a" in str(name)]
+    assert late
+    assert not (margins.sel(stage=late)["estimate"] < -0.05 - 1e-9).any()
+
+    # The planted error: the plan's guard stays in force. Worlds with true coefficients, in plain algebra.
+    agent = served_without_a(50)
+    epoch = agent._rcb.exploitation
+    assert epoch is not None
+    kept = float(agent.plan.guard([1.0], epoch.epoch)[1])
+    assert 0.0 < kept < 1.0
+    n = float(epoch.fed.n[1])
+    rng = np.random.default_rng(5)
+    truth = np.array([0.8, 0.0]) + 0.5 * rng.standard_normal((400_000, 2))
+    seen = truth[:, 1] + 0.5 / np.sqrt(n) * rng.standard_normal(len(truth))
+    lead = 0.25 / (0.25 + 0.25 / n) * seen - 0.8  # of b over a, by what is expected for the first kind of users
+    off_best = 1.0 / (2.0 + epoch.gamma * np.abs(lead))
+    told_b = np.where(lead > 0.0, 1.0 - off_best, kept * off_best)
+    gain = truth[:, 1] - truth[:, 0]
+    margin = (told_b * gain).mean() / told_b.mean()
+    error = (told_b * (gain - margin)).std() / np.sqrt(len(truth)) / told_b.mean()
+    assert margin < -0.05 - 4 * error
+
+
+def test_it_is_heeded_live_its_log_is_that_of_its_moves_and_its_file_keeps_it(tmp_path: Path) -> None:
+    own, planned = two()
+    agent = served_without_a(50)
+    agent.add_arm("a")
+    assert agent.heeds
+    agent.save(tmp_path / "agent.json")
+    again = rcb.Recommender.load(tmp_path / "agent.json", own)
+    np.testing.assert_array_equal(again.recommend_proba(BOTH), agent.recommend_proba(BOTH))
+    rng = np.random.default_rng(3)
+    for x in BOTH[rng.integers(2, size=150)]:
+        told = again.recommend(x)
+        again.observe(float(0.2 * x[0] + 0.5 * rng.standard_normal()), ticket=told.ticket)
+    assert again.n_samples["a"] > 0
+    log = again.log
+    assert rcb.check_log(own, log, planned, moves=again.moves).followed
+    assert not rcb.check_log(own, log, planned, moves=again.moves[:1]).followed
+
+
+def test_options_under_which_users_cannot_be_heeded_are_refused_and_nothing_changes() -> None:
+    own, planned = two()
+    agent = rcb.Recommender(own, planned, absent=["a"], options=Exploiting(feed="last", guard=False), seed=1)
+    for _ in range(30):
+        agent.observe(0.1, ticket=agent.recommend([1.0]).ticket)
+    with pytest.raises(rcb.RcbError, match="feed='all'"):
+        agent.add_arm("a")
+    assert agent.absent == ("a",)
+    assert len(agent.moves) == 1
+
+
+# --- plans for users who do not know the set -------------------------------------------------------------------------
+
+
+def told_over_a(rate: float, *, n: int = 5) -> tuple[float, float]:
+    """What b truly gives beyond a to those who are told b where a alone has its samples, with its error."""
+    rng = np.random.default_rng(1)
+    truth = np.array([0.3, 0.0]) + np.sqrt([0.1, 1.0]) * rng.standard_normal((400_000, 2))
+    seen = truth[:, 0] + 0.5 / np.sqrt(n) * rng.standard_normal(len(truth))
+    expected = 0.3 + 0.1 / (0.1 + 0.25 / n) * (seen - 0.3)
+    told = (rng.random(len(truth)) < rate) | (expected < 0.0)
+    gain = (truth[:, 1] - truth[:, 0])[told]
+    return float(gain.mean()), float(gain.std() / np.sqrt(len(gain)))
+
+
+def test_a_plan_by_level_warns_where_an_arm_leaves_and_the_plan_for_the_others_is_kept() -> None:
+    prior = rcb.Prior.gaussian([[0.3], [0.0], [0.0]], [0.1, 1.0, 1.0], arms=["a", "b", "c"])
+    own = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.5))
+    asked: dict[str, Any] = {"n_per_arm": 5, "epsilon": 0.05, "horizon": 2000, "n_worlds": 1000, "seed": 1}
+    by_level, by_stage = (rcb.calibrate(own, knows=knows, **asked) for knows in ("level", "stage"))
+    with pytest.warns(rcb.errors.MovesWarning, match="know the level"):
+        agent = rcb.Recommender(own, by_level, absent=["c"], seed=1)
+    # Rightly so: in the one stage that is left before the last, b is told as often as if c's stage paid for it.
+    margin, error = told_over_a(float(by_level.rate([1.0], saturated=["a", "c"])))
+    assert margin < -0.05 - 4 * error
+    margin, error = told_over_a(float(by_stage.rate([1.0], saturated=["a", "c"])))
+    assert margin > -0.05 - 4 * error
+    rest = rcb.calibrate(own.among(["a", "b"]), knows="level", **asked)
+    margin, error = told_over_a(float(rest.rate([1.0], saturated=["a"])))
+    assert margin > -0.05 - 4 * error
+    with pytest.warns(rcb.errors.MovesWarning, match="'d' moves"):
+        agent.add_arm("d", ([0.0], 1.0), plan=rcb.calibrate(own.with_arm("d", ([0.0], 1.0)), knows="level", **asked))
+    rcb.Recommender(own, by_stage, absent=["c"], seed=1)  # a warning would be an error
+
+
+def test_once_the_cold_start_is_over_nothing_is_warned_of() -> None:
+    prior = rcb.Prior.gaussian([[0.1], [0.0], [0.0]], 0.3, arms=["a", "b", "c"])
+    own = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.5))
+    asked: dict[str, Any] = {"n_per_arm": 3, "epsilon": 0.2, "horizon": 500, "n_worlds": 200, "seed": 1}
+    agent = rcb.Recommender(own, rcb.calibrate(own, knows="level", **asked), seed=1)
+    while agent.stage != "exploit":
+        agent.observe(0.1, ticket=agent.recommend([1.0]).ticket)
+    agent.retire("b")
+    agent.add_arm("b")
+    assert len(agent.moves) == 2
