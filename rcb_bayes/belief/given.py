@@ -21,7 +21,7 @@ from rcb_bayes.belief.graph import Graph, UnknownShapeError, drawn_behind, witho
 
 Given = Callable[[Sequence[np.ndarray]], tuple[np.ndarray, np.ndarray]]
 _CHUNK_VALUES = 4_000_000
-_FAILURES = (NotImplementedError, TypeError, ValueError, UnknownShapeError, np.linalg.LinAlgError, AssertionError)
+FAILURES = (NotImplementedError, TypeError, ValueError, UnknownShapeError, np.linalg.LinAlgError, AssertionError)
 
 
 def compile_given(beta: Any, known: Sequence[Variable], *, leaves: Sequence[Variable], graph: Graph) -> Given | None:
@@ -31,7 +31,7 @@ def compile_given(beta: Any, known: Sequence[Variable], *, leaves: Sequence[Vari
     """
     try:
         return _compiled(beta, known, leaves=leaves, graph=graph)
-    except _FAILURES:
+    except FAILURES:
         return None
 
 

@@ -14,7 +14,9 @@ import pytensor.tensor as pt
 from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.mixture import MixtureRV
+from pymc.distributions.multivariate import ZeroSumNormalRV
 from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.timeseries import RandomWalkRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.exceptions import NotConstantValueError
 from pymc.pytensorf import constant_fold
@@ -26,8 +28,10 @@ from pytensor.tensor.basic import Alloc, AllocDiag, Join, MakeVector, ScalarFrom
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.einsum import Einsum
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.linalg.products import KroneckerProduct
 from pytensor.tensor.math import Dot
+from pytensor.tensor.random.basic import MvNormalRV, NormalRV
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
@@ -50,6 +54,7 @@ _MOVES = (
 )
 _ASSIGNMENTS = (IncSubtensor, AdvancedIncSubtensor)
 _PRODUCTS = (Einsum, KroneckerProduct, AllocDiag)
+_LONGEST_SUM = 1000  # a cumulative sum of n terms as a matrix product takes n x n numbers
 _WIDER = dict.fromkeys(("float16", "float32"), "float64") | dict.fromkeys(
     ("int8", "int16", "int32", "uint8", "uint16", "uint32"), "int64"
 )
@@ -155,17 +160,24 @@ def freeze(model: Any) -> dict[str, Any]:
     from pymc.model.transform.optimization import freeze_dims_and_data
 
     named = freeze_dims_and_data(model).named_vars
-    return dict(zip(named, _in_full_precision(written_out(list(named.values()))), strict=True))
+    return dict(zip(named, _in_full_precision(written_out(list(named.values()), normals=True)), strict=True))
 
 
-def written_out(outputs: list[Any]) -> list[Any]:
-    """The same graph with products that are graphs themselves (``pt.einsum``, ``pt.diag``) as the steps they are."""
+def written_out(outputs: list[Any], *, normals: bool = False) -> list[Any]:
+    """The same graph with operations that are graphs themselves (``pt.einsum``, ``pt.diag``) as the steps they are.
+
+    A cumulative sum becomes a matrix product; with ``normals``, a Gaussian random walk or a zero-sum normal becomes
+    sums of normals, which are no longer the model's own variables.
+    """
     new: dict[Any, Any] = {}
     for node in toposort(outputs):
         inputs = [new.get(part, part) for part in node.inputs]
-        if isinstance(node.op, _PRODUCTS):
-            inner: Any = node.op.fgraph
-            results = written_out(list(inner.bind(dict(zip(inner.inputs, inputs, strict=True)))))
+        total = _cumulated(node.op, inputs[0]) if isinstance(node.op, CumOp) else None
+        if total is not None:
+            results = [total]
+        elif isinstance(node.op, _PRODUCTS) or (normals and _is_sum_of_normals(node)):
+            inner: Any = node.op.fgraph  # type: ignore[attr-defined]
+            results = written_out(list(inner.bind(dict(zip(inner.inputs, inputs, strict=True)))), normals=normals)
         elif all(one is other for one, other in zip(inputs, node.inputs, strict=True)):
             continue
         else:
@@ -174,6 +186,26 @@ def written_out(outputs: list[Any]) -> list[Any]:
             out.name = old.name
             new[old] = out
     return [new.get(output, output) for output in outputs]
+
+
+def _cumulated(op: Any, terms: Any) -> Any:
+    """A cumulative sum as a matrix product; None where it is another one, or too long."""
+    if op.mode != "add" or op.axis is None or terms.type.dtype not in ("float32", "float64"):
+        return None
+    axis = int(op.axis)
+    length = terms.type.shape[axis]
+    if length is None or length > _LONGEST_SUM:
+        return None
+    last: Any = pt.moveaxis(terms, axis, -1)
+    total: Any = (last[..., None, :] @ np.triu(np.ones((length, length))))[..., 0, :]
+    return pt.moveaxis(total, -1, axis)
+
+
+def _is_sum_of_normals(node: Apply) -> bool:
+    if isinstance(node.op, RandomWalkRV):
+        parts = [part.owner.op for part in node.inputs[:2] if part.owner is not None]
+        return len(parts) == 2 and all(isinstance(op, NormalRV | MvNormalRV) for op in parts)
+    return isinstance(node.op, ZeroSumNormalRV)
 
 
 def _in_full_precision(outputs: list[Any]) -> list[Any]:

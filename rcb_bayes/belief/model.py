@@ -39,7 +39,7 @@ from rcb_bayes.schema import FloatArray
 SIGMA = "sigma"
 _TAIL_DRAWS = 100_000
 _GRID_NODES, _LINE_NODES = 113, 4097
-_LKJ = {"_LKJCholeskyCovRV", "LKJCorrRV"}
+_LKJ = {"_LKJCholeskyCovRV": 3, "LKJCorrRV": 2}  # lengths of the last axis for two features
 _FEW_POINTS = 20  # a heavy tail of whole numbers still has hundreds of different values
 _NO_MEAN_KHAT = 0.9  # the tail's k-hat is 1 where the mean stops existing; its error here is about .06
 
@@ -71,7 +71,7 @@ class ModelBelief:
         self._sources = Sources(self._graph)
         self._conditional_laws: dict[tuple[int, int], ConditionalLaw] = {}
         self._refuse_improper()
-        _warn_about_lkj(self._beta)
+        _warn_about_lkj(self._beta, graph=self._graph)
         if self.has_sigma:
             warn_about_noise(model, model[SIGMA], beta=model[BETA])
         self.groups = independent_groups(self._beta, n_arms=len(self.arms), sources=self._sources)
@@ -221,9 +221,13 @@ class ModelBelief:
         )
 
 
-def _warn_about_lkj(beta: Any) -> None:
-    """PyMC 6.3 draws LKJ correlations from another law than its density: variance .142 for .167 at d = 3, eta = 2."""
-    if any(type(variable.owner.op).__name__ in _LKJ for variable in drawn_behind([beta])):
+def _warn_about_lkj(beta: Any, *, graph: Graph) -> None:
+    """PyMC 6.3 draws LKJ correlations from another law than its density: variance .142 for .167 at d = 3, eta = 2.
+
+    Of two features there is one correlation, which is drawn as it should be.
+    """
+    found = [(variable, _LKJ.get(type(variable.owner.op).__name__)) for variable in drawn_behind([beta])]
+    if any(right is not None and graph.shape(variable)[-1] > right for variable, right in found):
         warnings.warn(
             "Draws and posteriors of this belief disagree: PyMC's forward draws of LKJ correlations have another law "
             "from three features on. Build the correlations as models/correlated.py does.",

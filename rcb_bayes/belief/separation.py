@@ -4,6 +4,7 @@ A table that is indexed by x becomes a product with indicators, a switch on x a 
 multiplied out where a factor is a sum with x in it. What cannot be separated so is left as it is.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from rcb_bayes.belief.graph import is_matrix_product, is_random_op, reduced_axes
+from rcb_bayes.belief.graph import Graph, UnknownShapeError, is_matrix_product, is_random_op, reduced_axes
 
 _MOST_VALUES = 20_000_000  # of a table that is looked up by users, each of whom may have a function of her own
 
@@ -209,7 +210,7 @@ class Separation:
             return None
         if any(place != slice(None) for place in places if not isinstance(place, int)):
             return None
-        table: Any = inputs[0]
+        table: Any = _sized(inputs[0])
         for axis in reversed(one):
             table = table.take(indices[places[axis]], axis=axis)
         first = axes[0]
@@ -232,6 +233,13 @@ class Separation:
             flat = flat * size + wrapped
         equal: Any = pt.eq(flat[:, None], np.arange(int(np.prod(sizes))))
         return pt.switch(in_table[:, None], equal.astype("float64"), np.nan)
+
+
+def _sized(table: Any) -> Any:
+    """A table with its lengths, where PyMC leaves these open though they are known (``pm.ZeroSumNormal``)."""
+    with suppress(UnknownShapeError):
+        return pt.specify_shape(table, Graph().shape(table))
+    return table
 
 
 def _looked_up(indicators: Any, table: Any) -> Any:

@@ -6,6 +6,7 @@ are known to fail where its support reaches too low (a normal variable as a scal
 to the draws.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -117,7 +118,9 @@ def _check_normal(variable: Any, graph: Graph) -> None:
 def _check_conditions(variable: Any, graph: Graph) -> None:
     value = variable.type()
     try:
-        density = _logprob_helper(variable, value)
+        with warnings.catch_warnings():  # of parameters that are random themselves: only conditions are looked at
+            warnings.filterwarnings("ignore", "RandomVariables .* were found in the derived graph", UserWarning)
+            density = _logprob_helper(variable, value)
     except NotImplementedError:
         return
     for node in toposort([density], blockers=variable.owner.inputs):
