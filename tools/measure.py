@@ -31,7 +31,7 @@ COMMANDS = {
     "catalogue": ["tests/benchmarks/bench_sizes.py", "--many", "1000", "20"],
     "scale": ["tools/scale_figures.py"],
     "workers": ["tests/benchmarks/bench_workers.py"],
-    "trial": ["tests/benchmarks/bench_trial.py", "--fast", "--only", "check", "calibrate", "audit"],
+    "trial": ["tests/benchmarks/bench_trial.py"],
     "comparison": ["-m", "rcb_bayes", "reproduce", "comparison", "--fast"],
     "warfarin": ["-m", "rcb_bayes", "reproduce", "warfarin", "--data"],
     "actg": ["-m", "rcb_bayes", "reproduce", "actg", "--workers", "2"],
