@@ -24,6 +24,7 @@ COMMANDS = {
     "knowledge": ["tools/knowledge_figures.py"],
     "runs": ["tests/benchmarks/bench_runs.py"],
     "audits": ["tests/benchmarks/bench_audit.py"],
+    "gallery": ["tests/benchmarks/bench_gallery.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
     "effects": ["tests/benchmarks/bench_effects.py"],
     "curves": ["tests/benchmarks/bench_curves.py"],
