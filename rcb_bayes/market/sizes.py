@@ -15,6 +15,7 @@ MOST_DRAWS = 10**11  # numbers, about twenty minutes of drawing
 MOST_ROUNDS = 10**10  # in all worlds of a run, about an hour
 _DEFAULT_MEMORY = 16 * 10**9  # where the system does not tell
 _OWN_USERS = 16  # of every world
+_BLOCK, _SQUARES = 500, 3  # worlds simulated together, as in ``mechanism.worlds``; sums of squares, factors of them
 _MOST_STAGES = 128
 _USUAL_VIEWS = 12  # stages that cold starts really pass, and epochs
 _FLOAT = 8
@@ -46,6 +47,10 @@ def check_stage_size(market: Market, *, n_per_arm: int, n_worlds: int) -> None:
     check_samples(n_per_arm)
     _check_draws(market, n_per_arm=n_per_arm, n_worlds=n_worlds)
     _check_memory(_FLOAT * n_worlds * (_OWN_USERS * (d + k) + 2 * k * d), what=f"{n_worlds:,} worlds", ask="worlds")
+    if market.noise.is_gaussian:
+        together = min(n_worlds, _BLOCK)
+        what = f"{k:,} arms of {d:,} features in {together:,} worlds at a time"
+        _check_memory(_FLOAT * _SQUARES * together * k * d**2, what=what, ask="arms or features")
 
 
 def check_plan_size(

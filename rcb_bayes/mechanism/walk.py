@@ -57,9 +57,13 @@ def alike_arms(market: Market, agenda: Agenda | None = None) -> Classes:
     Arms with samples from before have designs of their own, those of an order have places of their own, and those that
     are explored among some users have users of their own.
     """
-    users, platform = market.prior.alike, market.platform_prior.alike
-    both = [tuple(arm for arm in one if arm in other) for one in users for other in platform]
-    return tuple(sorted(arms for each in both for arms in _asked_alike(each, agenda) if arms))
+    place = {arm: k for k, one in enumerate(market.platform_prior.alike) for arm in one}
+    both: dict[tuple[int, int], list[int]] = {}  # by class of either belief
+    for k, one in enumerate(market.prior.alike):
+        for arm in one:
+            if arm in place:
+                both.setdefault((k, place[arm]), []).append(arm)
+    return tuple(sorted(arms for each in both.values() for arms in _asked_alike(tuple(each), agenda) if arms))
 
 
 def _asked_alike(arms: tuple[int, ...], agenda: Agenda | None) -> Classes:

@@ -103,6 +103,25 @@ def test_a_thousand_arms_are_refused_with_what_they_would_take(monkeypatch: pyte
         sizes.check_audit_size(wide, n_worlds=10_000, n_users=120)
 
 
+@pytest.mark.usefixtures("no_work")
+def test_ten_thousand_arms_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them are alike is found in one look at each, not at each pair."""
+    monkeypatch.setattr(sizes, "memory", lambda: 24 * 10**9)
+    with pytest.raises(RcbError, match=r"10000 levels of 500 worlds need some .* GB"):
+        rcb.calibrate(many_arms(10_000), n_per_arm=5, n_worlds=500)
+
+
+@pytest.mark.usefixtures("no_work")
+def test_checks_whose_data_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of squares of 500 worlds are held together: 100 arms of 200 features, 16 GB and their factors."""
+    prior = Prior.gaussian([[0.0] * 200] * 100, 0.2)
+    wide = Market(prior=prior, covariates=rcb.Sphere(200), noise=rcb.GaussianNoise(1.0))
+    monkeypatch.setattr(sizes, "memory", lambda: 24 * 10**9)
+    with pytest.raises(RcbError, match=r"100 arms of 200 features in 500 worlds at a time need some 48 GB"):
+        rcb.check_assumptions(wide, n_per_arm=20)
+    sizes.check_stage_size(wide, n_per_arm=20, n_worlds=200)
+
+
 @pytest.mark.parametrize(("n_arms", "seconds", "gigabytes"), [(50, 45.0, 1.0), (200, 225.0, 2.8)])
 def test_estimates_of_plans_are_what_was_measured(
     n_arms: int, seconds: float, gigabytes: float, monkeypatch: pytest.MonkeyPatch

@@ -10,9 +10,11 @@ import pytest
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
+from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.length import cold_start_rounds, saturated_sets
 from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.mechanism.walk import alike_arms
 from rcb_bayes.users import Covariates, Empirical, Sphere, Uniform
 
 ONE = Empirical([[1.0]])
@@ -256,3 +258,16 @@ def test_averages_of_designs_from_one_panel_keep_its_error() -> None:
 def test_a_table_of_all_users_leaves_no_such_error() -> None:
     found = Simulator(market_of([[1.0], [0.0]]), seed=1).walk(lambda *_: 1.0, n_per_arm=5)
     assert found.overlap(found.paths.members(1)[1], (0,)) == 0.0
+
+
+# --- which arms may change places -----------------------------------------------------------------------------------
+
+
+def test_arms_are_alike_where_both_beliefs_say_so() -> None:
+    """Users tell the first three from the others, the platform the first two."""
+    users, platform = (
+        Prior.gaussian(np.array(mean, dtype=float)[:, None], 1.0) for mean in ([1, 1, 1, 0, 0, 2], [1, 1, 0, 0, 0, 2])
+    )
+    market = Market(prior=users, platform_prior=platform, covariates=ONE, noise=GaussianNoise(1.0))
+    assert alike_arms(market) == ((0, 1), (2,), (3, 4), (5,))
+    assert alike_arms(market, Agenda(needed=(5, 5, 5, 7, 5, 5))) == ((0, 1), (2,), (3,), (4,), (5,))
