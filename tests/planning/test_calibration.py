@@ -61,13 +61,13 @@ def test_few_users_choose_an_n_that_is_best_within_errors(name: str):
 
 
 @pytest.mark.slow
-def test_a_regret_that_counts_exploitation_three_times_chooses_another_n(monkeypatch: pytest.MonkeyPatch):
-    market = MARKETS["alike"]()
+def test_a_regret_that_counts_exploitation_twice_chooses_another_n(monkeypatch: pytest.MonkeyPatch):
+    market = MARKETS["different"]()  # where the best N is told most clearly from the next
     right = calibration.exploitation_regret
 
     def wrong(*args: Any, **kwargs: Any) -> Any:
         found = right(*args, **kwargs)
-        return replace(found, regret=3.0 * found.regret)
+        return replace(found, regret=2.0 * found.regret)
 
     monkeypatch.setattr(calibration, "exploitation_regret", wrong)
     chosen = choices_of(market)
