@@ -30,6 +30,7 @@ from rcb_bayes.cli.options import (
     OutOption,
     SeedOption,
     WorkersOption,
+    as_options,
     is_stdout,
     write_figure,
     write_file,
@@ -337,7 +338,7 @@ def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
     if plan.feasible:
         console.print("\nVerdict: [green]feasible[/]")
         return
-    console.print(f"\nVerdict: [red]not feasible[/]. {escape(plan.reason)}")
+    console.print(f"\nVerdict: [red]not feasible[/]. {escape(as_options(plan.reason))}")
     if not plan.personalised and as_notion(plan.notion).is_per_user:
         console.print(
             "With --personalised users who would lose too much are left out, rather than set everyone's rate."

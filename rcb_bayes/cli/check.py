@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
 
+_MOST_ALIKE = 4  # arms with the same figures, beyond which they share a line
 _SCHEDULES = ("none", "log", "sqrt", "linear")  # as the checks have them, which are not loaded for --help
 
 
@@ -132,16 +133,20 @@ def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int)
     typer.echo(f"often saturated first, in {percent(share)} of simulated cold starts:")
     table = Table(box=None, pad_edge=False)
     for title in ("arm", "rho+ = Pr(G > 0)", "A = E[max(G, 0)]", "best tau", "rho(best tau)"):
-        table.add_column(escape(title), justify="left" if title == "arm" else "right")
+        table.add_column(escape(title), justify="left" if title == "arm" else "right", no_wrap=title == "arm")
+    rows: dict[tuple[str, ...], list[str]] = {}
     for arm in gaps["arm"].values:
         row = gaps.sel(arm=arm)
-        table.add_row(
-            str(arm),
+        told = (
             f"{row['prob_positive'].item():.3f} ± {row['prob_positive_mcse'].item():.3f}",
             f"{row['expected_gain'].item():.4f} ± {row['expected_gain_mcse'].item():.4f}",
             f"{row['best_tau'].item():.3f} ± {row['best_tau_mcse'].item():.3f}",
             f"{row['best_rho'].item():.3f} ± {row['best_rho_mcse'].item():.3f}",
         )
+        rows.setdefault(told, []).append(str(arm))
+    for told, arms in rows.items():
+        for name in [f"{arms[0]}, {len(arms) - 1} alike"] if len(arms) > _MOST_ALIKE else arms:
+            table.add_row(name, *told)
     Console().print(table)
     if gaps.attrs["n_not_vouched"]:
         typer.echo(f"{gaps.attrs['n_not_vouched']:,} posteriors are not vouched for: take these figures with care.")
