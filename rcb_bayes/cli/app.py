@@ -27,6 +27,7 @@ from rcb_bayes.cli import (
     simulate,
     stopping,
     validate,
+    words,
 )
 from rcb_bayes.errors import RcbError, is_interrupt
 
@@ -64,6 +65,7 @@ for _name, _module in {
     "reproduce": reproduce,
     "doctor": doctor,
     "validate": validate,
+    "words": words,
     "demo": demo,
 }.items():
     app.command(_name, help=_help(_module.command))(_module.command)

@@ -37,6 +37,7 @@ from rcb_bayes.cli.options import (
     OutOption,
     SeedOption,
     WorkersOption,
+    as_options,
     is_stdout,
     write_figure,
     write_json,
@@ -193,7 +194,7 @@ def planned_for(market: "Market", personalised: bool, **options: Any) -> Any:
 
     plan = calibrate(market, personalised=personalised, **options)
     if not plan.feasible:
-        raise RcbError(f"There is no plan to audit: {plan.reason}")
+        raise RcbError(f"There is no plan to audit: {as_options(plan.reason)}")
     return plan
 
 

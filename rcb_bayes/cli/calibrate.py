@@ -30,6 +30,7 @@ from rcb_bayes.cli.options import (
     OutOption,
     SeedOption,
     WorkersOption,
+    as_options,
     is_stdout,
     write_figure,
     write_file,
@@ -72,7 +73,23 @@ def check_knows(name: str | None) -> str | None:
     return name
 
 
-EpsilonOption = Annotated[float, typer.Option("--epsilon", help="What users put up with, in units of the reward.")]
+def check_epsilon(epsilon: float) -> float:
+    """What users put up with, refused before any work where nobody could."""
+    if not 0.0 <= epsilon < math.inf:
+        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon}.")
+    return epsilon
+
+
+def check_share(share: float | None) -> float | None:
+    """A share, refused before any work where it is none."""
+    if share is not None and not 0.0 <= share < 1.0:
+        raise RcbError(f"eliminate is a share between 0 and 1, such as 0.01, got {share}.")
+    return share
+
+
+EpsilonOption = Annotated[
+    float, typer.Option("--epsilon", callback=check_epsilon, help="What users put up with, in units of the reward.")
+]
 NotionOption = Annotated[
     str, typer.Option("--notion", help="In which sense: user (the strongest), proof or definition.")
 ]
@@ -117,7 +134,11 @@ TopOption = Annotated[
 ]
 EliminateOption = Annotated[
     float | None,
-    typer.Option("--eliminate", help="Leave out arms that are best with a chance below this for every user."),
+    typer.Option(
+        "--eliminate",
+        callback=check_share,
+        help="Leave out arms that are best with a chance below this for every user.",
+    ),
 ]
 ContextualOption = Annotated[
     bool,
@@ -317,7 +338,7 @@ def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
     if plan.feasible:
         console.print("\nVerdict: [green]feasible[/]")
         return
-    console.print(f"\nVerdict: [red]not feasible[/]. {escape(plan.reason)}")
+    console.print(f"\nVerdict: [red]not feasible[/]. {escape(as_options(plan.reason))}")
     if not plan.personalised and as_notion(plan.notion).is_per_user:
         console.print(
             "With --personalised users who would lose too much are left out, rather than set everyone's rate."

@@ -23,7 +23,8 @@ from rcb_bayes.cli.market import (
     build_market,
 )
 from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_figure, write_json
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
+from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, suggestion
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -33,6 +34,23 @@ if TYPE_CHECKING:
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _STYLES = {"pass": "green", "fail": "red", "inconclusive": "yellow"}
+
+_MOST_ALIKE = 4  # arms with the same figures, beyond which they share a line
+_SCHEDULES = ("none", "log", "sqrt", "linear")  # as the checks have them, which are not loaded for --help
+
+
+def _check_rho(rho: float) -> float:
+    if not 0.0 < rho <= 1.0:
+        raise RcbError(f"rho is a probability above 0 and at most 1, got {rho}.")
+    return rho
+
+
+def _check_inflation(name: str | None) -> str | None:
+    if name is not None and name not in _SCHEDULES:
+        raise RcbError(
+            f"There is no schedule '{name}'.{suggestion(name, _SCHEDULES)} Use one of {', '.join(_SCHEDULES)}."
+        )
+    return name
 
 
 def command(
@@ -46,10 +64,14 @@ def command(
     noise: NoiseOption = None,
     n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm.")] = 50,
     tau: Annotated[float, typer.Option("--tau", help="The gap that Assumptions 1 and 2 ask for.")] = 0.01,
-    rho: Annotated[float, typer.Option("--rho", help="The probability that they ask for.")] = 0.01,
+    rho: Annotated[float, typer.Option("--rho", callback=_check_rho, help="The probability that they ask for.")] = 0.01,
     inflation: Annotated[
         str | None,
-        typer.Option("--inflation", help="How users' priors are declared to loosen: none, log, sqrt or linear."),
+        typer.Option(
+            "--inflation",
+            callback=_check_inflation,
+            help="How users' priors are declared to loosen: none, log, sqrt or linear.",
+        ),
     ] = None,
     worlds: Annotated[
         int, typer.Option("--check-worlds", "--worlds", min=2, help="Simulated worlds behind each figure.")
@@ -111,16 +133,20 @@ def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int)
     typer.echo(f"often saturated first, in {percent(share)} of simulated cold starts:")
     table = Table(box=None, pad_edge=False)
     for title in ("arm", "rho+ = Pr(G > 0)", "A = E[max(G, 0)]", "best tau", "rho(best tau)"):
-        table.add_column(escape(title), justify="left" if title == "arm" else "right")
+        table.add_column(escape(title), justify="left" if title == "arm" else "right", no_wrap=title == "arm")
+    rows: dict[tuple[str, ...], list[str]] = {}
     for arm in gaps["arm"].values:
         row = gaps.sel(arm=arm)
-        table.add_row(
-            str(arm),
+        told = (
             f"{row['prob_positive'].item():.3f} ± {row['prob_positive_mcse'].item():.3f}",
             f"{row['expected_gain'].item():.4f} ± {row['expected_gain_mcse'].item():.4f}",
             f"{row['best_tau'].item():.3f} ± {row['best_tau_mcse'].item():.3f}",
             f"{row['best_rho'].item():.3f} ± {row['best_rho_mcse'].item():.3f}",
         )
+        rows.setdefault(told, []).append(str(arm))
+    for told, arms in rows.items():
+        for name in [f"{arms[0]}, {len(arms) - 1} alike"] if len(arms) > _MOST_ALIKE else arms:
+            table.add_row(name, *told)
     Console().print(table)
     if gaps.attrs["n_not_vouched"]:
         typer.echo(f"{gaps.attrs['n_not_vouched']:,} posteriors are not vouched for: take these figures with care.")

@@ -144,6 +144,11 @@ OutOption = Annotated[
 ]
 
 
+def as_options(text: str) -> str:
+    """What a message says in Python's words, in those of the command line."""
+    return text.replace("(n_worlds, audit_worlds)", "(--plan-worlds, --audit-worlds)")
+
+
 def write_json(result: Any, target: Path) -> None:
     """Write a result as JSON to a file, or to standard output for '-'."""
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"

@@ -44,6 +44,7 @@ from rcb_bayes.cli.options import (
     JsonOption,
     SeedOption,
     WorkersOption,
+    as_options,
     check_folder,
     check_target,
     is_stdout,
@@ -145,7 +146,7 @@ def command(
         write_json(found.to_dict() | {"page": str(out)}, json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
-        typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *found.answer.sentences]))
+        typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *map(as_options, found.answer.sentences)]))
         typer.echo(f"\nReport: {out}, to open in a browser")
     raise typer.Exit(_CODES[found.verdict])
 

@@ -42,6 +42,7 @@ from rcb_bayes.cli.options import (
     OutOption,
     SeedOption,
     WorkersOption,
+    as_options,
     is_stdout,
     write_figure,
     write_json,
@@ -190,7 +191,7 @@ def _carry_out(
     if plan.kind == "sampled" and not plan.feasible:
         if json_file is not None:
             write_json(settings | {"runs": None}, json_file)
-        console.print(Text.assemble("\nNot run: the plan is ", ("not feasible", "red"), f". {plan.reason}"))
+        console.print(Text.assemble("\nNot run: the plan is ", ("not feasible", "red"), f". {as_options(plan.reason)}"))
         raise typer.Exit(_INFEASIBLE)
     runs = simulate(
         market,

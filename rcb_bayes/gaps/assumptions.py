@@ -13,7 +13,7 @@ from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.mechanism.worlds import block_seed, draw_worlds, n_blocks_of, simulate_data
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number, suggestion
-from rcb_bayes.telling.wording import brief, percent
+from rcb_bayes.telling.wording import percent
 from rcb_bayes.users import Empirical
 from rcb_bayes.workers import Workers
 
@@ -132,7 +132,8 @@ def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:
     value, error, arm, saturated = min(cells)
     share, share_error = _share_of_users(stages, arm, saturated, tau=tau, rho=rho)
     names = ", ".join(market.arms[k] for k in saturated[:6]) + (", ..." if len(saturated) > 6 else "")
-    seen = f"{len(looked_at)} of the {len(sets)}" if not stages.arms_apart and len(sets) > _MAX_SETS else f"{len(sets)}"
+    is_part = not stages.arms_apart and len(sets) > _MAX_SETS
+    seen = f"{len(looked_at):,} of the {len(sets):,}" if is_part else f"{len(sets):,}"
     return Check(
         name="1 fighting chance",
         verdict=verdict,
@@ -229,7 +230,7 @@ def _trust(stages: Stages, *, inflation: str | None) -> Check:
     verdict: Verdict = "inconclusive" if inflation is None else "pass" if inflation == "linear" else "fail"
     declared = "not declared" if inflation is None else inflation
     of_what = "the prior variance" if stages.market.prior.has_finite_variance is not False else "an infinite variance"
-    left = f"{stages.n_per_arm} samples per arm leave {brief(100 * value, 2)} % of {of_what} of x'b."
+    left = f"{stages.n_per_arm} samples per arm leave {percent(value)} of {of_what} of x'b."
     return Check(
         name="4 evolution of trust",
         verdict=verdict,
@@ -242,7 +243,7 @@ def _trust(stages: Stages, *, inflation: str | None) -> Check:
         ),
         remedy=""
         if verdict == "pass"
-        else "Declare it (inflation='linear') if users do open up; sampled plans need no such growth, the bound does.",
+        else "Declare it (inflation='linear') if users do open up. Sampled plans need no such growth; Theorem 2 does.",
     )
 
 

@@ -211,9 +211,9 @@ def _unknown_length(forward: PlannedWalk, length: float, error: float) -> str:
     stage = min(forward.stages.values(), key=lambda part: part.rate)
     needed = max(4.0 * stage.worlds_needed, 4.0 * n)
     return (
-        f"The cold start takes {figure(length, error)} rounds, so that its length is not known: {n:,} worlds certify "
-        f"next to nothing where the point estimates allow a rate of {stage.ideal:.2g}. "
-        f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would settle it, or a larger epsilon."
+        f"Nobody can tell how long the cold start takes ({figure(length, error)} rounds). The point estimates allow a "
+        f"rate of {stage.ideal:.2g}, of which {n:,} worlds certify next to nothing. "
+        f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would settle it; so would a larger epsilon."
     )
 
 

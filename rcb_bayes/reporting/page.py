@@ -15,6 +15,7 @@ from rcb_bayes.reporting.known import known
 from rcb_bayes.reporting.markup import Markup, as_script, join, tag
 from rcb_bayes.reporting.planned import stages
 from rcb_bayes.reporting.protocol import protocol
+from rcb_bayes.reporting.vocabulary import vocabulary
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
@@ -28,6 +29,7 @@ _LINKS = {
     "belief": "The belief",
     "sure": "How sure",
     "protocol": "Protocol",
+    "words": "Words",
     "repeat": "Repeat",
 }
 # Nothing may be fetched: a label from a belief file that were markup after all would still reach no network.
@@ -62,6 +64,7 @@ def page(report: "Report") -> str:
             belief(report, data),
             diagnostics(report),
             protocol(report),
+            vocabulary(),
             repeat(report),
         ),
         tag("footer", f"rcb-bayes {__version__} · decision support, from simulations of the belief given to it"),

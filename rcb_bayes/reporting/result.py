@@ -190,7 +190,14 @@ class Report:
     answer: Answer = field(init=False)
 
     def __post_init__(self) -> None:
-        found = answer_of(self.plan, self.audit, not_audited=self.not_audited, radius=self.radius, horizon=self.horizon)
+        found = answer_of(
+            self.plan,
+            self.audit,
+            not_audited=self.not_audited,
+            radius=self.radius,
+            horizon=self.horizon,
+            sweep=self.sweep,
+        )
         object.__setattr__(self, "answer", found)
 
     @property

@@ -29,11 +29,22 @@ def answer_of(
     not_audited: str,
     radius: "xr.Dataset | None" = None,
     horizon: int | None = None,
+    sweep: tuple[Plan, ...] = (),
 ) -> Answer:
     """May I explore here? Is there time for it, and how wrong may the belief be, where that was looked at?"""
     found = _answer(plan, audit, not_audited=not_audited)
     told = () if radius is None else tuple(f"It {words}." for words in radius["words"].values if words)
-    return replace(found, sentences=(*found.sentences, *_too_long(plan, horizon), *told))
+    return replace(found, sentences=(*found.sentences, *_too_long(plan, horizon), *_elsewhere(plan, sweep), *told))
+
+
+def _elsewhere(plan: Plan, sweep: tuple[Plan, ...]) -> tuple[str, ...]:
+    """Of a plan that is not feasible: the least epsilon that was looked at and has one."""
+    others = [other for other in sweep if other.feasible and other.epsilon > plan.epsilon]
+    if plan.feasible or not others:
+        return ()
+    nearest = min(others, key=lambda other: other.epsilon)
+    length = figure(nearest.expected_cold_start, nearest.expected_cold_start_mcse)
+    return (f"At epsilon = {nearest.epsilon:g} there is a plan, with a cold start of {length} rounds.",)
 
 
 def _too_long(plan: Plan, horizon: int | None) -> tuple[str, ...]:

@@ -395,6 +395,24 @@ def test_an_intercept_is_offered_and_put_where_the_belief_has_one(
     assert "column added: intercept" in capsys.readouterr().err
 
 
+def test_a_belief_chooses_among_0_1_columns_of_text(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    path = tmp_path / "users.csv"
+    path.write_text("age,sex,ward\n0.1,f,a\n0.5,m,b\n0.2,f,c\n0.4,m,a\n0.3,f,b\n0.6,m,c\n", encoding="utf-8")
+    given: dict[str, Any] = {"covariates": str(path), "noise": "0.3", "table": TableWords(dummies=True)}
+    every = build_market("setting_1", ["n_arms=2"], **given)
+    assert every.features == ("age", "sex_m", "ward_b", "ward_c")
+    named = build_market("setting_1", ["n_arms=2", 'features=["sex_f", "age"]'], **given)
+    np.testing.assert_allclose(named.covariates.mean, [0.5, 2.1 / 6])
+    assert "sex: text as 0/1 column sex_f; 0 is m" in capsys.readouterr().err
+    with pytest.raises(RcbError, match=r"sphere|about a table"):
+        build_market("setting_1", ["n_arms=2"], covariates=None, noise="0.3", table=TableWords(dummies=True))
+
+
+def test_many_arms_with_the_same_figures_share_a_line(rcb: Run) -> None:
+    outcome = rcb("setting_1", "--set", "n_arms=7", "--set", "n_features=2", "--no-need", "--worlds", "50")
+    assert outcome.line("arm_0, 5 alike" if "arm_0, 5 alike" in outcome.out else "arm_1, 5 alike")
+
+
 def test_missing_values_are_a_choice(rcb: Run, tmp_path: Path) -> None:
     (tmp_path / "users.csv").write_text("a,b\n1,2\n3,\n2,x\n,1\n", encoding="utf-8")
     outcome = rcb("setting_1", "--covariates", "users.csv", "--missing", "mean")

@@ -118,7 +118,7 @@ def test_a_cold_start_of_unknown_length_is_no_plan(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(stage_rates.RatePlanner, "_rates_of_each", with_error)
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, guard=False, seed=1)
     assert not plan.feasible
-    assert "its length is not known" in plan.reason
+    assert "Nobody can tell how long the cold start takes" in plan.reason
 
 
 def test_users_who_need_no_subsidy_are_counted_over_the_stages_that_are_passed():

@@ -40,6 +40,10 @@ def test_no_plan_is_a_no_and_no_audit_is_not_a_yes() -> None:
     plan = small_report().plan
     no = answer_of(revised(plan, feasible=False, reason="Nobody can."), None, not_audited="x")
     assert (no.verdict, no.headline, no.sentences) == ("fail", "No, not at epsilon = 0.05.", ("Nobody can.",))
+    sweep = (revised(plan, epsilon=0.1, feasible=False), revised(plan, epsilon=0.3), revised(plan, epsilon=0.2))
+    later = answer_of(revised(plan, feasible=False, reason="Nobody can."), None, not_audited="x", sweep=sweep)
+    assert later.sentences[1].startswith("At epsilon = 0.2 there is a plan, with a cold start of ")
+    assert answer_of(plan, None, not_audited="x", sweep=sweep) == answer_of(plan, None, not_audited="x")
     unknown = answer_of(plan, None, not_audited="For a reason.")
     assert unknown.verdict == "inconclusive"
     assert unknown.sentences[0] == "For a reason."
