@@ -58,7 +58,8 @@ TITLES = {
 NOTE = (
     "10,000 rounds, means over 20 worlds (left) and 100 (right), bars of two standard errors. What the worst user "
     "expects to lose is audited in 500 worlds:\nof plans over the cold start and 1,000 rounds after it, of other "
-    "policies over their first 256 rounds. Upwards: linear to .05, logarithmic beyond. Grey: somebody has a reason not to follow."
+    "policies over their first 256 rounds. Upwards: linear to .05, logarithmic beyond. Grey: "
+    "somebody has a reason not to follow."
 )
 
 
