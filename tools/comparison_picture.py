@@ -31,7 +31,16 @@ _COLUMNS += ("margin_mcse_user", "margin_lower_user", "margin_upper_user", "verd
 _COLUMNS += ("note",)
 _EPSILON, _MOST = 0.05, 6.0
 _VERDICTS = {"pass": "audit passes", "fail": "audit fails", "inconclusive": "audit undecided"}
-_BELOW = ("payments",)  # labels that would lie on others above their points
+_PLACES = {  # of labels: which end of the text is at the point, and whether it stands above; left and above unless told
+    ("setting-4", "theorem"): ("right", True),
+    ("setting-4", "fixed, N = 100"): ("right", True),
+    ("setting-4", "payments"): ("left", False),
+    ("listeners", "fixed, N = 100"): ("right", False),
+    ("listeners", "greedy"): ("right", True),
+    ("listeners", "payments"): ("left", False),
+}
+_ROOM = {"setting-4": 2.5, "listeners": 25.0}  # to the right of the last point, for its label
+_WORLDS = {"setting-4": 20, "listeners": 100}  # greedy's regret among listeners is that of the worlds where it fails
 _COLOURS = {"theorem": 0, "fixed": 1, "sampled": 2, "Thompson": 4, "greedy": 3, "payments": 5}
 _BANDITS = ("greedy", "Thompson", "payments")
 NAMES = {
@@ -47,9 +56,10 @@ TITLES = {
     "listeners": "The README's listeners: greedy leaves\na good shelf untried in many a world",
 }
 NOTE = (
-    "10,000 rounds, means over 20 worlds, bars of two standard errors. What the worst user expects to lose is "
-    "audited in 500 worlds:\nof plans over the cold start and 1,000 rounds after it, of other policies over their "
-    "first 256. Upwards: linear to .05, logarithmic beyond. Right: N = 30."
+    "10,000 rounds, means over 20 worlds (left) and 100 (right), bars of two standard errors. What the worst user "
+    "expects to lose is audited in 500 worlds:\nof plans over the cold start and 1,000 rounds after it, of other "
+    "policies over their first 256 rounds. Upwards: linear to .05, logarithmic beyond. Grey: "
+    "somebody has a reason not to follow."
 )
 
 
@@ -82,7 +92,8 @@ def run(name: str) -> pd.DataFrame:
         ours(market, cell, n_per_arm=30 if name == "listeners" else market.n_features),
         *(one for one in bandit_runs(market) if one.name in _BANDITS),
     ]
-    found = side_by_side(market, runs, horizon=horizon, epsilon=cell.epsilon, effort=_EFFORT, seed=1)
+    effort = replace(_EFFORT, n_worlds=_WORLDS[name])
+    found = side_by_side(market, runs, horizon=horizon, epsilon=cell.epsilon, effort=effort, seed=1)
     return as_table([found.assign_attrs({"setting": name})], keys=("setting",)).assign(market=name)
 
 
@@ -112,52 +123,42 @@ def draw(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(11.6, 5.0), layout="constrained")
     panels = figure.subplots(1, len(TITLES), sharey=True)
     for axes, (name, title) in zip(panels, TITLES.items(), strict=True):
-        _panel(axes, table[table["market"] == name])
+        _panel(axes, table[table["market"] == name], room=_ROOM[name])
         axes.set_title(title, loc="left", fontsize=10.5)
     panels[0].set_ylabel("what the worst user expects to lose")
     figure.supxlabel(NOTE, fontsize=8, x=0.01, ha="left")
     return figure
 
 
-def _panel(axes: Any, table: Any) -> None:
+def _panel(axes: Any, table: Any, *, room: float) -> None:
     axes.axhspan(_EPSILON, _MOST, color="0.93", zorder=0)
     axes.axhline(_EPSILON, color="black", linestyle="--", linewidth=1)
-    left = float(np.sqrt(table["regret"].min() * table["regret"].max()))
     for row in table.to_dict(orient="records"):
         loss, verdict = max(0.0, -row["margin_user"]), _VERDICTS[row["verdict_user"]]
         if row["run"] == "payments":  # users are paid for what they lose beyond epsilon
             loss, verdict = min(loss, _EPSILON), f"{row['bill']:.2g} paid in all"
         if row["run"] == "theorem" and not row["n_ended"]:
-            verdict = f"its cold start does not end; {verdict}"
+            verdict = f"cold start does not end\n{verdict}"
         colour = PALETTE[_COLOURS[row["run"].split(",")[0]]]
         down = min(loss, 2.0 * row["margin_mcse_user"]) if row["margin_mcse_user"] > 0 else 0.0
         errors = {"xerr": 2.0 * row["regret_mcse"], "yerr": [[down], [2.0 * row["margin_mcse_user"]]]}
         axes.errorbar([row["regret"]], [loss], fmt="o", color=colour, markersize=7, **errors)
-        before, below = row["regret"] > left, row["run"] in _BELOW
+        side, above = _PLACES.get((row["market"], row["run"]), ("left", True))
         axes.annotate(
             f"{NAMES[row['run']]}\n{verdict}",
             (row["regret"], loss),
-            xytext=(-9 if before else 9, -3 if below else 4),
+            xytext=(-9 if side == "right" else 9, 4 if above else -4),
             textcoords="offset points",
-            ha="right" if before else "left",
-            va="top" if below else "bottom",
+            ha=side,
+            va="bottom" if above else "top",
             fontsize=8.5,
             color=colour,
         )
-    axes.annotate(
-        "above: somebody has a reason not to follow",
-        (0.99, _EPSILON),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 3),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8.5,
-    )
     axes.set(xscale="log", xlabel="regret after 10,000 rounds, in rewards (less is better)")
     axes.set_yscale("symlog", linthresh=_EPSILON)
     axes.set_yticks([0.0, _EPSILON, 0.1, 1.0], ["0", "epsilon = .05", ".1", "1"])
-    axes.set_ylim(-0.015, _MOST)
-    axes.set_xlim(table["regret"].min() / 2.5, table["regret"].max() * 2.5)
+    axes.set_ylim(-0.035, _MOST)
+    axes.set_xlim(table["regret"].min() / 2.5, table["regret"].max() * room)
 
 
 if __name__ == "__main__":
