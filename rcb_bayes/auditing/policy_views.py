@@ -231,7 +231,7 @@ def _view(look: list[_Seen], rewards: FloatArray, prior_rewards: FloatArray) -> 
         name=look[0].name,
         chances=np.ascontiguousarray(np.stack([seen.chances for seen in look], axis=2).swapaxes(0, 1)),
         rewards=rewards,
-        prior_rewards=prior_rewards,
+        prior_rewards=_before_any_data(look, prior_rewards),
         best=np.stack(told, axis=2).swapaxes(0, 1) if len(told) == len(look) else best_shares(rewards, axis=0),
     )
 
@@ -244,6 +244,15 @@ def _among_present(look: list[_Seen], rewards: FloatArray) -> FloatArray:
     there = np.stack([everywhere if seen.present is None else seen.present for seen in look], axis=1)[:, None]
     worst = np.where(there, rewards, np.inf).min(axis=0)
     return np.where(there, rewards, worst)
+
+
+def _before_any_data(look: list[_Seen], prior_rewards: FloatArray) -> FloatArray:
+    """The same of what users expect before any data, (U, K): the name of a look tells who is there."""
+    there = look[0].present
+    if there is None or there.all():
+        return prior_rewards
+    worst = np.where(there, prior_rewards, np.inf).min(axis=1, keepdims=True)
+    return np.where(there, prior_rewards, worst)
 
 
 def _split(view: View, crowd: Crowd, epsilon: float) -> View:

@@ -130,7 +130,7 @@ def audit(
     ------
     RcbError
         A plan for another market or one that is not feasible, counts too small, an unknown notion; a folder of
-        another run.
+        another run; a recommender to which arms came, or that arms left (``running.moves.Moving``).
     WorkersError
         Workers that are none, cannot be reached or are lost.
     DataError
@@ -155,6 +155,11 @@ def audit(
     ('pass', 'pass')
     """
     if isinstance(plan, Recommender):
+        if plan.moves:
+            raise RcbError(
+                "Arms came to this recommender or left it, and its plan is for those there are. Audit the plan of the "
+                "first round with what moved: rcb.audit(market, Moving(plan, agent.moves)), of rcb_bayes.running.moves."
+            )
         return audit(
             market,
             plan.plan,

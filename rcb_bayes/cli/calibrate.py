@@ -441,15 +441,20 @@ def _choice_figures(plan: "Plan") -> list[tuple[str, str]]:
 
 
 def _arm_table(plan: "Plan") -> Table:
+    from rcb_bayes.planning.plan_wording import explored_words
+
     table = Table(box=None, pad_edge=False)
-    for title in ("arm", "expected pulls", "coverage (least eigenvalue of X'X/N)"):
-        table.add_column(title, justify="left" if title == "arm" else "right")
+    explored = explored_words(plan)
+    titles = ("arm", "expected pulls", "coverage (least eigenvalue of X'X/N)")
+    for title in titles if explored is None else (*titles, "explored"):
+        table.add_column(title, justify="left" if title in ("arm", "explored") else "right")
     pulls = [figure(*pair) for pair in zip(plan.expected_pulls, plan.expected_pulls_mcse, strict=True)]
     coverage = [
         figure(value, mcse) if math.isfinite(value) else "never saturated"
         for value, mcse in zip(plan.coverage, plan.coverage_mcse, strict=True)
     ]
-    for arm, *row in zip(plan.arms, pulls, coverage, strict=True):
+    columns = [pulls, coverage] if explored is None else [pulls, coverage, explored]
+    for arm, *row in zip(plan.arms, *columns, strict=True):
         table.add_row(Text(arm), *row)
     return table
 

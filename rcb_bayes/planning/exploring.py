@@ -176,6 +176,11 @@ def explored_by(
         order = tuple(arm for arm in _in_order(panel) if left[arm])
         made = replace(made, order=order, first=exploring.top)
     explored = None if regions is None else panel.under(regions).admitted
+    if exploring.eliminate is not None and explored is None and not gone.any():
+        notes.append(
+            f"No arm is best with a chance surely below {exploring.eliminate:g} for every user: none is left out by "
+            f"that ({_DRAWS:,} draws tell no chance below {_SURELY / _DRAWS:.2g})."
+        )
     if not (gone | siblings).any() and explored is None:
         return made, None, tuple(notes)
     arms = np.array(market.arms)

@@ -51,6 +51,43 @@ def summary(plan: Plan) -> str:
     return "\n".join([*lines, *provenance.notes])
 
 
+def explored_words(plan: Plan) -> list[str] | None:
+    """Of each arm whether it is explored, and why not or when; None where all of them are, from the first round on.
+
+    In few letters, for a column: "best below 0.01" is a chance, for every user; samples "of before" are a history's.
+    """
+    agenda, gone = plan.agenda, plan.unexplored
+    if agenda.is_plain and gone is None and not any(agenda.past) and agenda.regions is None:
+        return None
+    eliminated = () if gone is None else gone.eliminated
+    siblings = () if gone is None else gone.siblings
+    share = 0.0 if gone is None or gone.share is None else gone.share
+    told = []
+    for k, arm in enumerate(plan.arms):
+        past = agenda.past[k] if agenda.past else 0
+        if arm in eliminated:
+            told.append(f"no: best below {share:g}")
+        elif arm in siblings:
+            told.append("no: cluster's other is")
+        elif agenda.needed[k] == 0:
+            told.append("no: 0 samples asked")
+        elif agenda.missing[k] == 0:
+            told.append(f"no need: {past:,} of before")
+        else:
+            told.append(", ".join(["yes", *_when(plan, k, past)]))
+    return told
+
+
+def _when(plan: Plan, arm: int, past: int) -> list[str]:
+    """With whom and when an arm is explored, and how much of its samples is there."""
+    agenda = plan.agenda
+    words = [] if agenda.regions is None else ["with some users"]
+    if agenda.order:
+        later = agenda.order.index(arm) - agenda.first + 1
+        words.append("at first" if later <= 0 else f"once {later:,} more done")
+    return [*words, f"{past:,} of before"] if past else words
+
+
 def explanation(plan: Plan, x: Users) -> str:
     """Why user x is explored as often as she is, stage by stage."""
     user = plan.features_of(as_users(x, features=plan.inputs, name="x", ndim=1))

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.plan_wording import explored_words
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar, dot, prose, section
@@ -23,7 +24,7 @@ def stages(report: "Report") -> Markup:
         "plan",
         "The plan, stage by stage",
         prose(
-            f"The most popular arm comes first. A stage ends when one more arm has its {plan.agenda.words} samples; "
+            f"The most popular arm comes first. A stage ends when one more arm has its {_samples(plan)}; "
             "organic rounds in between hide who is being explored."
         ),
         _by_stage(plan) if plan.stages else None,
@@ -47,7 +48,16 @@ def _by_arm(plan: Plan) -> Markup:
         [dot(k, arm), figure(plan.expected_pulls[k], plan.expected_pulls_mcse[k]), _coverage(plan, k)]
         for k, arm in enumerate(plan.arms)
     ]
-    return table(["arm", "expected pulls", "coverage (least eigenvalue of X'X/N)"], rows)
+    head = ["arm", "expected pulls", "coverage (least eigenvalue of X'X/N)"]
+    explored = explored_words(plan)
+    if explored is None:
+        return table(head, rows)
+    return table([*head, "explored"], [[*row, words] for row, words in zip(rows, explored, strict=True)])
+
+
+def _samples(plan: Plan) -> str:
+    agenda = plan.agenda
+    return f"samples (N is {agenda.words})" if isinstance(agenda.n_per_arm, tuple) else f"{agenda.words} samples"
 
 
 def _theorem(report: "Report") -> Markup | None:

@@ -238,6 +238,8 @@ def _late_faults(state: AgentState, market: Market) -> Iterator[str]:
 def _log_faults(kept: Kept, state: AgentState, market: Market) -> Iterator[str]:
     columns = columns_of(market.features, market.arms)
     words = [name in ("arm", "stage", "taken") for name in columns]
+    if kept.written is not None and kept.written < 0:
+        yield "the log has fewer rows than none"
     for row in kept.rows:
         if len(row) != len(columns) or not all(
             isinstance(value, str) if word else value is None or not isinstance(value, str)

@@ -142,7 +142,7 @@ def _late(agent: "Recommender") -> Late:
 
 
 def _kept(state: dict[str, Any]) -> Kept:
-    return Kept(keep=state["keep"], rows=tuple(tuple(row) for row in state["rows"]))
+    return Kept(keep=state["keep"], rows=tuple(tuple(row) for row in state["rows"]), written=state["written"])
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _logbook(kept: Kept, market: Market) -> Logbook | None:
             stacklevel=5,
         )
         return None
-    book = Logbook(kept.keep, features=market.features, arms=market.arms)
+    book = Logbook(kept.keep, features=market.features, arms=market.arms, written=kept.written)
     whole = [book.columns.index(name) for name in ("ticket", "counted")]
     rows = [list(row) for row in kept.rows]
     for row in rows:

@@ -107,10 +107,14 @@ class Late:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Kept:
-    """A log: the number of rounds that are kept, or the file they are written to; rows that are not settled."""
+    """A log: the number of rounds that are kept, or the file they are written to; rows that are not settled.
+
+    ``written`` are the rows of the file so far.
+    """
 
     keep: int | str
     rows: tuple[tuple[int | float | str | None, ...], ...]
+    written: int | None = field(default=None, metadata=LATE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,9 +4,14 @@ A row has what an audit of the log asks for: the user, the arm, its stage and th
 taken and the reward once it is in; ``counted``, whether the sample has entered the data, and ``known_from``, the ticket
 before which that was settled (or given up). A file gets a row once it is settled, so that its rows may be out of order:
 sort by ``ticket``.
+
+A process that dies leaves rows in the file that the recommender it is resumed from knows nothing of. Before that one
+writes its first row, they are moved to a file beside the log, ``<name>.lost``: tickets come once in a log.
 """
 
 import csv
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +40,7 @@ class Logbook:
     Parameters
     ----------
     keep : the number of rounds to keep, or a file to write all of them to; a file that is there is gone on with
+    written : rows of the file that a resumed recommender knows; all of them unless given
 
     Raises
     ------
@@ -42,7 +48,9 @@ class Logbook:
         Neither, or a file of another market.
     """
 
-    def __init__(self, keep: int | str | Path, *, features: tuple[str, ...], arms: tuple[str, ...]) -> None:
+    def __init__(
+        self, keep: int | str | Path, *, features: tuple[str, ...], arms: tuple[str, ...], written: int | None = None
+    ) -> None:
         self.columns = columns_of(features, arms)
         self._features, self._arms = features, arms
         self._rows: dict[int, list[Any]] = {}
@@ -50,8 +58,10 @@ class Logbook:
         self.most = keep if isinstance(keep, int) else None
         if isinstance(keep, bool) or (self.most is not None and self.most < 1):
             raise RcbError(f"keep_log is a number of rounds, at least 1, or a file to write to; got {keep!r}.")
-        if self.path is not None:
-            self._begin(self.path)
+        self._resumed = written is not None  # rows of the file that are not known may still be there
+        self._written = 0 if self.path is None else self._begin(self.path)
+        if written is not None:
+            self._written = min(written, self._written)
 
     def note(self, ticket: int, x: FloatArray, arm: int, stage: int, chances: list[float]) -> None:
         """A recommendation."""
@@ -74,8 +84,10 @@ class Logbook:
             return
         row[-len(_AFTER) :] = [self._arms[arm], reward, int(counted), known_from]
         if self.path is not None:
+            self._drop_lost()
             with self.path.open("a", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerow(["" if value != value else value for value in row])
+            self._written += 1
             del self._rows[ticket]
 
     def widen(self, arms: tuple[str, ...]) -> None:
@@ -89,7 +101,9 @@ class Logbook:
         columns = columns_of(self._features, arms)
         more = len(arms) - len(self._arms)
         if self.path is not None:
-            _widen_file(self.path, columns, more)
+            self._drop_lost()
+            new = [f"p_{arm}" for arm in arms[len(self._arms) :]]
+            _rewrite(self.path, lambda rows: _with_columns(rows, new))
         at = len(self.columns) - len(_AFTER)
         for row in self._rows.values():
             row[at:at] = [0.0] * more
@@ -101,7 +115,7 @@ class Logbook:
 
         rows = pd.DataFrame(list(self._rows.values()), columns=self.columns)
         if self.path is not None:
-            written = read_log(self.path, words=_WORDS, least=0)
+            written = read_log(self.path, words=_WORDS, least=0)[self.columns].iloc[: self._written]
             whole = {"ticket": int, "counted": int}
             written = written.astype({name: whole.get(name, float) for name in written if name not in _WORDS})
             rows = pd.concat([written, rows], ignore_index=True) if len(rows) else written
@@ -110,7 +124,9 @@ class Logbook:
     def state(self) -> dict[str, Any]:
         """What is to be saved with the recommender."""
         rows = [[None if value != value else value for value in row] for row in self._rows.values()]
-        return {"keep": self.most if self.path is None else str(self.path), "rows": rows}
+        if self.path is None:
+            return {"keep": self.most, "rows": rows, "written": None}
+        return {"keep": str(self.path), "rows": rows, "written": self._written}
 
     def restore(self, state: dict[str, Any]) -> None:
         """The rows as they were."""
@@ -119,33 +135,64 @@ class Logbook:
                 raise ValueError("a row of the log is of another length")
             self._rows[int(row[0])] = [np.nan if value is None else value for value in row]
 
-    def _begin(self, path: Path) -> None:
+    def _begin(self, path: Path) -> int:
+        """Begin a file, or see that one is of this market; how many rows it has.
+
+        Of a resumed recommender it may have more arms: one that came after the last save.
+        """
         try:
             if path.exists() and path.stat().st_size:
                 with path.open(newline="", encoding="utf-8") as file:
-                    if next(csv.reader(file)) != self.columns:
+                    rows = csv.reader(file)
+                    found, n = next(rows), len(_AFTER)
+                    wider = self._resumed and found[: len(self.columns) - n] == self.columns[:-n]
+                    if found != self.columns and not (wider and found[-n:] == self.columns[-n:]):
                         raise RcbError(f"{path} is a log of another market. Give another file, or move it away.")
-                return
+                    return sum(1 for _ in rows)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("w", newline="", encoding="utf-8") as file:
                 csv.writer(file).writerow(self.columns)
         except (OSError, UnicodeDecodeError) as error:
             raise RcbError(f"Cannot write a log to {path}: {error}.") from None
+        return 0
+
+    def _drop_lost(self) -> None:
+        """Have the file end where a resumed recommender's rows do; what it does not know goes to a file beside it."""
+        if not self._resumed or self.path is None:
+            return
+        known = self._written
+        try:
+            with self.path.open(newline="", encoding="utf-8") as file:
+                header, *rows = csv.reader(file)
+            lost = rows[known:]
+            if lost:
+                beside = self.path.with_name(f"{self.path.name}.lost")
+                with beside.open("a", newline="", encoding="utf-8") as file:
+                    csv.writer(file).writerows([header, *lost])
+        except (OSError, UnicodeDecodeError) as error:
+            raise RcbError(f"Cannot write a log to {self.path}: {error}.") from None
+        if lost or header != self.columns:
+            at = [header.index(name) for name in self.columns]
+            _rewrite(self.path, lambda rows: ([row[k] for k in at] for row in islice(rows, known + 1)))
+        self._resumed = False
 
 
-def _widen_file(path: Path, columns: list[str], more: int) -> None:
-    """A log on disk with columns for more arms, in the place of the one that was there."""
-    other = path.with_name(f"{path.name}.wider")
+def _with_columns(rows: Iterator[list[str]], names: list[str]) -> Iterator[list[str]]:
+    """Rows, the header first, with columns of zeros before those of what came after."""
+    n = len(_AFTER)
+    for number, row in enumerate(rows):
+        yield [*row[:-n], *(names if number == 0 else ["0.0"] * len(names)), *row[-n:]]
+
+
+def _rewrite(path: Path, change: Callable[[Iterator[list[str]]], Iterable[list[str]]]) -> None:
+    """Put a log with changed rows, the header first, in the place of the one that is there, at once."""
+    other = path.with_name(f"{path.name}.new")
     try:
         with (
             path.open(newline="", encoding="utf-8") as old,
             other.open("w", newline="", encoding="utf-8") as new,
         ):
-            rows, out = csv.reader(old), csv.writer(new)
-            next(rows)
-            out.writerow(columns)
-            for row in rows:
-                out.writerow([*row[: -len(_AFTER)], *(["0.0"] * more), *row[-len(_AFTER) :]])
+            csv.writer(new).writerows(change(csv.reader(old)))
         other.replace(path)
-    except (OSError, UnicodeDecodeError, StopIteration) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise RcbError(f"Cannot write a log to {path}: {error}.") from None

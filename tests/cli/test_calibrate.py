@@ -392,3 +392,34 @@ def test_a_private_past_counts_towards_n(rcb: Run, tmp_path: Path) -> None:
     past.write_text("feature_0,feature_1,arm,reward\n" + rows, encoding="utf-8")
     outcome = rcb(*BELIEF, *SMALL, "--warm-start", str(past), "--private", "--json", "-")
     assert json.loads(outcome.out)["admission"]["past"] == [10, 0, 0]
+
+
+def test_which_of_many_arms_are_explored_which_are_not_and_why(rcb: Run, tmp_path: Path) -> None:
+    """Elimination, an order, clusters and a history together, in the arms' own table."""
+    model = tmp_path / "shelf.py"
+    model.write_text(
+        "import numpy as np\nimport pymc as pm\n\n\ndef build_model() -> pm.Model:\n"
+        '    with pm.Model(coords={"arm": [f"item_{k}" for k in range(7)], "feature": ["one"]}) as model:\n'
+        '        pm.Normal("beta", np.array([0.1, 0.05, 0.0, -0.05, -0.1, -1.6, 0.02])[:, None], 0.4, '
+        'dims=("arm", "feature"))\n    return model\n',
+        encoding="utf-8",
+    )
+    users = tmp_path / "users.csv"
+    users.write_text("one\n1\n1\n", encoding="utf-8")
+    past = tmp_path / "past.csv"
+    past.write_text("one,arm,reward\n" + "1,item_0,0.1\n" * 4 + "1,item_1,0.2\n" * 2, encoding="utf-8")
+    words = [str(model), "--covariates", str(users), "--noise", "0.5", "--plan-worlds", "200"]
+    words += ["--audit-worlds", "200", "--n-per-arm", "4", "--epsilon", "0.5"]
+    found = rcb(*words, "--eliminate", "0.01", "--top", "2", "--warm-start", str(past), "--private")
+    rows = {line.split()[0]: line for line in found.lines if line.startswith("item_")}
+    assert "no need: 4 of before" in rows["item_0"]
+    assert "yes, at first, 2 of before" in rows["item_1"]
+    assert "once 1 more done" in rows["item_2"]
+    assert "no: best below 0.01" in rows["item_5"]
+    assert "6 of 7 arms are explored" in " ".join(found.lines)
+    clustered = rcb(*words, "--clusters", "3", "--eliminate", "0.0001")
+    assert "no: cluster's other is" in " ".join(clustered.lines)
+    assert "none is left out by that" in " ".join(clustered.lines)
+    plain = rcb(*words)
+    assert "explored at all" in " ".join(plain.lines)
+    assert "yes" not in " ".join(plain.lines)

@@ -129,3 +129,44 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path):
         agent(tmp_path / "other.csv")
     with pytest.raises(RcbError, match="Cannot write a log"):
         agent(tmp_path)
+
+
+def test_what_a_process_wrote_after_its_last_save_is_put_aside(tmp_path: Path):
+    """It dies, and is resumed: its tickets come again."""
+    path = tmp_path / "log.csv"
+    live = agent(path)
+    serve(live, 60)
+    live.save(tmp_path / "agent.json")
+    saved = live.log
+    serve(live, 30, seed=3)
+    dead = live.log
+    again = Recommender.load(tmp_path / "agent.json", market())
+    pd.testing.assert_frame_equal(again.log, saved, check_dtype=False)
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = len(list(csv.reader(file)))
+    assert lines == 1 + 90 - live.n_pending  # to load is not to write
+    again.save(tmp_path / "agent.json")
+    again = Recommender.load(tmp_path / "agent.json", market())
+    serve(again, 20, seed=4)
+    assert again.log["ticket"].tolist() == list(range(80))
+    assert rcb.check_log(market(), again.log, plan()).followed
+    lost = pd.read_csv(tmp_path / "log.csv.lost")
+    assert set(lost["ticket"]) <= set(dead["ticket"])
+    assert int(lost["ticket"].max()) >= 80
+
+
+def test_an_arm_that_came_after_the_last_save_is_no_other_market(tmp_path: Path):
+    path = tmp_path / "log.csv"
+    own = market()
+    live = Recommender(own, rcb.fixed_plan(own, n_per_arm=3), keep_log=path, seed=1)
+    serve(live, 20)
+    live.save(tmp_path / "agent.json")
+    live.add_arm("newest", ([0.1, 0.1], 0.25))
+    serve(live, 20)
+    again = Recommender.load(tmp_path / "agent.json", own)
+    serve(again, 80)
+    assert again.log["ticket"].tolist() == list(range(100))
+    assert "p_newest" not in again.log
+    with path.open(newline="", encoding="utf-8") as file:
+        assert "p_newest" not in next(csv.reader(file))
+    assert rcb.audit_log(own, path).verdict == "realised"

@@ -270,6 +270,8 @@ def test_an_arm_of_the_plan_that_comes_in_exploitation_is_a_rival_without_sample
     moves = [Move(round=0, arm="a", comes=False), Move(round=50, arm="a", comes=True)]
     asked: dict[str, Any] = {"notion": "user", "epsilon": 0.05, "users": BOTH, "n_worlds": 200, "seed": 3}
     margins = rcb.audit(own, Moving(planned, moves), horizon=60, **asked).margins
+    gone = margins.sel(stage="most popular", arm="b", rival="a")["estimate"]
+    assert (gone >= 0.0).all()  # an arm that is not there is nobody's rival
     late = [str(name) for name in margins["stage"].values if "with a" in str(name)]
     assert late
     assert not (margins.sel(stage=late)["estimate"] < -0.05 - 1e-9).any()
@@ -306,6 +308,8 @@ def test_it_is_heeded_live_its_log_is_that_of_its_moves_and_its_file_keeps_it(tm
         told = again.recommend(x)
         again.observe(float(0.2 * x[0] + 0.5 * rng.standard_normal()), ticket=told.ticket)
     assert again.n_samples["a"] > 0
+    with pytest.raises(rcb.RcbError, match="Audit the plan of the first round"):
+        rcb.audit(own, again, horizon=100, n_worlds=50)
     log = again.log
     assert rcb.check_log(own, log, planned, moves=again.moves).followed
     assert not rcb.check_log(own, log, planned, moves=again.moves[:1]).followed
