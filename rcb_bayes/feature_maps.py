@@ -136,7 +136,16 @@ class _Transform:
         except Exception as error:
             raise DataError(f"The feature map ({self.name}) failed: {_line(error)}") from error
         found = found.toarray() if hasattr(found, "toarray") else found
-        return np.asarray(getattr(found, "values", found), dtype=float)
+        try:
+            features = np.asarray(getattr(found, "values", found), dtype=float)
+        except (TypeError, ValueError):
+            raise DataError(f"The feature map ({self.name}) gave features that are no numbers: encode them.") from None
+        if features.ndim != 2 or not features.shape[1]:
+            raise DataError(
+                f"The feature map ({self.name}) gave shape {features.shape} for {len(x)} users, expected a row of "
+                "features for each."
+            )
+        return features
 
 
 def _table(x: FloatArray, names: Sequence[str]) -> Any:

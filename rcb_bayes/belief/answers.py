@@ -22,7 +22,7 @@ from rcb_bayes.schema import FloatArray, suggestion
 ARM, RIVAL, EXPERT, LEVEL, VALUE = "arm", "rival", "expert", "level", "value"
 WORDS = (ARM, RIVAL, EXPERT, LEVEL, VALUE)
 _Key = tuple[str, str, str | None, tuple[float, ...]]  # expert, arm, rival, covariates
-_QUANTILE = re.compile(r"q(\d{1,2}(?:\.\d+)?)")
+_QUANTILE = re.compile(r"q(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,6 +131,9 @@ def _records(table: Any) -> list[dict[str, Any]]:
 def _level_columns(names: list[str]) -> dict[str, float]:
     """Columns of quantiles with their levels; none where there are ``level`` and ``value`` instead."""
     found = {name: float(match[1]) / 100.0 for name in names if (match := _QUANTILE.fullmatch(name))}
+    odd = next((name for name, level in found.items() if not 0.0 < level < 1.0), None)
+    if odd is not None:
+        raise BeliefError(f"Columns of quantiles are q1 to q99, the level in per cent, got '{odd}'. Rename it.")
     if not found and not {LEVEL, VALUE} <= set(names):
         raise BeliefError(
             "Answers need their quantiles: columns such as q10, q50 and q90, or two columns 'level' and 'value'; got "
@@ -178,6 +181,11 @@ def _answer(key: _Key, points: list[tuple[float, float]], *, covariates: tuple[s
             "more, such as q90."
         )
     for k in range(len(levels) - 1):
+        if levels[k] == levels[k + 1]:
+            raise BeliefError(
+                f"The answers give two values of {found.about(covariates)} at level {levels[k]:g}: {values[k]:g} and "
+                f"{values[k + 1]:g}. Keep one, or say whose they are in a column 'expert'."
+            )
         if not (levels[k] < levels[k + 1] and values[k] < values[k + 1]):
             raise BeliefError(
                 f"Quantiles of {found.about(covariates)} cross: {values[k]:g} at level {levels[k]:g}, then "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.pytensorf import collect_default_updates, reseed_rngs
@@ -14,6 +15,7 @@ from rcb_bayes.belief.branches import may_branch
 from rcb_bayes.belief.draws import light_mode
 from rcb_bayes.belief.graph import substitute, without_compiler
 from rcb_bayes.belief.separation import Dependence
+from rcb_bayes.belief.tails import improper_behind
 from rcb_bayes.errors import DataError
 from rcb_bayes.schema import FloatArray
 
@@ -285,13 +287,26 @@ def _check_alone(basis: Basis, rows: FloatArray) -> None:
 
 
 def compiled(inputs: list[Any], outputs: list[Any]) -> tuple[Any, dict[Any, Any]]:
-    """A function of inputs, without the heavy rewrites, and the generators that it draws by."""
+    """A function of inputs, without the heavy rewrites, and the generators that it draws by.
+
+    Flat variables, which cannot be drawn, are drawn as others of the same sign: a formula is looked at, not a law.
+    """
+    outputs = _drawable(outputs)
     updates = collect_default_updates(outputs, inputs=inputs)
     with without_compiler():
         run = pytensor.function(
             inputs, outputs, updates=list(updates.items()), mode=light_mode(), on_unused_input="ignore"
         )
     return run, updates
+
+
+def _drawable(outputs: list[Any]) -> list[Any]:
+    replaced: dict[Any, Any] = {}
+    for flat in improper_behind(outputs):
+        op: Any = flat.owner
+        normal: Any = pm.Normal.dist(shape=flat.shape)  # type: ignore[attr-defined]
+        replaced[flat] = pt.abs(normal) if "Half" in type(op.op).__name__ else normal
+    return [substitute(output, replaced) for output in outputs] if replaced else outputs
 
 
 def _probes(rows: FloatArray) -> FloatArray:

@@ -258,17 +258,17 @@ class ModelSources:
         >>> today.arms, today.features, today.is_gaussian
         (('old', 'new'), ('dose',), True)
         """
+        from rcb_bayes.belief.from_posterior import posterior_of, read_posterior
+
         words = {"coefficients": coefficients, "arm": arm, "feature": feature}
         if model is None:
             if intercept is not None or mean is not None or inputs is not None:
                 raise BeliefError("intercept, mean and inputs are a model's: pass model=, the one that was sampled.")
-            return _alike(cls.from_draws(tree, **words, name=name), like)
+            return _alike(cls.from_draws(posterior_of(tree), **words, name=name), like)
         if like is not None:
             raise BeliefError(
                 "like= says what a tree's coefficients are of; with model= the model does. Leave one out."
             )
-        from rcb_bayes.belief.from_posterior import read_posterior
-
         words |= {"intercept": intercept, "mean": mean, "inputs": inputs}
         return made(**read_posterior(tree, model, words), name=name)
 

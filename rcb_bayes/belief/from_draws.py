@@ -95,7 +95,8 @@ def read_draws(
             )
         arms = list(array.coords[arm].values) if arms is None and arm in array.coords else arms
         features = list(array.coords[feature].values) if features is None and feature in array.coords else features
-        array = array.transpose(..., arm, feature).values
+        leading = [dim for dim in ("chain", "draw") if dim in array.dims]
+        array = array.transpose(*leading, ..., arm, feature).values
     values = as_finite_array(array, name="draws", ndim=(3, 4))
     values = values[None] if values.ndim == 3 else values
     if values.shape[0] * values.shape[1] < _FEWEST:

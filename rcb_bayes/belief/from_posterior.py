@@ -42,9 +42,44 @@ def read_posterior(tree: Any, model: Any, words: dict[str, Any]) -> dict[str, An
     )
 
 
+def posterior_of(tree: Any) -> Any:
+    """The group of a tree that has the posterior, or draws as they are.
+
+    Raises
+    ------
+    BeliefError
+        A tree with other groups only: draws of the prior, say.
+    """
+    if "posterior" in getattr(tree, "children", ()):
+        return tree["posterior"]
+    others = [str(name) for name in getattr(tree, "children", ())]
+    if others and not getattr(tree, "data_vars", ()):
+        raise BeliefError(
+            f"The tree has no posterior (groups: {', '.join(others)}): pass what pm.sample returned. "
+            "Prior.from_draws reads draws of a prior."
+        )
+    return tree
+
+
+def _in_order(array: Any, variable: Any, name: str) -> np.ndarray:
+    """Draws of a latent, (chain, draw, ...)."""
+    own = [dim for dim in array.dims if dim not in ("chain", "draw", "sample")]
+    leading = [dim for dim in ("chain", "draw", "sample") if dim in array.dims]
+    values = np.asarray(array.transpose(*leading, *own).values)
+    values = values[None] if len(leading) == 1 else values
+    wanted = tuple(variable.type.shape)
+    fits = len(wanted) == values.ndim - 2 and all(w in (None, n) for w, n in zip(wanted, values.shape[2:], strict=True))
+    if not leading or not fits:
+        raise BeliefError(
+            f"The posterior's '{name}' must have the dims chain and draw and the shape that it has in the model, "
+            f"got {dict(array.sizes)}. Sample the same model that is passed."
+        )
+    return values
+
+
 def _evaluated(beta: Any, model: Any, tree: Any) -> FloatArray:
     """The coefficients at every draw of the latents, (chain, draw, K, d)."""
-    group = tree["posterior"] if "posterior" in tree else tree  # noqa: SIM401 (a DataTree's get is another)
+    group = posterior_of(tree)
     latents = [variable for variable in model.free_RVs if variable in set(rvs_in_graph([beta]))]
     known = [str(name) for name in getattr(group, "data_vars", ())]
     draws = []
@@ -55,7 +90,7 @@ def _evaluated(beta: Any, model: Any, tree: Any) -> FloatArray:
                 f"The posterior has no draws of '{name}' (variables: {', '.join(known) or 'none'})."
                 f"{suggestion(name, known)} Sample the same model that is passed."
             )
-        draws.append(np.asarray(group[name].values))
+        draws.append(_in_order(group[name], variable, name))
     shape = draws[0].shape[:2]
     batched: list[Any] = [
         pt.tensor(f"{variable.name}_draws", shape=(None, *variable.type.shape), dtype=variable.type.dtype)

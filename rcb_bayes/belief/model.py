@@ -32,7 +32,7 @@ from rcb_bayes.belief.law import SINGULAR, GaussianLaw
 from rcb_bayes.belief.scale_mixture import ScaleMixture, read_scale_mixture
 from rcb_bayes.belief.spelling import BETA, Spelt
 from rcb_bayes.belief.support import reach, refuse_impossible
-from rcb_bayes.belief.tails import is_improper, tail_index
+from rcb_bayes.belief.tails import refuse_improper, tail_index
 from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.schema import FloatArray
 
@@ -190,12 +190,9 @@ class ModelBelief:
         return compile_draws([self._beta, self._sigma] if self.has_sigma else [self._beta], graph=self._graph)
 
     def _refuse_improper(self) -> None:
-        for name, variable in ((BETA, self._beta), (SIGMA, self._sigma)):
-            if variable is not None and is_improper(variable):
-                raise BeliefError(
-                    f"The belief is improper (a Flat variable): give {name} a proper prior, "
-                    f"such as {'pm.Normal' if name == BETA else 'pm.HalfNormal'}."
-                )
+        refuse_improper(self._beta, name=BETA, example="Normal")
+        if self._sigma is not None:
+            refuse_improper(self._sigma, name=SIGMA, example="HalfNormal")
 
     def _refuse_low_sigma(self) -> None:
         """A noise without spread, or with a spread below zero; what the graph does not tell is seen in the draws."""

@@ -45,6 +45,7 @@ from rcb_bayes.belief.basis import (
 )
 from rcb_bayes.belief.graph import drawn_behind, substitute, without_compiler, written_out
 from rcb_bayes.belief.separation import Dependence, Separation
+from rcb_bayes.belief.tails import refuse_improper
 from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.feature_maps import FeatureMap
 from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_labels, suggestion
@@ -81,6 +82,13 @@ def read_regression(model: Any, *, mean: str, inputs: str, arm: str, feature: st
     asked = _checked(model, mean=mean, inputs=inputs, arm=arm, feature=feature)
     frozen, written, x, rounded = _opened(model, asked)
     _refuse_random_mean(written, x, asked)
+    if not drawn_behind([written]):
+        raise BeliefError(
+            f"The mean '{mean}' is the same in every draw: give it latents with priors, such as coefficients of "
+            f"'{inputs}' (pm.Normal)."
+        )
+    if not model.observed_RVs:
+        refuse_improper(written, name=f"the latents of '{mean}'", example="Normal")
     _refuse_failing(written, x, asked)
     mu = Separation(x).of(written)
     nodes = basis_nodes(mu, x)
@@ -265,6 +273,7 @@ def _crowded(asked: _Asked) -> str:
 
 def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked, rounded: list[Any]) -> Regression:
     """The regression told by what it gives some of its users."""
+    refuse_improper(mu, name=f"the latents of '{asked.mean}', which is nonlinear,", example="Normal")
     _refuse_crowds(mu, x, asked)
     try:
         expansion, beta = expand(

@@ -31,6 +31,7 @@ from rcb_bayes.belief.graph import (
     parameters,
 )
 from rcb_bayes.belief.independence import Sources
+from rcb_bayes.errors import BeliefError
 
 # Families by the name of their operation: PyTensor and PyMC each have some of their own.
 _IMPROPER = {"FlatRV", "HalfFlatRV"}
@@ -83,9 +84,23 @@ _LIGHT = {
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Abs, scalar.Identity, scalar.Cast)
 
 
-def is_improper(variable: Variable) -> bool:
-    """Whether a flat (improper) variable stands behind a variable."""
-    return any(type(drawn.owner.op).__name__ in _IMPROPER for drawn in drawn_behind([variable]) if drawn.owner)
+def improper_behind(variables: Sequence[Variable]) -> list[Variable]:
+    """The flat (improper) variables that stand behind some variables."""
+    return [drawn for drawn in drawn_behind(variables) if drawn.owner and type(drawn.owner.op).__name__ in _IMPROPER]
+
+
+def refuse_improper(variable: Variable, *, name: str, example: str) -> None:
+    """Refuse a flat variable behind a variable.
+
+    Raises
+    ------
+    BeliefError
+        There is one.
+    """
+    if improper_behind([variable]):
+        raise BeliefError(
+            f"The belief is improper (a Flat variable): give {name} a proper prior, such as pm.{example}."
+        )
 
 
 def tail_index(variable: Variable, *, graph: Graph, sources: Sources) -> float | None:

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import rcb_bayes as rcb
-from rcb_bayes.errors import BeliefError
+from rcb_bayes.errors import BeliefError, BeliefWarning
 from rcb_bayes.posterior import Statistics, fit_posterior, make_engine
 
 NOISE = rcb.GaussianNoise(0.3)
@@ -88,7 +88,52 @@ def test_a_regressions_posterior_is_labelled() -> None:
     beta = tree["prior"]["beta"]
     assert beta.dims == ("chain", "draw", "arm", "beta_feature")
     assert list(beta.coords["beta_feature"].values) == list(yesterday.features)
-    today = rcb.Prior.from_posterior(tree, like=yesterday)
+    with pytest.raises(BeliefError, match=r"no posterior \(groups: prior.*from_draws"):
+        rcb.Prior.from_posterior(tree, like=yesterday)
+    today = rcb.Prior.from_posterior(tree["prior"], like=yesterday)  # draws as they are
     assert (today.arms, today.features) == (yesterday.arms, yesterday.features)
     draws = np.asarray(beta.values).reshape(-1, 2, 2)
     np.testing.assert_allclose(today.mean.values, draws.mean(axis=0), atol=1e-12)
+
+
+def lines() -> pm.Model:
+    with pm.Model(coords={"arm": ["old", "new"], "feature": ["u", "v"]}) as model:
+        x: Any = pm.Data("x", np.random.default_rng(0).uniform(-1.0, 1.0, size=(9, 2)), dims=("user", "feature"))
+        pm.Deterministic("mu", x @ pm.Normal("w", 0.0, 1.0, shape=(2, 2)), dims=("user", "arm"))
+    return model
+
+
+CENTRES = np.array([[0.1, 0.2], [0.3, 0.4]])
+
+
+def latents(*dims: str, shape: tuple[int, ...] = (2, 2)) -> xr.Dataset:
+    values = np.resize(CENTRES, shape) + 0.01 * np.random.default_rng(1).standard_normal((2, 300, *shape))
+    own = [f"w_{k}" for k in range(len(shape))]
+    array = xr.DataArray(values, dims=("chain", "draw", *own), name="w")
+    return (array.stack(sample=("chain", "draw")) if "sample" in dims else array).transpose(*dims).to_dataset()
+
+
+@pytest.mark.parametrize(
+    "dims", [("chain", "draw", "w_0", "w_1"), ("w_0", "draw", "w_1", "chain"), ("w_0", "w_1", "sample")]
+)
+def test_draws_of_latents_in_any_order(dims: tuple[str, ...]) -> None:
+    prior = rcb.Prior.from_posterior(latents(*dims), model=lines(), mean="mu", inputs="x")
+    np.testing.assert_allclose(prior.mean.values, CENTRES.T, atol=0.005)
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (2,), ()])
+def test_draws_of_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
+    tree = latents("chain", "draw", *(f"w_{k}" for k in range(len(shape))), shape=shape)
+    with pytest.raises(BeliefError, match=r"'w' must have the dims chain and draw and the shape .* got \{"):
+        rcb.Prior.from_posterior(tree, model=lines(), mean="mu", inputs="x")
+
+
+def test_chains_come_first() -> None:
+    """Of chains that disagree r-hat is large, whatever the order of the dims."""
+    values = np.random.default_rng(1).standard_normal((4, 500, 2, 2)) + np.arange(4.0)[:, None, None, None]
+    draws = xr.DataArray(values, dims=("chain", "draw", "arm", "feature"), name="beta")
+    with pytest.warns(BeliefWarning):
+        fits = [rcb.Prior.from_draws(one).fit for one in (draws, draws.transpose("draw", "feature", "chain", "arm"))]
+    assert fits[0] is not None
+    assert fits[1] is not None
+    assert fits[0].rhat == fits[1].rhat > 1.5

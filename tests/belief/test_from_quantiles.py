@@ -165,6 +165,12 @@ GOOD = {"arm": ["a", "a", "b", "b"], "age": [0.0, 1.0, 0.0, 1.0], "q10": [0.0] *
     [
         ({"q10": [0.0, 2.0, 0.0, 0.0]}, "arm 'a' for age=1 cross: 2 at level 0.1, then 1 at level 0.9"),
         ({"q10": [0.0, 1.0, 0.0, 0.0]}, "cross"),
+        ({"q150": [2.0, 2.0, 2.0, 2.0]}, "q1 to q99, the level in per cent, got 'q150'"),
+        ({"q0": [2.0, 2.0, 2.0, 2.0]}, "q1 to q99, the level in per cent, got 'q0'"),
+        (
+            {"age": [0.0, 0.0, 0.0, 1.0], "q10": [0.0, 0.5, 0.0, 0.0]},
+            "two values of arm 'a' for age=0 at level 0.1: 0 and 0.5",
+        ),
         ({"q10": [0.0, None, 0.0, 0.0]}, "Two quantiles tell a centre and a spread; got 1 of arm 'a' for age=1"),
         ({"q10": [0.0, "low", 0.0, 0.0]}, "Row 2 of the answers: a quantile must be a finite number, got 'low'"),
         ({"q10": [0.0, float("inf"), 0.0, 0.0]}, "must be a finite number"),

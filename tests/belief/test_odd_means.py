@@ -14,6 +14,7 @@ import pytest
 from pymc.distributions import transforms
 
 import rcb_bayes as rcb
+from rcb_bayes.belief.regression import read_regression
 from rcb_bayes.errors import BeliefError, BeliefWarning, DataError
 from tests.belief.test_regression import COORDS, ROWS, Mean, normal, read, regression
 
@@ -205,6 +206,49 @@ def test_a_value_for_each_user_of_the_model(mean: Mean) -> None:
 def test_a_mean_that_fails() -> None:
     with pytest.raises(BeliefError, match="cannot be computed for the users in 'x': index 9"):
         read(regression(lambda x: normal("z", 4, 2)[pt.zeros(x.shape[0], dtype="int64") + 9] + 0.0 * x[:, [0]]))
+
+
+def test_a_mean_without_latents() -> None:
+    with pytest.raises(BeliefError, match=r"'mu' is the same in every draw.*coefficients of 'x'"):
+        read(regression(lambda x: x + 1.0))
+
+
+def flat(x):
+    return x @ pm.Flat("w", shape=(2, 2)) + pm.HalfFlat("h", shape=2)
+
+
+def test_a_flat_prior_is_refused_where_nothing_is_observed() -> None:
+    with pytest.raises(BeliefError, match=r"improper \(a Flat variable\): give the latents of 'mu' a proper prior"):
+        read(regression(flat))
+
+
+def test_a_flat_prior_is_read_where_something_is_observed() -> None:
+    model = regression(flat)
+    with model:
+        pm.Normal("y", model["mu"], 1.0, observed=np.zeros((30, 2)))
+    found = read_regression(model, mean="mu", inputs="x", arm="arm", feature="feature")
+    assert found.basis.features == ("intercept", "u", "v")
+    curved = regression(lambda x: pt.tanh(x @ pm.Flat("w", shape=(2, 2))))
+    with curved:
+        pm.Normal("y", curved["mu"], 1.0, observed=np.zeros((30, 2)))
+    with pytest.raises(BeliefError, match=r"latents of 'mu', which is nonlinear, a proper prior"):
+        read_regression(curved, mean="mu", inputs="x", arm="arm", feature="feature")
+
+
+@pytest.mark.parametrize("word", ["mean", "inputs", "arm", "feature", "coefficients", "intercept"])
+def test_names_that_are_none(word: str) -> None:
+    words: dict[str, Any] = {"mean": "mu", "inputs": "x", word: 3}
+    with pytest.raises(BeliefError, match=rf"{word}= must be a name in the model, a text, got 3"):
+        rcb.Prior.from_pymc(regression(lambda x: x @ normal("w", 2, 2)), **words)
+
+
+def test_observed_values_that_are_impossible() -> None:
+    model = regression(lambda x: x @ normal("w", 2, 2))
+    with model:
+        pm.HalfNormal("y", 1.0, observed=[0.3, -1.0])
+        pm.Normal("z", 0.0, 1.0, observed=[0.3, -1.0])
+    with pytest.raises(BeliefError, match="observed values of 'y' are impossible under it"):
+        read(model)
 
 
 @pytest.mark.parametrize("name", ["ordered", "log"])
