@@ -65,9 +65,9 @@ def calibrate(
         A rate for each user rather than one for all; for "user" and "proof".
     n_per_arm : int, sequence or mapping, optional
         N, samples of every arm: a number, or one for each arm, in their order or by label. An arm with 0 is never
-        explored: users get it where it is the best by what they expect of it anyway. Unless given, that of 2, 5, 10,
-        20, 50, 100 and 200 with the least expected regret over ``horizon`` whose plan passes an audit in fresh worlds
-        (``plan.choices`` tells of all of them).
+        explored: users get it where it is the best by what they expect of it anyway. Unless given, one of 2, 5, 10,
+        20, 50, 100 and 200 is chosen: of those whose plan passes an audit in fresh worlds the one with the least
+        expected regret over ``horizon`` (``plan.choices`` tells of all of them).
     n_worlds : int
         Simulated worlds behind the rates of each stage.
     audit_worlds : int

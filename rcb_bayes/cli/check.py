@@ -22,7 +22,16 @@ from rcb_bayes.cli.market import (
     TableWords,
     build_market,
 )
-from rcb_bayes.cli.options import JsonOption, OutOption, SeedOption, WorkersOption, is_stdout, write_figure, write_json
+from rcb_bayes.cli.options import (
+    JsonOption,
+    OutOption,
+    SeedOption,
+    WorkersOption,
+    as_options,
+    is_stdout,
+    write_figure,
+    write_json,
+)
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, suggestion
 from rcb_bayes.telling.wording import figure, percent
@@ -54,6 +63,7 @@ def _check_inflation(name: str | None) -> str | None:
 
 
 def command(
+    context: typer.Context,
     prior: PriorArgument,
     settings: SetOption = None,
     covariates: CovariatesOption = None,
@@ -105,7 +115,11 @@ def command(
     first, share = next((arms[0], share) for arms, share in sets.items() if len(arms) == 1)  # the usual first one
     gaps = gaps_at(stages, [market.arms[first]])
     verdict = checks.verdict
-    first_check = check_need(market, horizon=horizon, most_worlds=worlds, seed=seed) if need else None
+    source = context.get_parameter_source("worlds")
+    asked = (
+        worlds if source is not None and source.name == "COMMANDLINE" else None
+    )  # else as many as take sensible time
+    first_check = check_need(market, horizon=horizon, n_worlds=asked, seed=seed) if need else None
     if json_file is not None:
         write_json(_as_json(checks, gaps, first_check, seed=seed), json_file)
     if not is_stdout(json_file):
@@ -125,7 +139,7 @@ def print_checks(checks: "Iterable[Check]") -> None:
         value = figure(check.estimate, check.mcse)
         asked = f", {check.asked}" if check.asked else ""
         console.print(f"[bold]{check.name}[/]: [{_STYLES[check.verdict]}]{check.verdict}[/]  {value}{asked}")
-        console.print(Padding(escape(f"{check.meaning} {check.remedy}".strip()), (0, 0, 0, 3)))
+        console.print(Padding(escape(as_options(f"{check.meaning} {check.remedy}".strip())), (0, 0, 0, 3)))
 
 
 def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int) -> None:

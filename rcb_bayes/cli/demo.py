@@ -190,6 +190,5 @@ def _print_sampled(plan: "Plan", theorem_length: float) -> None:
         f"  {100 * plan.expected_cold_start / _HORIZON:.1f} % of the horizon and "
         f"some {ratio:,.0f} times shorter than the theorem's"
     )
-    typer.echo("The theorem prepares for the worst user and for every round after the cold")
-    typer.echo("start; this plan leaves those who would lose too much alone, takes the N it is")
-    typer.echo("given, and speaks of the cold start only.")
+    typer.echo("The theorem prepares for the worst user, and for data that hardly ever speak for")
+    typer.echo("an arm. Sampling tells how often they do, user by user.")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -146,6 +147,7 @@ OutOption = Annotated[
 
 def as_options(text: str) -> str:
     """What a message says in Python's words, in those of the command line."""
+    text = re.sub(r"check_need\(market, n_worlds=(\d+)\)", r"--check-worlds \1", text)
     return text.replace("(n_worlds, audit_worlds)", "(--plan-worlds, --audit-worlds)")
 
 

@@ -57,11 +57,14 @@ from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED
 if TYPE_CHECKING:
     import xarray as xr
 
+    from rcb_bayes.reporting import ReportSizes
+
 
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 _PAGES = (".html", ".htm")
 _NOT_REPEATED = ("out", "json_file", "workers")
 _NAME = "report.html"
+_FEW_MULTIPLES, _USUAL_EPSILON = (0.0, 0.5, 1.0, 2.0, 4.0), 0.05
 
 
 def check_page(target: Path) -> Path:
@@ -115,6 +118,14 @@ def command(
         Path | None,
         typer.Option("--runs", metavar="FILE", help="Runs that `rcb simulate --out` wrote; run here unless given."),
     ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Leave out what takes longest: how wrong the belief may be, users who know more or less, payments, "
+            "other numbers of samples. Look at five values of epsilon.",
+        ),
+    ] = False,
     workers: WorkersOption = None,
     seed: SeedOption = DEFAULT_SEED,
     json_file: JsonOption = None,
@@ -130,6 +141,8 @@ def command(
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
+    if quick:
+        sizes = quicker(sizes, epsilon=epsilon if plan is None else plan.epsilon)
     table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     market = warm_started(market, warm_start, private)
@@ -149,6 +162,19 @@ def command(
         typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *map(as_options, found.answer.sentences)]))
         typer.echo(f"\nReport: {out}, to open in a browser")
     raise typer.Exit(_CODES[found.verdict])
+
+
+def quicker(sizes: "ReportSizes", *, epsilon: float) -> "ReportSizes":
+    """Without what takes longest; the verdict, and the worlds behind it, stay as they are."""
+    around = epsilon or _USUAL_EPSILON
+    return replace(
+        sizes,
+        knowledge_worlds=0,
+        radius_worlds=0,
+        payment_worlds=0,
+        n_multiples=(),
+        epsilons=tuple(sorted({epsilon, *(float(f"{m * around:.3g}") for m in _FEW_MULTIPLES)})),
+    )
 
 
 def words_of(context: typer.Context) -> str:

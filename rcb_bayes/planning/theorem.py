@@ -158,10 +158,10 @@ def theorem_plan(
     Applicability
     -------------
     Gaussian priors, bounded users. A constant that is None is measured under the belief as if arms with samples were
-    known for good: tau and tau_star are those that maximise tau rho and tau_star rho_star, averaged over users, and the
-    prior gap is the largest of a table's users, or of 5,000 where there is no table. The paper's own plan takes
-    ``tau=0.01, rho=0.95, tau_star=0.01, prior_gap=1.0``. A sampled plan (``calibrate``) needs no such constants, and
-    far fewer samples.
+    known for good. Measured tau maximises tau rho, and tau_star maximises tau_star rho_star, both averaged over users.
+    The measured prior gap is the largest of a table's users, or of 5,000 where there is no table. The paper's own plan
+    takes ``tau=0.01, rho=0.95, tau_star=0.01, prior_gap=1.0``. A sampled plan (``calibrate``) needs no such constants,
+    and far fewer samples.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """``rcb check``: verdicts as exit codes, options, what is printed and written, and bad input in a line or two."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rcb_bayes.gaps.estimation import estimate_gaps
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.mechanism.length import saturated_sets
+from rcb_bayes.running import need
 from rcb_bayes.users import Ball, Empirical, Gaussian, Sphere
 from tests.cli.command_line import Run, runner
 
@@ -422,3 +424,19 @@ def test_missing_values_are_a_choice(rcb: Run, tmp_path: Path) -> None:
     assert "--missing takes refuse, drop, mean, indicator, got 'means'. Did you mean 'mean'?" in outcome.err
     outcome = rcb("setting_1", "--missing", "mean")
     assert "add --covariates users.csv" in outcome.err
+
+
+def test_more_worlds_for_the_first_line_are_an_option(rcb: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the message offers is what the option does; unsaid, check_need chooses."""
+    asked: list[int | None] = []
+    usual = need.check_need
+
+    def watched(market: Any, **given: Any) -> Any:
+        asked.append(given["n_worlds"])
+        return replace(usual(market, **given | {"n_worlds": 10}), remedy="More: check_need(market, n_worlds=1280).")
+
+    monkeypatch.setattr(need, "check_need", watched)
+    outcome = rcb("setting_1", "--set", "n_arms=2", "--horizon", "50", "--check-worlds", "70")
+    assert "More: --check-worlds 1280." in outcome.out
+    rcb("setting_1", "--set", "n_arms=2", "--horizon", "50")
+    assert asked == [70, None]

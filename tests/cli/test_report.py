@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rcb_bayes.cli.report import check_page
+from rcb_bayes.cli.report import check_page, quicker
 from rcb_bayes.errors import RcbError
-from rcb_bayes.reporting import swept
+from rcb_bayes.reporting import ReportSizes, swept
 from tests.cli.command_line import Run, runner
 
 rcb = runner("report")
@@ -48,6 +48,27 @@ def test_the_command_on_the_page_makes_it_again(rcb: Run) -> None:
     assert "--out" not in words
     rcb(*words[2:], "--out", "second.html")
     assert Path("second.html").read_text(encoding="utf-8") == page
+
+
+def test_a_quick_page_has_the_same_verdict_and_leaves_out_what_takes_long(rcb: Run) -> None:
+    given = (*BELIEF, *SMALL, *FEW, "--no-guard", "--json", "found.json")
+    rcb(*given, "--out", "whole.html")
+    whole = json.loads(Path("found.json").read_text(encoding="utf-8"))
+    rcb(*given, "--quick", "--out", "quick.html")
+    quick = json.loads(Path("found.json").read_text(encoding="utf-8"))
+    assert (quick["verdict"], quick["plan"], quick["audit"]) == (whole["verdict"], whole["plan"], whole["audit"])
+    page = Path("quick.html").read_text(encoding="utf-8")
+    assert "Users could be paid instead" not in page
+    assert "Users could be paid instead" in Path("whole.html").read_text(encoding="utf-8")
+    assert quicker(ReportSizes(audit_worlds=70), epsilon=0.05) == ReportSizes(
+        audit_worlds=70,
+        knowledge_worlds=0,
+        radius_worlds=0,
+        payment_worlds=0,
+        n_multiples=(),
+        epsilons=(0.0, 0.025, 0.05, 0.1, 0.2),
+    )
+    assert quicker(ReportSizes(), epsilon=0.0).epsilons == (0.0, 0.025, 0.05, 0.1, 0.2)
 
 
 def test_json_alone_is_all_that_is_printed(rcb: Run) -> None:
