@@ -25,7 +25,7 @@ from rcb_bayes.running.log_tables import Log, as_log, read_log
 from rcb_bayes.running.moves import Move, Moving, MovingRcb
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.schema import FloatArray, is_number, plain
+from rcb_bayes.schema import BoolArray, FloatArray, is_number, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SAME = 1e-6  # of probabilities
 _AT_A_TIME = 256
 _EXACT = 500  # choices whose count is told by its exact law
+FIRST_OR_ORGANIC = -2  # a round of the first phase whose arm may not have been available
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +300,8 @@ def _replayed(run: MovingRcb, rows: Log, stages: np.ndarray, known: FloatArray) 
         if block is None or now != state or t - start >= _AT_A_TIME:
             block, start, state = _block(run, rows.x[t : t + _AT_A_TIME]), t, now
         told = block[t - start]
+        if rows.available is not None and not rows.available[t].all():
+            told = _confined(run, rows.x[t : t + 1], rows.available[t], told)
         if rcb.exploitation is None:
             explored = told.phase == MOST_POPULAR or stages[t] in (PROMOTED, MOST_POPULAR)
             claimed[t] = explored and not rcb.cold.is_waiting and int(rows.arm[t]) not in rcb.cold.saturated
@@ -340,6 +343,17 @@ def _block(run: MovingRcb, x: FloatArray) -> list[_Round]:
     return [_Round(f"{name} saturated", PROMOTED, own, rate) for own, rate in zip(chances, rates, strict=True)]
 
 
+def _confined(run: MovingRcb, x: FloatArray, available: BoolArray, told: _Round) -> _Round:
+    """The same for a user (1, d) to whom not all arms were available, (K,): exploration may then be organic."""
+    there = (run.present & available)[: run.rcb.market.n_arms]
+    if not there.any():  # no such round: the log is not this plan's
+        return told
+    found = run.rcb.decided_now(x, there).probabilities[:, 0]
+    chances = np.pad(found, (0, len(told.chances) - len(found)))
+    phase = FIRST_OR_ORGANIC if told.phase == MOST_POPULAR else told.phase
+    return told._replace(chances=chances, phase=phase, rate=np.nan)
+
+
 # --- comparisons -----------------------------------------------------------------------------------------------------
 
 
@@ -347,6 +361,7 @@ def _of_stages(told: list[_Round], stages: np.ndarray, *, has_stages: bool) -> l
     if not has_stages:
         return []
     allowed = {MOST_POPULAR: (MOST_POPULAR,), PROMOTED: (PROMOTED, ORGANIC), EXPLOIT: (EXPLOIT,)}
+    allowed[FIRST_OR_ORGANIC] = (MOST_POPULAR, ORGANIC)
     wrong = [t for t, own in enumerate(told) if stages[t] not in allowed[own.phase]]
     if not wrong:
         return []
@@ -392,8 +407,9 @@ def _counts(market: Market, told: list[_Round], rows: Log, stages: np.ndarray) -
         here = names == name
         for k, arm in enumerate(market.arms):
             found.append(_count(name, arm, rows.arm[here] == k, chances[here, k]))
-        if np.isfinite(rates[here]).all() and (stages[here] >= 0).all():
-            found.append(_count(name, "exploration", stages[here] == PROMOTED, rates[here]))
+        told_rate = here & np.isfinite(rates)  # of users who could have all arms
+        if told_rate.any() and (stages[here] >= 0).all():
+            found.append(_count(name, "exploration", stages[told_rate] == PROMOTED, rates[told_rate]))
     return found
 
 

@@ -33,7 +33,7 @@ from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.planning.checks import check_arms, plan_differs
+from rcb_bayes.planning.checks import check_arms, check_past, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.running.naming import name_of
@@ -471,6 +471,7 @@ def as_users(market: Market, users: Users) -> FloatArray:
 
 def _check(market: Market, plan: Plan, options: Exploiting) -> None:
     check_arms(market, plan)
+    check_past(market, plan)
     if options.spread == "paper":
         paper_error(market, 1)  # refused here, before anything is drawn
     if plan.kind == "sampled" and not plan.feasible:

@@ -14,10 +14,13 @@ from rcb_bayes.cli.calibrate import (
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
+    PrivateOption,
     SamplesOption,
+    WarmStartOption,
     as_choice,
     check_knows,
     read_plan,
+    warm_started,
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
@@ -71,6 +74,8 @@ def command(
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
+    warm_start: WarmStartOption = None,
+    private: PrivateOption = None,
     plan_file: PlanFileOption = None,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="Audit this log of a run (CSV) instead of a plan.")
@@ -128,6 +133,7 @@ def command(
 
     table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = warm_started(market, warm_start, private)
     if log is not None:
         if knows is not None:
             raise RcbError("--knows is for plans: a log is told, whatever users knew. Leave out --log, or --knows.")

@@ -472,4 +472,5 @@ def _save(plan: "Plan", market: "Market", out: Path, *, quiet: bool) -> None:
         typer.echo(f"Plan: {out / 'plan.json'}")
         typer.echo(f"Figure: {out / 'rates.png'}")
         if plan.feasible:
-            typer.echo(f"Next: rcb audit, with the same belief, users and rewards, and --plan {out / 'plan.json'}")
+            same = "belief, users and rewards" if market.past is None else "belief, users, rewards and history"
+            typer.echo(f"Next: rcb audit, with the same {same}, and --plan {out / 'plan.json'}")

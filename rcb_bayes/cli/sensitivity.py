@@ -13,9 +13,12 @@ from rcb_bayes.cli.calibrate import (
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
+    PrivateOption,
     SamplesOption,
+    WarmStartOption,
     as_choice,
     read_plan,
+    warm_started,
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
@@ -59,6 +62,8 @@ def command(
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
+    warm_start: WarmStartOption = None,
+    private: PrivateOption = None,
     plan_file: PlanFileOption = None,
     along: Annotated[
         list[str] | None,
@@ -104,6 +109,7 @@ def command(
     plan = None if plan_file is None else read_plan(plan_file, context)
     table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = warm_started(market, warm_start, private)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
         made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}

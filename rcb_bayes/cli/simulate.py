@@ -19,11 +19,14 @@ from rcb_bayes.cli.calibrate import (
     NotionOption,
     PersonalisedOption,
     PlanFileOption,
+    PrivateOption,
     SamplesOption,
+    WarmStartOption,
     as_choice,
     check_rewards,
     figure,
     read_plan,
+    warm_started,
 )
 from rcb_bayes.cli.market import (
     CovariatesOption,
@@ -80,6 +83,8 @@ def command(
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
+    warm_start: WarmStartOption = None,
+    private: PrivateOption = None,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
@@ -138,6 +143,7 @@ def command(
     personal = plan is None and as_choice(notion, personalised)
     table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = warm_started(market, warm_start, private)
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:

@@ -334,7 +334,8 @@ class Market:
             lines.append(f"nature follows  {self.nature.describe()}")
         if self.past is not None:
             counts = self.past.counts(self.n_arms)
-            lines.append(f"private past    {sum(counts):,} samples of {sum(n > 0 for n in counts)} arms")
+            n_arms = sum(n > 0 for n in counts)
+            lines.append(f"private past    {sum(counts):,} samples of {n_arms:,} arm{'s' if n_arms != 1 else ''}")
         return "\n".join(lines)
 
 

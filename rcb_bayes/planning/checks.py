@@ -14,7 +14,7 @@ def check_plan(market: Market, plan: Plan) -> None:
     Users are not looked at: what a plan promises them is the audit's question.
     """
     check_arms(market, plan)
-    _check_past(market, plan)
+    check_past(market, plan)
     names = {"platform": "the platform's belief", "noise": "the noise"}
     other = [names[part] for part in plan_differs(market, plan, parts=tuple(names))]
     if other:
@@ -25,7 +25,7 @@ def check_plan(market: Market, plan: Plan) -> None:
         )
 
 
-def _check_past(market: Market, plan: Plan) -> None:
+def check_past(market: Market, plan: Plan) -> None:
     """Refuse a plan that counts on another private history than the market's."""
     here = "" if market.past is None else market.fingerprint(parts=("history",))["history"]
     if here == plan.made_of.get("history", ""):
@@ -34,7 +34,7 @@ def _check_past(market: Market, plan: Plan) -> None:
     what = f"a private history of {counted:,} samples" if counted else "no private history"
     raise RcbError(
         f"The plan counts on {what}, and this market has another one, or none. Use the market that it was made for: "
-        "market.with_history(table, public=False)."
+        "market.with_history(table, public=False), or --warm-start with --private."
     )
 
 

@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.running.logbook import Logbook
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
-from rcb_bayes.schema import FloatArray, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import BoolArray, FloatArray, as_finite_array, is_number, suggestion
 
 
 class AwaitedRewards:
@@ -54,13 +54,18 @@ class AwaitedRewards:
 
     # --- tickets ---
 
-    def issue(self, users: FloatArray, decisions: Decisions, *, people: FloatArray) -> int:
-        """Tickets for recommendations to users, features (n, d), whom people know by x (n, p); returns the first."""
+    def issue(
+        self, users: FloatArray, decisions: Decisions, *, people: FloatArray, available: BoolArray | None = None
+    ) -> int:
+        """Tickets for recommendations to users, features (n, d), whom people know by x (n, p); returns the first.
+
+        ``available`` are the arms that these users could have, (K,); all of them unless given.
+        """
         first = self._rcb.rounds
         self.pending.issue_many(first, users, decisions.arm, decisions.counted, decisions.stage)
         self.tally.note_many(RECOMMENDED, decisions.stage, decisions.arm)
         if self.log is not None:
-            self.log.note_many(first, people, decisions)
+            self.log.note_many(first, people, decisions, available=available)
         self._rcb.rounds += len(decisions)
         return first
 

@@ -1,7 +1,7 @@
 """Logs as tables: a row a round, read and checked.
 
 A column for each feature of the market, ``arm``, ``reward`` and, if known, propensities: ``p_<arm>`` for every arm, or
-``propensity`` of the arm recommended.
+``propensity`` of the arm recommended. The cell of an arm that a user could not have is empty.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rcb_bayes.errors import DataError
 from rcb_bayes.market import Market
 from rcb_bayes.market.samples import Samples
 from rcb_bayes.mechanism.margins import MIN_WORLDS
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users.tables import read_log as read_log_file
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Log:
     people : users' own x, (T, p), of which ``x`` are the features
     propensity : of what was recommended, (T,); None where it was not logged
     past : the private history of the run, where it had one
+    available : arms that users could have, (T, K); None where they could have all
     """
 
     x: FloatArray
@@ -49,6 +50,7 @@ class Log:
     people: FloatArray
     propensity: FloatArray | None
     past: Samples | None = None
+    available: BoolArray | None = None
 
 
 def as_log(market: Market, table: "pd.DataFrame", *, least: int = MIN_WORLDS) -> Log:
@@ -64,7 +66,7 @@ def as_log(market: Market, table: "pd.DataFrame", *, least: int = MIN_WORLDS) ->
         raise DataError(f"The log has {len(table)} rounds, and {least} are the least that can be judged.")
     arm = _arms(table, "arm", market)
     people = np.stack([_numbers(table, name) for name in market.features], axis=1)
-    weights = _weights(table, market, arm)
+    weights, available = _weights(table, market, arm)
     has_propensities = f"p_{market.arms[0]}" in table.columns
     own = _numbers(table, "propensity") if "propensity" in table.columns else None
     counted = (_numbers(table, "counted") if "counted" in table.columns else np.ones(len(table))) > 0
@@ -78,6 +80,7 @@ def as_log(market: Market, table: "pd.DataFrame", *, least: int = MIN_WORLDS) ->
         counted=counted,
         people=people,
         propensity=weights[np.arange(len(arm)), arm] if has_propensities else own,
+        available=available,
     )
 
 
@@ -120,26 +123,35 @@ def _numbers(table: "pd.DataFrame", name: str, *, where: np.ndarray | None = Non
     return values
 
 
-def _weights(table: "pd.DataFrame", market: Market, arm: np.ndarray) -> FloatArray:
-    """Propensities of all arms where they were logged, else what was recommended."""
+def _weights(table: "pd.DataFrame", market: Market, arm: np.ndarray) -> tuple[FloatArray, BoolArray | None]:
+    """Propensities of all arms where they were logged, else what was recommended; and which arms users could have."""
     rounds = np.arange(len(arm))
     if "propensity" in table.columns:
         _check_own(_numbers(table, "propensity"))
     names = [f"p_{label}" for label in market.arms]
     there = [name for name in names if name in table.columns]
     if not there:
-        return np.eye(market.n_arms)[arm]
+        return np.eye(market.n_arms)[arm], None
     if len(there) < len(names):
         lacking = ", ".join(name for name in names if name not in there)
         raise DataError(f"Propensities are needed of every arm, or of none; the log lacks {lacking}.")
-    found = np.stack([_numbers(table, name) for name in names], axis=1)
+    available = np.stack([~_is_empty(table, name) for name in names], axis=1)
+    found = np.stack([_numbers(table, name, where=available[:, k]) for k, name in enumerate(names)], axis=1)
+    found = np.where(available, found, 0.0)
     if (found < 0).any() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6:
         row = int(np.flatnonzero((found < 0).any(axis=1) | (np.abs(found.sum(axis=1) - 1.0) > 1e-6))[0])
         raise DataError(f"Propensities must not be negative and must sum to one; in row {row + 1} they do not.")
     _check_own(found[rounds, arm])
     if "propensity" in table.columns:
         _check_agreement(_numbers(table, "propensity"), found[rounds, arm])
-    return found
+    return found, None if available.all() else available
+
+
+def _is_empty(table: "pd.DataFrame", name: str) -> BoolArray:
+    """Cells of a column without a value, (T,)."""
+    import pandas as pd
+
+    return np.asarray(pd.isna(table[name]), dtype=bool)
 
 
 def _check_agreement(own: FloatArray, found: FloatArray) -> None:

@@ -3,7 +3,7 @@
 A row has what an audit of the log asks for: the user, the arm, its stage and the probabilities of all arms; the arm
 taken and the reward once it is in; ``counted``, whether the sample has entered the data, and ``known_from``, the ticket
 before which that was settled (or given up). A file gets a row once it is settled, so that its rows may be out of order:
-sort by ``ticket``.
+sort by ``ticket``. An arm that was not available to the user has an empty cell in the place of its probability.
 
 A process that dies leaves rows in the file that the recommender it is resumed from knows nothing of. Before that one
 writes its first row, they are moved to a file beside the log, ``<name>.lost``: tickets come once in a log.
@@ -19,7 +19,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.decisions import ROUND_KINDS, Decisions
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users.tables import read_log
 
 if TYPE_CHECKING:
@@ -64,16 +64,19 @@ class Logbook:
             self._written = min(written, self._written)
 
     def note(self, ticket: int, x: FloatArray, arm: int, stage: int, chances: list[float]) -> None:
-        """A recommendation."""
+        """A recommendation; chances are NaN of arms that the user could not have."""
         name = self._arms[arm]
         row = [ticket, *x.tolist(), name, ROUND_KINDS[stage], chances[arm], *chances, name, np.nan, 0, np.nan]
         self._rows[ticket] = row
         if self.most is not None and len(self._rows) > self.most:
             del self._rows[next(iter(self._rows))]
 
-    def note_many(self, first: int, users: FloatArray, decisions: Decisions) -> None:
-        """Recommendations for users (n, d), tickets first, first + 1, ...."""
-        chances = decisions.probabilities.T.tolist()
+    def note_many(
+        self, first: int, users: FloatArray, decisions: Decisions, *, available: BoolArray | None = None
+    ) -> None:
+        """Recommendations for users (n, d), tickets first, first + 1, ..., who could have these arms (K,), or all."""
+        found = decisions.probabilities
+        chances = (found if available is None else np.where(available[:, None], found, np.nan)).T.tolist()
         for k, (arm, stage) in enumerate(zip(decisions.arm.tolist(), decisions.stage.tolist(), strict=True)):
             self.note(first + k, users[k], arm, stage, chances[k])
 

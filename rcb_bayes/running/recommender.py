@@ -213,9 +213,10 @@ class Recommender:
     def log(self) -> "pd.DataFrame":
         """A row for each round that is kept.
 
-        Columns: ``ticket``, the features, ``arm``, ``stage``, ``propensity``, ``p_<arm>``, ``taken`` (the arm that the
-        user took), ``reward``, ``counted`` (it has entered the data) and ``known_from`` (the ticket before which that
-        was settled). ``audit_log`` and ``check_log`` read it, or the file.
+        Columns: ``ticket``, the features, ``arm``, ``stage``, ``propensity``, ``p_<arm>`` (empty where the arm was not
+        available to the user), ``taken`` (the arm that the user took), ``reward``, ``counted`` (it has entered the
+        data) and ``known_from`` (the ticket before which that was settled). ``audit_log`` and ``check_log`` read it, or
+        the file.
 
         Raises
         ------
@@ -427,7 +428,8 @@ class Recommender:
         present = self._present(available)
         if exploitation is None or rows is None or present is not None:
             decisions = self._decide(user[None], present)
-            ticket = self._awaited.issue(user[None], decisions, people=known[None])
+            could_have = None if available is None else as_present(available, self.market.arms, frozenset())
+            ticket = self._awaited.issue(user[None], decisions, people=known[None], available=could_have)
             chances, scores = decisions.probabilities[:, 0].tolist(), decisions.scores[:, 0].tolist()
             arm, kind = int(decisions.arm[0]), int(decisions.stage[0])
             return recommendation(ticket, arm, kind, chances, scores, labels=self.market.arms)

@@ -82,6 +82,36 @@ def test_a_plan_may_be_audited_under_another_knowledge_and_it_is_said(tmp_path: 
     assert [row["stage"] for row in told["stages"]] == ["cold start", "exploitation"]
 
 
+def test_a_plan_that_counts_on_a_history_is_audited_and_run_with_it(tmp_path: Path):
+    past = tmp_path / "past.csv"
+    rows = "".join(f"{0.1 * k},{0.5 - 0.1 * k},arm_0,{0.2 * k}\n" for k in range(10))
+    past.write_text(f"feature_0,feature_1,arm,reward\n{rows}", encoding="utf-8")
+    few = ("--n-per-arm", "10", "--worlds", "100", "--audit-worlds", "100")
+    history = ("--warm-start", str(past), "--private")
+    made = CliRunner().invoke(app, ["calibrate", *BELIEF, *few, *history, "--out", str(tmp_path)])
+    assert "no need: 10 of before" in made.output
+    assert "the same belief, users, rewards and history" in " ".join(made.output.split())
+    plan = ("--plan", str(tmp_path / "plan.json"))
+    own = rcb(*BELIEF, *plan, *SMALL[2:], *history)
+    assert "private past    10 samples of 1 arm" in own.output
+    assert "another market" not in own.output
+    for command in ("audit", "simulate", "sensitivity"):
+        assert "counts on a private history of 10 samples" in command_error(command, *plan)
+    run = CliRunner().invoke(app, ["simulate", *BELIEF, *plan, "--horizon", "40", "--worlds", "2", *history])
+    assert run.exit_code == 0, run.output
+    assert "public if everybody does" in command_error("audit", "--warm-start", str(past))
+
+
+def command_error(command: str, *words: str) -> str:
+    """The one line of a command that is refused."""
+    from contextlib import redirect_stderr
+    from io import StringIO
+
+    with redirect_stderr(StringIO()) as told:
+        assert run([command, *BELIEF, *words]) == 2
+    return told.getvalue()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

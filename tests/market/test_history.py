@@ -214,6 +214,8 @@ def test_audits_of_agents_and_logs_know_the_history(tmp_path: Path) -> None:
     assert rcb.check_log(market, agent.log, plan).followed
     with pytest.raises(rcb.RcbError, match="counts on a private history of 7 samples"):
         rcb.check_log(CASE.market(), agent.log, plan)
+    with pytest.raises(rcb.RcbError, match="counts on a private history of 7 samples"):
+        rcb.audit(CASE.market(), plan, n_worlds=50)  # it would take arms for saturated that have no samples
     found = rcb.audit_log(market, agent.log, plan=plan, n_runs=10, seed=1)
     assert found.verdict == "realised"
     agent.save(tmp_path / "agent.json")

@@ -90,6 +90,31 @@ def test_a_user_gets_what_is_available_to_her_and_propensities_are_frequencies()
     assert (np.abs(counts - expected) < 4 * spread).all()
 
 
+def test_a_log_tells_what_was_available_and_is_that_of_the_plan() -> None:
+    own = market()
+    plan = rcb.fixed_plan(own, n_per_arm=6, exploration_rate=0.3)
+    agent = rcb.Recommender(own, plan, keep_log=1000, seed=3)
+    rng = np.random.default_rng(0)
+    masks = []
+    for _ in range(400):
+        x = ROWS[rng.integers(3)]
+        some = None if rng.random() < 0.6 else list(rng.choice(["a", "b", "c"], size=2, replace=False))
+        masks.append(some)
+        told = agent.recommend(x, available=some)
+        agent.observe(float(x @ BETA["abc".index(told.arm)] + 0.5 * rng.standard_normal()), ticket=told.ticket)
+    log = agent.log
+    empty = log[["p_a", "p_b", "p_c"]].isna().to_numpy()
+    np.testing.assert_array_equal(empty, [[some is not None and arm not in some for arm in "abc"] for some in masks])
+    for arm in own.arms:
+        chance, drawn = log[f"p_{arm}"].fillna(0.0).to_numpy(), (log["arm"] == arm).to_numpy()
+        assert abs(drawn.sum() - chance.sum()) < 4 * np.sqrt((chance * (1 - chance)).sum())
+    checked = rcb.check_log(own, log, plan)
+    assert checked.followed, checked.summary()
+    silent = log.fillna({"p_a": 0.0, "p_b": 0.0, "p_c": 0.0})  # planted: who could have what is not told
+    assert not rcb.check_log(own, silent, plan).followed
+    assert rcb.audit_log(own, log, seed=1).verdict == "realised"
+
+
 def run_with_arms_that_move(tmp_path: Path, *, comes: int, leaves: int, n: int) -> None:
     """c comes, later b leaves; the run is saved and loaded on the way."""
     own = market()
