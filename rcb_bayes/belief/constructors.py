@@ -71,8 +71,8 @@ class ModelSources:
         .. math:: \mu(x)_a = \sum_b \phi_b(x) \beta_{ab},
 
         where :math:`\phi` is read off the model's graph: splines, polynomials, interactions, effects of groups, random
-        walks, ``pm.gp.HSGP``. Users are then told by x as before, and ``feature_map`` gives their features. A scalar variable
-        ``sigma``, where there is one, is the belief about the noise's standard deviation. A model with observed
+        walks, ``pm.gp.HSGP``. Users are then told by x as before, and ``feature_map`` gives their features. A scalar
+        variable ``sigma``, where there is one, is the belief about the noise's standard deviation. A model with observed
         variables is sampled by NUTS, once, and its posterior is the belief: a mixture of Gaussians fitted to the draws,
         whose error is in ``fit``.
 

@@ -1,8 +1,8 @@
 """A belief of smooth curves, ``pm.gp.HSGP`` with 20 sines an arm and two unknown scales: its first call and the others.
 
 The first call is a process of its own that reads the belief and fits one data set, imports included: cold, with nothing
-compiled before by Numba or PyTensor, and warm. Then the cost of a data set (two arms, 30 users each), warm, beside ``pm.sample`` of
-the same curves with 500 + 500 draws in 2 chains on data it has not seen. All are CPU times.
+compiled before by Numba or PyTensor, and warm. Then the cost of a data set (two arms, 30 users each), warm, beside
+``pm.sample`` of the same curves with 500 + 500 draws in 2 chains on data it has not seen. All are CPU times.
 
 ``make bench`` runs it; BLAS is kept to one thread.
 """
