@@ -23,7 +23,8 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
 
 from rcb_bayes.belief.draws import compile_draws, light_mode
-from rcb_bayes.belief.graph import Graph, drawn_behind, substitute, without_compiler
+from rcb_bayes.belief.graph import Graph, drawn_behind, without_compiler
+from rcb_bayes.belief.rewriting import substitute
 from rcb_bayes.errors import BeliefWarning
 from rcb_bayes.schema import FloatArray
 

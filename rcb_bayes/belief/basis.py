@@ -13,7 +13,8 @@ from pymc.pytensorf import collect_default_updates, reseed_rngs
 
 from rcb_bayes.belief.branches import may_branch
 from rcb_bayes.belief.draws import light_mode
-from rcb_bayes.belief.graph import substitute, without_compiler
+from rcb_bayes.belief.graph import without_compiler
+from rcb_bayes.belief.rewriting import substitute
 from rcb_bayes.belief.separation import Dependence
 from rcb_bayes.belief.tails import improper_behind
 from rcb_bayes.errors import DataError

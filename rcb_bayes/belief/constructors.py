@@ -70,11 +70,11 @@ class ModelSources:
 
         .. math:: \mu(x)_a = \sum_b \phi_b(x) \beta_{ab},
 
-        where :math:`\phi` is read off the model's graph: splines, polynomials, interactions, effects of groups,
-        ``pm.gp.HSGP``. Users are then told by x as before, and ``feature_map`` gives their features. A scalar variable
-        ``sigma``, where there is one, is the belief about the noise's standard deviation. A model with observed
-        variables is sampled by NUTS, once, and its posterior is the belief: a mixture of Gaussians fitted to the draws,
-        whose error is in ``fit``.
+        where :math:`\phi` is read off the model's graph: splines, polynomials, interactions, effects of groups, random
+        walks, ``pm.gp.HSGP``. Users are then told by x as before, and ``feature_map`` gives their features. A scalar
+        variable ``sigma``, where there is one, is the belief about the noise's standard deviation. A model with
+        observed variables is sampled by NUTS, once, and its posterior is the belief: a mixture of Gaussians fitted to
+        the draws, whose error is in ``fit``.
 
         A mean that is not linear in any functions of the latents (a neural net) is told by its values at some of the
         users in its inputs, the anchors, and everybody else's follows from theirs by weights that depend on x:

@@ -99,6 +99,10 @@ def _read(model: Any, arm: str) -> _Formula:
         inputs=covariates_of(model, component, arm),
     )
     places, features, chosen = functions_of(design, model.data)
+    if (places == places[:1]).all():
+        raise BeliefError(
+            f"The formula gives every arm the same: '{arm}' is in none of its terms. Write '0 + {arm} + {arm}:...'."
+        )
     feature_map = FeatureMap(
         inputs=tuple(column.name for column in design.inputs),
         features=as_labels(features, dim=FEATURE, size=len(features)),

@@ -43,7 +43,8 @@ from rcb_bayes.belief.basis import (
     one_line,
     read_coefficients,
 )
-from rcb_bayes.belief.graph import drawn_behind, substitute, without_compiler, written_out
+from rcb_bayes.belief.graph import drawn_behind, without_compiler
+from rcb_bayes.belief.rewriting import substitute, written_out
 from rcb_bayes.belief.separation import Dependence, Separation
 from rcb_bayes.belief.tails import refuse_improper
 from rcb_bayes.errors import BeliefError, BeliefWarning
@@ -280,6 +281,7 @@ def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked, rounded: list[
             mu, x, rows=asked.rows, tolerance=SHARP_TOLERANCE if frozen.observed_RVs else TOLERANCE
         )
     except NoAnchorsError:
+        _refuse_not_finite(mu, x, asked)
         raise BeliefError(
             f"The nonlinear mean '{asked.mean}' is not finite for the users in '{asked.inputs}', or the same in every "
             "draw. Check the latents' priors."
@@ -310,6 +312,18 @@ def _at_anchors(frozen: pm.Model, mu: Any, x: Any, asked: _Asked, rounded: list[
         ),
         expansion=expansion,
     )
+
+
+def _refuse_not_finite(mu: Any, x: Any, asked: _Asked) -> None:
+    """Refuse a mean that is not finite for some of its users, whatever the latents, and say for whom."""
+    mean = MeanFunction(mu, x)
+    wrong = ~np.isfinite(mean(asked.rows, mean.draw(4, seed=0))).all(axis=2)  # (draw, user)
+    if wrong.all(axis=0).any():
+        row = asked.rows[int(np.argmax(wrong.all(axis=0)))]
+        raise BeliefError(
+            f"The mean '{asked.mean}' is not finite for some of the users in '{asked.inputs}', first for x = "
+            f"{np.array2string(row, precision=4, threshold=8)}: a logarithm or a root of a negative number, perhaps."
+        )
 
 
 def _refuse_crowds(mu: Any, x: Any, asked: _Asked) -> None:

@@ -184,6 +184,11 @@ def _intercept(model: Any, words: Words, *, n_arms: int) -> Any:
         raise BeliefError(
             f"The intercept '{name}' must be a number or have dims ('{words.arm}',), got {dims or 'no dims'}."
         )
+    length = variable.type.shape[0]
+    if length not in (None, n_arms):
+        raise BeliefError(
+            f"The intercept '{name}' must be a number or have one value for each of the {n_arms} arms, got {length}."
+        )
     column: Any = pt.specify_shape(variable, (n_arms,))
     return column[:, None]
 

@@ -106,6 +106,12 @@ SCALES = np.array([1.0, 2.0, 3.0])
 DENSITIES: list[tuple[str, zoo.Definition, Reference, np.ndarray]] = [
     ("whole numbers", lambda: pm.Laplace("z", 0, 1, shape=SHAPE), per_arm(*[stats.laplace.logpdf] * K), ANY),
     (
+        "cumulative",
+        lambda: pt.cumsum(laplace(), axis=1),
+        lambda x: stats.laplace.logpdf(np.diff(x, axis=-1, prepend=0.0)).sum(axis=-1),
+        ANY,
+    ),
+    (
         "shifted and scaled",
         lambda: GRID - 2.0 * laplace(),
         lambda x: stats.laplace.logpdf(x, GRID, 2.0).sum(axis=-1),
@@ -294,7 +300,7 @@ REFUSED: list[tuple[str, zoo.Definition, str]] = [
     ),
     ("hierarchy inside", lambda: pt.exp(pm.Normal("z", pm.Normal("mean"), 1.0, shape=SHAPE)), "no affine image"),
     ("unnamed noise", lambda: laplace() + pm.Laplace.dist(0.0, 1.0, size=SHAPE), "has no name"),
-    ("cumulative", lambda: pt.cumsum(laplace(), axis=1), "no affine image"),
+    ("cumulative product", lambda: pt.cumprod(laplace(), axis=1), "no affine image"),
 ]
 
 

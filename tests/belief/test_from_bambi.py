@@ -138,6 +138,7 @@ OWN = {"common": normal(0.0, 0.3)}
         ("no model", {}, "Expected a bambi.Model, got str"),
         (lambda: bmb.Model("y ~ age", COUNTS, family="poisson", priors=OWN), {}, "got the family 'poisson'"),
         (lambda: bmb.Model("y ~ 0 + arm + age", DATA, priors=OWN), {"arm": "arms"}, "no column 'arms'.*Did you mean"),
+        (lambda: bmb.Model("y ~ age", DATA, priors=OWN), {}, "gives every arm the same: 'arm' is in none of its terms"),
         (lambda: bmb.Model("y ~ 0 + arm", DATA, priors=OWN), {}, "no covariate beside the arms"),
         (lambda: bmb.Model("y ~ 0 + arm + offset(age)", DATA, priors=OWN), {}, "offset.*is not read from a formula"),
         (

@@ -156,3 +156,11 @@ def test_words_that_do_not_fit(words, message):
         pm.Normal("weights", 0.0, 1.0, dims=("column", "treatment"))
     with pytest.raises(BeliefError, match=message):
         rcb.Prior.from_pymc(model, **words)
+
+
+def test_an_intercept_of_another_length():
+    with pm.Model(coords={"arm": ["old", "new"], "feature": ["u"]}) as model:
+        pm.Normal("alpha", 0.0, 1.0, shape=3)
+        pm.Normal("beta", 0.0, 1.0, dims=("arm", "feature"))
+    with pytest.raises(BeliefError, match="one value for each of the 2 arms, got 3"):
+        rcb.Prior.from_pymc(model, intercept="alpha")

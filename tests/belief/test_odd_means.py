@@ -213,6 +213,11 @@ def test_a_mean_without_latents() -> None:
         read(regression(lambda x: x + 1.0))
 
 
+def test_a_mean_that_is_not_finite_for_some() -> None:
+    with pytest.raises(BeliefError, match=r"not finite for some of the users in 'x', first for x = \[-"):
+        read(regression(lambda x: x @ normal("w", 2, 2) + pt.log(x[:, [0]]) * normal("q", 2), rows=ROWS - 1.0))
+
+
 def flat(x):
     return x @ pm.Flat("w", shape=(2, 2)) + pm.HalfFlat("h", shape=2)
 

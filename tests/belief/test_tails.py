@@ -9,7 +9,7 @@ from rcb_bayes.belief.graph import Graph, freeze
 from rcb_bayes.belief.independence import Sources
 from rcb_bayes.belief.model import _NO_MEAN_KHAT, _TAIL_DRAWS, _tail_khat
 from rcb_bayes.belief.prior import Prior
-from rcb_bayes.belief.tails import is_improper, tail_index
+from rcb_bayes.belief.tails import improper_behind, tail_index
 from rcb_bayes.errors import BeliefError
 from tests.belief import zoo
 from tests.belief.zoo import D, K, normal, pm, pt
@@ -174,7 +174,7 @@ def test_a_variable_used_many_times_over_is_read_once():
         return x
 
     assert index_of(define) == 3.0
-    assert not is_improper(freeze(zoo.build(define))["beta"])
+    assert not improper_behind([freeze(zoo.build(define))["beta"]])
 
 
 REFUSED = [

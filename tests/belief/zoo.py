@@ -566,7 +566,7 @@ def custom_random_function_with_a_shared_part() -> None:
 # --- independent arms that are not proved so -----------------------------------------------------------------------
 
 
-@falsely_coupled
+@independent
 def random_walk_over_features() -> Any:
     return pm.GaussianRandomWalk("z", sigma=1.0, init_dist=pm.Normal.dist(0.0, 1.0), shape=(K, D))
 
