@@ -26,7 +26,7 @@ COMMANDS = {
     "audits": ["tests/benchmarks/bench_audit.py"],
     "gallery": ["tests/benchmarks/bench_gallery.py"],
     "engines": ["tests/benchmarks/bench_engines.py"],
-    "effects": ["tests/benchmarks/bench_effects.py"],
+    "effects": ["tests/benchmarks/bench_effects.py", "--shapes", "5x5", "20x10", "--sets", "20", "5"],
     "curves": ["tests/benchmarks/bench_curves.py"],
     "sizes": ["tests/benchmarks/bench_sizes.py", "--fast"],
     "catalogue": ["tests/benchmarks/bench_sizes.py", "--many", "1000", "20"],

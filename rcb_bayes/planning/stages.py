@@ -291,9 +291,9 @@ class PlannedColdStart:
         """Rates of each user's own at a set; where nothing was simulated for it, 1 for who loses at most epsilon."""
         if isinstance(stage.rule, TableRule | LeafTable):
             return _by_table(stage.rule, users, before).reshape(len(users))
-        rows, places = distinct_rows(users)
         if stage.rule is None:
-            return _is_free(rows, stage.saturated, goal=goal, before=before).astype(float)[places]
+            return _is_free(users, stage.saturated, goal=goal, before=before).astype(float)
+        rows, places = distinct_rows(users)
         return sampled_rates(stage, rows, goal=goal, before=before).rate[places]
 
     def name_of(self, stage: PlannedStage, arms: tuple[str, ...]) -> str:

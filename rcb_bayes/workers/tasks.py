@@ -1,6 +1,7 @@
 """The loop that hands out tasks and takes in what comes of them, whoever does the work."""
 
 import hashlib
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from rcb_bayes.errors import WorkersError
@@ -17,6 +19,9 @@ from rcb_bayes.workers.asking import Workers, engage
 from rcb_bayes.workers.crews import Crew
 from rcb_bayes.workers.parcels import Hidden, Shared, opened, shared
 from rcb_bayes.workers.serving import Answer, Call, versions
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 _MOST_TRIES = 3
 
@@ -129,10 +134,16 @@ def run_tasks[S, T, R](
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Hold libraries to one thread, as in workers."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):
+    with _libraries(len(sys.modules)).limit(limits=1):
         yield
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> "ThreadpoolController":
+    """The libraries that have threads: looked for anew, which takes milliseconds, where modules have come since."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +159,9 @@ def _here[T](work: _Work, tasks: Iterable[T]) -> Iterator[tuple[int, T, Answer]]
     """In this process, with one thread as everywhere: a product of matrices by two threads has other last bits."""
     import time
 
-    from threadpoolctl import ThreadpoolController
-
-    made, threads = None, None
+    made = None
     for number, task in enumerate(tasks):
-        # All libraries are there once the first task is done: they are looked for twice, and not for every task.
-        with one_thread() if number == 0 else (threads := threads or ThreadpoolController()).limit(limits=1):
+        with one_thread():
             if number == 0:
                 made = work.make()
             start, began = time.perf_counter(), time.thread_time()

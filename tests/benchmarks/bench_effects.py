@@ -6,7 +6,8 @@ these beliefs have features, or 50, with noise .05, .3 and 1. Times are CPU time
 machine code compiled before. What is not vouched for goes to NUTS. ``--nuts`` says what NUTS takes for one data set of
 each belief with 50 samples and noise .3.
 
-``--shapes 5x5 10x5`` (arms and features) and ``--kinds horseshoe`` take some of it; ``--sets 5`` fewer data sets.
+``--shapes 5x5 10x5`` (arms and features) and ``--kinds horseshoe`` take some of it; ``--sets 20 5`` has 20 data sets a
+cell and, from 200 effects on, 5.
 """
 
 import argparse
@@ -67,7 +68,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Many heavy-tailed effects around shared levels.")
     parser.add_argument("--shapes", nargs="*", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--sets", type=int, help="data sets a cell; 20 unless given, and 10 from 200 effects on")
+    parser.add_argument("--sets", type=int, nargs=2, default=(20, 10), help="data sets a cell, and from 200 effects on")
     parser.add_argument("--nuts", action="store_true", help="also what NUTS takes")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -78,7 +79,7 @@ def main() -> None:
         for shape in asked.shapes:
             n_arms, d = SHAPES[shape]
             prior = around_a_level(kind, n_arms, d)
-            n_sets = asked.sets or (10 if n_arms * d >= 200 else 20)
+            n_sets = asked.sets[n_arms * d >= 200]
             for row in rows(prior, n_sets=n_sets, label=f"{n_arms} arms x {d} = {n_arms * d}"):
                 table.append(row)
                 print(kind, *row, file=sys.stderr, flush=True)

@@ -3,8 +3,8 @@
 Main setting: Gaussian belief (zero mean, variance .2), K = 5 arms, d = 5 features, users on the unit sphere,
 sigma = .05, N = 10 samples per arm, T = 100,000 rounds, exact posterior means. The bare loops know the coefficients and
 the spread and do nothing but serve: users, a matrix product, the IPGS kernel, inverse-CDF sampling. They are written in
-two layouts, users by arms as one would, and arms by users, which is faster. Times are medians of warm repeats, taken in
-turns; read the ratios.
+two layouts, users by arms as one would, and arms by users, which is faster. Times are CPU times, medians of warm
+repeats, taken in turns; read the ratios.
 
 ``make bench`` runs it; BLAS is kept to one thread. ``--fast`` takes fewer repeats, leaves out rules, NUTS and memory;
 ``--only PART`` runs one part, ``--write FILE`` keeps the tables.
@@ -62,10 +62,10 @@ def favoured(*, guard: bool = False) -> tuple[rcb.Market, rcb.Plan]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Time of one call."""
-    start = time.perf_counter()
+    """CPU time of one call."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def in_turns(*works: Callable[[], object], repeats: int) -> list[float]:
