@@ -50,7 +50,7 @@ def test_the_length_has_a_seed(market: Market) -> None:
 def test_an_audit_tells_a_rate_that_users_follow_from_one_they_do_not(market: Market) -> None:
     kept = {
         rate: audit(
-            market, fixed_plan(market, n_per_arm=20, exploration_rate=rate, epsilon=0.05), n_worlds=400, horizon=1
+            market, fixed_plan(market, n_per_arm=20, exploration_rate=rate, epsilon=0.05), n_worlds=400, horizon=500
         )
         for rate in (0.02, 1.0)
     }
