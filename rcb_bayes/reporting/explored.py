@@ -32,37 +32,42 @@ def slider(report: "Report") -> Markup | None:
 def who(report: "Report", data: dict[str, Any]) -> Markup:
     """Who can be explored, at the plan's epsilon and at others."""
     plan = report.plan
-    rows = [_sweep_row(one) for one in report.sweep]
-    head = ["epsilon", "explored", "need no subsidy", "mean rate", "cold start (rounds)", "regret of the cold start"]
     return section(
         "who",
         "Who can be explored",
         prose(_who(plan)),
         _map(report, data) if plan.personalised else None,
         tag("div", id="readout", class_="readout", aria_live="polite"),
-        tag(
-            "div",
-            chart(
-                "rates",
-                "Users explored, and how often",
-                alt=_over_epsilon(report, "exploration_rate", "The mean exploration rate"),
-                note="Bands: ± 2 Monte Carlo errors. Plans of their own at each epsilon, with as many samples.",
-                head=head,
-                rows=rows,
-            ),
-            chart(
-                "cold",
-                "Expected cold start (rounds)",
-                alt=_over_epsilon(report, "expected_cold_start", "The expected cold start in rounds"),
-                note="Bands: ± 2 Monte Carlo errors. No line where no plan is feasible.",
-                head=head[:1] + head[4:],
-                rows=[row[:1] + row[4:] for row in rows],
-            )
-            if any(one.feasible for one in report.sweep)
-            else None,
-            class_="pair",
-        ),
+        _curves(report) if len(report.sweep) > 1 else None,  # of one epsilon the line above tells all
         by_group(report),
+    )
+
+
+def _curves(report: "Report") -> Markup:
+    """Rates and the length of the cold start over epsilon."""
+    rows = [_sweep_row(one) for one in report.sweep]
+    head = ["epsilon", "explored", "need no subsidy", "mean rate", "cold start (rounds)", "regret of the cold start"]
+    return tag(
+        "div",
+        chart(
+            "rates",
+            "Users explored, and how often",
+            alt=_over_epsilon(report, "exploration_rate", "The mean exploration rate"),
+            note="Bands: ± 2 Monte Carlo errors. Plans of their own at each epsilon, with as many samples.",
+            head=head,
+            rows=rows,
+        ),
+        chart(
+            "cold",
+            "Expected cold start (rounds)",
+            alt=_over_epsilon(report, "expected_cold_start", "The expected cold start in rounds"),
+            note="Bands: ± 2 Monte Carlo errors. No line where no plan is feasible.",
+            head=head[:1] + head[4:],
+            rows=[row[:1] + row[4:] for row in rows],
+        )
+        if any(one.feasible for one in report.sweep)
+        else None,
+        class_="pair",
     )
 
 

@@ -112,8 +112,11 @@ def test_markdown_has_the_answer_and_labels_as_text(tmp_path: Path) -> None:
         assert len(counts) == 1
 
 
-def test_one_epsilon_needs_no_slider() -> None:
+def test_one_epsilon_needs_no_slider_and_no_curves() -> None:
     found = small_report()
     alone = replace(found, sweep=tuple(plan for plan in found.sweep if plan.epsilon == found.plan.epsilon))
     assert 'type="range"' in found.to_html()
     assert 'type="range"' not in alone.to_html()
+    assert 'id="chart-rates"' in found.to_html()
+    assert 'id="chart-rates"' not in alone.to_html()
+    assert 'id="readout"' in alone.to_html()
