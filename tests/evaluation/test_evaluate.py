@@ -13,6 +13,7 @@ from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.evaluation import ESTIMATORS
 from rcb_bayes.evaluation.estimators import steadying_weights
 from tests.evaluation.adaptive_logs import adaptive_log, market
+from tests.evaluation.other_logs import bandit_log, mean_rewards
 
 # --- twins -----------------------------------------------------------------------------------------------------------
 
@@ -116,6 +117,34 @@ def test_weights_look_back_only():
 
 
 # --- coverage --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("thompson", "deterministic"), [(True, False), (False, True)])
+def test_coverage_in_logs_of_other_bandits(thompson: bool, deterministic: bool):
+    """500 logs of Thompson sampling, an arm for everybody; of epsilon-greedy, the best arm of each user by lines.
+
+    In the second the regression of lines is wrong. The usual interval of IPS is the planted one.
+    """
+    many = np.random.default_rng(99).normal(size=(1_000_000, 2))
+
+    def wanted(x: np.ndarray) -> np.ndarray:
+        best = mean_rewards(x, curved=False).argmax(axis=1) if deterministic else np.full(len(x), 2)
+        return np.eye(3)[best]
+
+    true = float((wanted(many) * mean_rewards(many, curved=not thompson)).sum(axis=1).mean())
+    hits, errors = dict.fromkeys(("ips", "dr", "adaptive"), 0), []
+    for seed in range(500):
+        log = bandit_log(seed, thompson=thompson)
+        found = rcb.evaluate(log, wanted(log["context"]), estimators=list(hits))
+        errors.append(found["value"].sel(estimator="adaptive").item() - true)
+        for name in hits:
+            own = found.sel(estimator=name)
+            hits[name] += bool(own["lower"] <= true <= own["upper"])
+    print({name: count / 500 for name, count in hits.items()}, f"mean error {np.mean(errors):.4f}")
+    assert hits["adaptive"] >= 0.94 * 500
+    assert stats.binomtest(hits["ips"], 500, 0.95, alternative="less").pvalue < 1e-6  # the planted one
+    assert abs(np.mean(errors)) < 4 * stats.sem(errors)
 
 
 @pytest.mark.slow
