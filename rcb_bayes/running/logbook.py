@@ -13,7 +13,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class Logbook:
 
     Parameters
     ----------
-    keep : the number of rounds to keep, or a file to write all of them to; a file that is there is gone on with
+    keep : the number of rounds to keep, or a file to write all of them to; one that is there is gone on with
     written : rows of the file that a resumed recommender knows; all of them unless given
 
     Raises
@@ -62,6 +62,23 @@ class Logbook:
         self._written = 0 if self.path is None else self._begin(self.path)
         if written is not None:
             self._written = min(written, self._written)
+
+    @classmethod
+    def begun(cls, keep: int | str | Path, *, features: tuple[str, ...], arms: tuple[str, ...]) -> Self:
+        """The log of a new recommender, whose tickets begin at 0.
+
+        Raises
+        ------
+        RcbError
+            See the class; a file that has rounds.
+        """
+        made = cls(keep, features=features, arms=arms)
+        if made._written:
+            raise RcbError(
+                f"{made.path} has {made._written:,} rounds already, and the tickets of a new recommender begin at 0. "
+                "Load the one that wrote it, or give another file."
+            )
+        return made
 
     def note(self, ticket: int, x: FloatArray, arm: int, stage: int, chances: list[float]) -> None:
         """A recommendation; chances are NaN of arms that the user could not have."""

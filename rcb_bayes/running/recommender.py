@@ -73,7 +73,7 @@ class Recommender:
     Raises
     ------
     RcbError
-        A plan for another market, or one that is not feasible; a rule of another plan.
+        A plan for another market, or one that is not feasible; a rule of another plan; a log's file that has rounds.
 
     Applicability
     -------------
@@ -125,7 +125,7 @@ class Recommender:
         self._awaited = AwaitedRewards(
             self._rcb,
             patience=None if patience is None else as_count(patience, name="patience"),
-            log=None if keep_log is None else Logbook(keep_log, features=market.features, arms=market.arms),
+            log=None if keep_log is None else Logbook.begun(keep_log, features=market.features, arms=market.arms),
         )
         self._checked: Predictor | None = None
         self._has_warned = False

@@ -26,7 +26,9 @@ def found(folder: Path) -> rcb.Recommender:
     path, own = folder / "agent.json", market()
     if not path.exists():
         plan = rcb.Plan.load(folder / "plan.json").for_market(own)
-        return rcb.Recommender(own, plan, keep_log=folder / "log.csv", seed=2)
+        agent = rcb.Recommender(own, plan, keep_log=folder / "log.csv", seed=2)
+        agent.save(path)  # before the first user: what comes after the last save can be told from what came before
+        return agent
     try:
         return rcb.Recommender.load(path, own.with_arm("d", BELIEF))
     except rcb.RcbError:

@@ -129,6 +129,9 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path):
         agent(tmp_path / "other.csv")
     with pytest.raises(RcbError, match="Cannot write a log"):
         agent(tmp_path)
+    serve(agent(tmp_path / "log.csv"), 20)
+    with pytest.raises(RcbError, match="rounds already"):
+        agent(tmp_path / "log.csv")
 
 
 def test_what_a_process_wrote_after_its_last_save_is_put_aside(tmp_path: Path):
