@@ -269,7 +269,7 @@ def test_what_is_no_oracle_is_refused_before_anything_begins(oracle: Any, messag
     for begin in (
         lambda: rcb.Recommender(market, plan, oracle=oracle, seed=1),
         lambda: rcb.simulate(market, plan, horizon=20, n_worlds=2, oracle=oracle, seed=1),
-        lambda: rcb.audit(market, plan, horizon=50, n_worlds=20, oracle=oracle, seed=1),
+        lambda: rcb.audit(market, plan, horizon=50, n_worlds=50, oracle=oracle, seed=1),
         lambda: rcb.Heeding(oracle),
         lambda: rcb.Bootstrapped(oracle),
         lambda: rcb.Conformal(oracle),
