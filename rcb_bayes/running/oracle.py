@@ -123,6 +123,27 @@ class Oracle(Protocol):
         ...
 
 
+def refuse_no_oracle(oracle: object) -> None:
+    """Refuse what is no oracle, before anything begins.
+
+    Raises
+    ------
+    RcbError
+        It cannot be fitted to a history; a scikit-learn estimator is to be wrapped.
+    """
+    if isinstance(oracle, type) or not (callable(getattr(oracle, "fit", None)) and hasattr(oracle, "needs_rows")):
+        wrap = callable(getattr(oracle, "predict", None))
+        got = f"the class {oracle.__name__}" if isinstance(oracle, type) else type(oracle).__name__
+        raise RcbError(
+            f"oracle must be an oracle with fit(history) and needs_rows, got {got}. "
+            + (
+                "Wrap it: rcb.SklearnOracle(estimator=...)."
+                if wrap
+                else "Use rcb.PosteriorOracle or rcb.SklearnOracle."
+            )
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
     """Expected rewards x'm with m (K, d) and, where known, the posterior covariances (K, d, d)."""

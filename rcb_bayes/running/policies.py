@@ -19,7 +19,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.heeding import Heeding
-from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
+from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched, refuse_no_oracle
 from rcb_bayes.running.presence import confined
 from rcb_bayes.running.protocol import Policy, as_probabilities
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -143,6 +143,8 @@ class Rcb(Policy):
         read: Read | None = None,
     ) -> None:
         check_arms(market, plan)
+        if oracle is not None:
+            refuse_no_oracle(oracle)
         plan = plan.by_features
         self.market = market
         self.plan = plan

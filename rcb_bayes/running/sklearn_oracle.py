@@ -49,7 +49,8 @@ class SklearnOracle:
     needs_rows: bool = True
 
     def __post_init__(self) -> None:
-        if not all(callable(getattr(self.estimator, name, None)) for name in ("fit", "predict", "get_params")):
+        named = (callable(getattr(self.estimator, name, None)) for name in ("fit", "predict", "get_params"))
+        if isinstance(self.estimator, type) or not all(named):
             raise RcbError(f"estimator must be a scikit-learn regressor or classifier, got {self.estimator!r:.60}.")
         if not (isinstance(self.joint, bool) or self.joint == "shared"):
             raise RcbError(f"joint must be True, False or 'shared', got {self.joint!r}.")

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Lasso
 
 import rcb_bayes as rcb
 from rcb_bayes import Prior
@@ -251,3 +252,32 @@ def test_predictions_that_fail_are_told_in_one_line():
         fitted = SklearnOracle(estimator=estimator).fit(data)
         with pytest.raises(RcbError, match=told + r".* Nothing has changed\.$"):
             fitted.scores(USERS.T)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "message"),
+    [
+        (Lasso(), r"got Lasso\. Wrap it: rcb\.SklearnOracle"),
+        (Lasso, r"got the class Lasso\. Wrap it"),
+        (SklearnOracle, "got the class SklearnOracle"),
+        ("boosting", r"got str\. Use rcb\.PosteriorOracle"),
+    ],
+)
+def test_what_is_no_oracle_is_refused_before_anything_begins(oracle: Any, message: str):
+    market = rcb.Market(prior=gaussian(), covariates=rcb.Sphere(D), noise=NOISE)
+    plan = rcb.fixed_plan(market, epsilon=0.05, n_per_arm=3, exploration_rate=0.5)
+    for begin in (
+        lambda: rcb.Recommender(market, plan, oracle=oracle, seed=1),
+        lambda: rcb.simulate(market, plan, horizon=20, n_worlds=2, oracle=oracle, seed=1),
+        lambda: rcb.audit(market, plan, horizon=50, n_worlds=50, oracle=oracle, seed=1),
+        lambda: rcb.Heeding(oracle),
+        lambda: rcb.Bootstrapped(oracle),
+        lambda: rcb.Conformal(oracle),
+    ):
+        with pytest.raises(RcbError, match=message):
+            begin()
+
+
+def test_a_class_is_no_estimator():
+    with pytest.raises(RcbError, match="must be a scikit-learn regressor or classifier"):
+        SklearnOracle(estimator=Lasso)
