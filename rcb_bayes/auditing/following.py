@@ -65,7 +65,7 @@ class LogCheck:
     >>> log = agent.log
     >>> log.loc[0, "stage"] = "exploit"  # which its first round was not
     >>> print("\n".join(rcb.check_log(market, log, plan).deviations))
-    stages: 1 rounds are logged at another stage than the plan's, the first in row 1 ...
+    stages: 1 rounds are logged at another stage than the plan's; the first is row 1, ...
     """
 
     followed: bool

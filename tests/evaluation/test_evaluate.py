@@ -285,7 +285,7 @@ def without(table: pd.DataFrame, *names: str) -> pd.DataFrame:
 
 def test_a_log_without_propensities_says_what_remains(table: pd.DataFrame):
     bare = without(table, "p_", "propensity")
-    with pytest.raises(DataError, match=r"no propensities.*is left.*estimators=\['direct'\]"):
+    with pytest.raises(DataError, match=r"no propensities.*a regression is left.*estimators=\['direct'\]"):
         rcb.evaluate(bare, "arm_1", market())
     found = rcb.evaluate(bare, "arm_1", market(), estimators="direct")
     assert np.isfinite(found["value"]).all()

@@ -149,7 +149,7 @@ def test_a_plan_of_version_2_is_read():
     np.testing.assert_array_equal(found.guard(TABLE, 0), [[1.0, 0.0, 0.0]] * 3)
     assert (found.epsilon, found.knows, found.seed, found.n_posteriors) == (0.1, "stage", 3, 500)
     assert (found.exploration_rate, found.expected_cold_start) == (0.5861803143009436, 19.71195)
-    assert "brings 0.0742 (sd 0.15) if not" in found.explain(TABLE[0])
+    assert "brings her 0.0742 (sd 0.15) when she is not" in found.explain(TABLE[0])
     assert Plan.from_json(found.to_json()).to_json() == found.to_json()
 
 
