@@ -13,7 +13,7 @@ Table = Any  # a DataFrame; pandas' own annotations do not follow its columns
 STUCK = "no arm is saturated before the horizon"
 """What runs say in which nobody is ever explored."""
 _SUBLINEAR = "regret is sublinear (last tenfold of rounds)"
-_WORDS = ("held", "not held", "undecided", "depends on N", "depends on what the paper does not say")
+_WORDS = ("held", "not held", "undecided", "depends on N", "depends on what the paper does not say", "not run")
 
 
 def minute_lines(
