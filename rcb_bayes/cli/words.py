@@ -17,7 +17,7 @@ def command(word: WordArgument = None) -> None:
     known = glossary()
     found = known if word is None else {name: known[name] for name in known if _is_meant(word, name)}
     if not found:
-        close = suggestion(str(word), tuple(known))
+        close = suggestion(str(word), list(known))
         raise RcbError(f"There is no word '{word}' in the glossary.{close} `rcb words` has all.")
     for name, meaning in found.items():
         typer.echo(typer.style(name, bold=True))

@@ -433,8 +433,8 @@ def test_more_worlds_for_the_first_line_are_an_option(rcb: Run, monkeypatch: pyt
 
     def watched(market: Any, **given: Any) -> Any:
         asked.append(given["n_worlds"])
-        few: Any = given | {"n_worlds": 10}
-        return replace(usual(market, **few), remedy="More: check_need(market, n_worlds=1280).")
+        given["n_worlds"] = 10
+        return replace(usual(market, **given), remedy="More: check_need(market, n_worlds=1280).")
 
     monkeypatch.setattr(need, "check_need", watched)
     outcome = rcb("setting_1", "--set", "n_arms=2", "--horizon", "50", "--check-worlds", "70")

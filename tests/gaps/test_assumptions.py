@@ -310,7 +310,7 @@ def test_a_prior_without_variance_leaves_no_share_of_it() -> None:
     market = Market(prior=prior, covariates=ONE, noise=GaussianNoise(0.5))
     check = check_assumptions(market, n_per_arm=20, n_worlds=60, seed=1)[3]
     assert (check.estimate, check.mcse) == (0.0, 0.0)
-    assert "leave 0 % of an infinite variance" in check.meaning
+    assert "leave 0.0 % of an infinite variance" in check.meaning
     json.dumps(check.to_dict(), allow_nan=False)
 
 

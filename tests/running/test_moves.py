@@ -184,7 +184,7 @@ def test_a_run_that_does_not_reckon_with_the_new_arm_is_found_out() -> None:
     [
         (([0.1], 0.3), "has 1 numbers"),
         (([0.1, 0.2], -0.3), "positive semi-definite"),
-        (0.3, "is \\(mean, cov\\)"),
+        (0.3, "about .d.: \\(mean, cov\\)"),
         (rcb.Prior.gaussian(np.zeros((4, 2)), 0.3, arms=["a", "b", "c", "d"]), "changes what users believed"),
         (rcb.Prior.gaussian(np.zeros((3, 2)), 0.3, arms=["a", "b", "d"]), "expected those there are"),
     ],
