@@ -370,7 +370,7 @@ def test_bernoulli_rewards_have_rates_for_the_rows_of_a_table():
     assert (rates >= 0).all()
     assert (rates <= 1).all()
     assert plan.exploration_rate == pytest.approx(rates.mean())
-    with pytest.raises(rcb.RcbError, match="rows of the covariates' table"):
+    with pytest.raises(rcb.RcbError, match="no rate for a user who is not in the table"):
         plan.rate([0.5, 0.5])
     np.testing.assert_array_equal(Plan.from_json(plan.to_json()).rate(users), rates)
 
@@ -383,7 +383,7 @@ def test_bernoulli_users_reckon_with_probabilities():
     assert "0.88 of arm_0" in plan.explain([1.0])
     unplanned = revised(plan, stages=())
     assert unplanned.rate([1.0], saturated=["arm_0", "arm_1"]) == 0.0
-    with pytest.raises(RcbError, match="rows of the covariates' table"):
+    with pytest.raises(RcbError, match="no rate for a user who is not in the table"):
         unplanned.rate([1.1], saturated=["arm_0", "arm_1"])
 
 
