@@ -171,7 +171,7 @@ def threshold(rows: np.ndarray) -> pm.Model:
 
 
 def test_what_a_few_users_do_not_tell_is_refused() -> None:
-    with pytest.raises(BeliefError, match=r"does not tell what it gives the others.*smooth what jumps"):
+    with pytest.raises(BeliefError, match=r"do not tell what it gives the others.*Smooth what jumps"):
         read(threshold(np.linspace(0.0, 1.0, 400)[:, None]))
 
 

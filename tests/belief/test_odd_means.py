@@ -129,7 +129,7 @@ def test_users_whom_a_nonlinear_mean_was_not_read_for_are_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", BeliefWarning)
         prior.feature_map(rows)
-    with pytest.warns(BeliefWarning, match=r"other users than x = \[4\.\]"):
+    with pytest.warns(BeliefWarning, match=r"for a user x = \[4\.\] are off"):
         prior.feature_map(np.array([[1.0], [4.0]]))
 
 
