@@ -288,7 +288,7 @@ def triangular_root(grams: FloatArray) -> tuple[FloatArray, BoolArray]:
             left[j:, j] -= np.einsum("ikm,km->im", root[j:, :j], root[j, :j])
         pivot = left[j, j]
         is_full &= pivot > _LEAST_PIVOT * whole
-        root[j:, j] = left[j:, j] / np.sqrt(np.where(is_full, pivot, 1.0))
+        root[j:, j] = left[j:, j] / np.sqrt(np.where(is_full, pivot, np.inf))  # else 0, or they grow without bound
     return root, is_full
 
 

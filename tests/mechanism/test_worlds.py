@@ -9,7 +9,16 @@ from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
 from rcb_bayes.mechanism import worlds as module
-from rcb_bayes.mechanism.worlds import BLOCK, Worlds, block_seeds, draw_worlds, sample_grams, simulate_data
+from rcb_bayes.mechanism.worlds import (
+    BLOCK,
+    Worlds,
+    block_seeds,
+    draw_rewards,
+    draw_worlds,
+    sample_grams,
+    simulate_data,
+    triangular_root,
+)
 from rcb_bayes.posterior import Rows, Statistics
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.users import Ball, Covariates, Empirical, Gaussian, Sphere, Uniform
@@ -167,6 +176,21 @@ def test_chunks_of_users_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     error = grams.std(axis=0) / np.sqrt(len(grams))
     assert (np.abs(grams.mean(axis=0) - 10 * users.second_moment) / error).max() < 4.5
     assert not sample_grams(users, n=0, n_sets=3, rng=np.random.default_rng(3)).any()
+
+
+def test_users_of_a_lower_rank_among_others_neither_overflow_nor_move_them() -> None:
+    x = np.random.default_rng(0).normal(size=(2, 500, 30))
+    twin = x.copy()
+    twin[1, :, 1] = twin[1, :, 0]  # in the second world two features are one
+    roots, is_full = zip(*(triangular_root(some.swapaxes(1, 2) @ some) for some in (x, twin)), strict=True)
+    assert [list(full) for full in is_full] == [[True, True], [True, False]]
+    np.testing.assert_array_equal(roots[0][:, :, 0], roots[1][:, :, 0])
+    assert np.abs(roots[1]).max() < 100.0
+    grams, beta = twin.swapaxes(1, 2) @ twin, np.zeros((2, 30))
+    with np.errstate(all="raise"):
+        xty, squares = draw_rewards(grams, beta, np.full(2, SIGMA), n=500, rng=np.random.default_rng(1))
+    assert np.isfinite(xty).all()
+    assert (np.abs(squares / SIGMA**2 - 500) < 5 * np.sqrt(1000)).all()  # chi-square, 500 degrees
 
 
 def test_an_unknown_sigma_is_each_world_s_own() -> None:

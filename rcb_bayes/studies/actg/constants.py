@@ -11,8 +11,14 @@ from rcb_bayes.schema import DEFAULT_SEED
 _KNOWN_WELL = 1000  # samples of each of the other arms, where arms tell of one another
 
 
-def constants_of(market: Market, *, epsilon: float, n_worlds: int = 2000, seed: int = DEFAULT_SEED) -> dict[str, Any]:
+def constants_of(
+    market: Market, *, epsilon: float, phi0: float | None = None, n_worlds: int = 2000, seed: int = DEFAULT_SEED
+) -> dict[str, Any]:
     """The theorem's constants for a belief with Gaussian rewards, and the plan that they amount to.
+
+    Parameters
+    ----------
+    phi0 : in place of that of the market's users, which must not be 0
 
     Returns
     -------
@@ -34,7 +40,7 @@ def constants_of(market: Market, *, epsilon: float, n_worlds: int = 2000, seed: 
         n_arms=market.n_arms,
         n_features=market.n_features,
         sigma=noise_sd(market),
-        phi0=market.population.phi0,
+        phi0=market.population.phi0 if phi0 is None else phi0,
         epsilon=epsilon,
         tau=first.tau,
         rho=first.rho,

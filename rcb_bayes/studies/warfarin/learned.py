@@ -28,6 +28,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.studies.warfarin.beliefs import always_medium
 from rcb_bayes.studies.warfarin.cohort import ARMS, Cohort
 from rcb_bayes.studies.warfarin.contenders import SPREAD_MULTIPLE, rcb_policy
 from rcb_bayes.studies.warfarin.metrics import replay_metrics
@@ -66,8 +67,8 @@ class HalfResult:
     market : that belief, and the patients of the second half
     checks : of the paper's assumptions
     plan, audit : of that market; no audit of a plan that is not feasible
-    figures : of the second half: dims policy, see ``replay_metrics``; "belief alone" acts on the belief and never
-        learns
+    figures : of the second half: dims policy, see ``replay_metrics``; "always medium" is the physician of the study,
+        "belief alone" acts on the belief and never learns
     """
 
     belief: LearnedBelief
@@ -181,7 +182,11 @@ def run_learned(
         seed=seed,
     )
     alone = np.asarray((coming.features @ belief.prior.mean.values.T).argmax(axis=1))
-    figures = {"belief alone": replay_metrics(replay(coming, alone, n_permutations=n_permutations, seed=seed))}
+    fixed = {"always medium": always_medium(coming), "belief alone": alone}
+    figures = {
+        name: replay_metrics(replay(coming, arms, n_permutations=n_permutations, seed=seed))
+        for name, arms in fixed.items()
+    }
     found = None
     if plan.feasible:
         options = Exploiting(spread_multiple=SPREAD_MULTIPLE)

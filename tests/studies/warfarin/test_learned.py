@@ -64,7 +64,8 @@ def test_from_a_belief_to_its_audit(made_up: Cohort) -> None:
     assert found.audit.verdict == "pass"
     assert found.audit.epsilon == 0.05
     assert {check.name[0] for check in found.checks} == set("1234")
-    assert list(found.figures["policy"].values) == ["belief alone", "RCB"]
+    assert list(found.figures["policy"].values) == ["always medium", "belief alone", "RCB"]
+    np.testing.assert_array_equal(found.figures["recall"].sel(policy="always medium"), [0.0, 1.0, 0.0])
     assert "second half" in found.summary()
     assert float(found.figures["error"].sel(policy="belief alone")) > 0.0
 
