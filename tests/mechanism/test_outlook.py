@@ -44,7 +44,7 @@ def test_users_of_each_world_s_own_stand_in_the_same_order() -> None:
 
 def test_a_user_who_is_not_in_the_table_is_named_as_such() -> None:
     outlook = TableOutlook(USERS, USERS @ MEANS.swapaxes(1, 2))
-    with pytest.raises(DataError, match="a user is not among them"):
+    with pytest.raises(DataError, match="no rate for a user who is not in the table"):
         outlook.rewards(USERS + 1)
 
 

@@ -233,7 +233,7 @@ def test_a_table_of_zero_one_rewards_knows_its_rows_only():
     own = plan.rate(users.rows, saturated=stage)
     for mechanism in (rule, plan.with_rule(rule), rcb.Rule.from_json(rule.to_json())):
         np.testing.assert_array_equal(mechanism.rate(users.rows, saturated=stage), own)
-        with pytest.raises(rcb.RcbError, match="a user is not among them"):
+        with pytest.raises(rcb.RcbError, match="no rate for a user who is not in the table"):
             mechanism.rate([1.0, 0.5], saturated=stage)
 
 
