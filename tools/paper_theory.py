@@ -59,7 +59,7 @@ def theory_rows(tables: dict[str, Table], claims: Table) -> list[tuple[str, str,
             "Appendix G",
             "rewards that are not linear: basis expansions",
             "maps of features, splines and Gaussian processes as beliefs; a curve that lines miss, from a belief to a "
-            "plan and an audit: [notebook](../notebooks/09_a_curved_belief.ipynb)",
+            "plan and an audit: notebook 09 (`notebooks/09_a_curved_belief.ipynb`)",
             "held, for a basis that fits",
         ),
         (
