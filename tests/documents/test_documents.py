@@ -97,7 +97,7 @@ def run_document(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setenv("COLUMNS", "80")
     names: dict[str, Any] = {}
     blocks = blocks_of(path)
-    for block, following in zip(blocks, [*blocks[1:], None], strict=True):
+    for block, following in zip(blocks, [*blocks[1:], None][: len(blocks)], strict=True):
         if block.note in ("needs-data", "not-run"):
             continue
         if block.kind == "python":
