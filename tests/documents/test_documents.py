@@ -141,8 +141,8 @@ def test_figures_of_the_readings_are_those_of_the_plans() -> None:
     plans = (MEASURED / "plans.md").read_text(encoding="utf-8")
     for in_readings, row, figures in (
         ("2,250 / 35,157 / 281,250", r"^\| (?:2|5|10) \| 1 \|.*$", [2250, 35157, 281250]),
-        ("makes N 30 / 1,095 / 11,934", r"^\| (?:2|5|10) \| 1, tau.*$", [30, 1095, 11934]),
-        ("5.3 thousand / 193 thousand / 2.9 million", r"^\| (?:2|5|10) \| 1 \|.*$", [5300, 193000, 2900000]),
+        ("makes N 30 / 1,072 / 12,666", r"^\| (?:2|5|10) \| 1, tau.*$", [30, 1072, 12666]),
+        ("5.4 thousand / 193 thousand / 2.9 million", r"^\| (?:2|5|10) \| 1 \|.*$", [5400, 193000, 2900000]),
         (
             "1.07 in the orthant of the sphere and .24 in a cube",
             r"^\| .*(?:no feature neg|uniform on).*$",
