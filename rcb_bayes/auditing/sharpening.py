@@ -17,11 +17,10 @@ import numpy as np
 
 from rcb_bayes.auditing.evidence import Evidence
 from rcb_bayes.auditing.view import ArmForm, Smoothed, View
-from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.mechanism.margins import ENOUGH_EVENTS
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel
-from rcb_bayes.mechanism.smoothing import BestAlong, best_along, favourites, settled_best
+from rcb_bayes.mechanism.smoothing import spread_of, untried_best
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -97,30 +96,15 @@ def smoothed_stage(
     fixed = rates[:, None] * promoted
 
     def form(arm: int, some: np.ndarray) -> ArmForm:
-        if law.is_coupled:
-            best = _coupled_best(law, seats.take(some), rewards[:, some], arm)
-            chance = best.chance
-        else:
-            best = settled_best(seats.prior_rewards[some], law.variances(seats.users[some]))
-            chance = best.shares[arm]
+        best = untried_best(law, seats.users[some], seats.prior_rewards[some], rewards[:, some], arm)
         return ArmForm(
             fixed=fixed[some, arm],
-            chances=(1.0 - rates[some])[:, None] * chance,
+            chances=(1.0 - rates[some])[:, None] * best.chance,
             rewards=best.rewards,
             overlap=law.overlap(),
         )
 
     return Smoothed(fixed=fixed, form=form)
-
-
-def _coupled_best(law: MeanLaw, seats: Panel, rewards: FloatArray, arm: int) -> BestAlong:
-    """An arm being the best, the lead over each user's favourite averaged out."""
-    rivals = favourites(seats.prior_rewards, arm)
-    with_lead = law.covariances(seats.users, arm)
-    for rival in np.unique(rivals).tolist():
-        own = rivals == rival
-        with_lead[:, own] -= law.covariances(seats.users[own], rival)
-    return best_along(rewards, seats.prior_rewards, with_lead, arm=arm, rivals=rivals)
 
 
 def in_doubt(
@@ -175,19 +159,13 @@ def _cells(
         arm=np.full(len(user), arm),
         rival=rival,
         estimate=estimate,
-        error=_spread(terms) * reach,
+        error=spread_of(terms) * reach,
         mass=mass,
-        margin_error=_spread(terms - (estimate / mass)[:, None] * masses) * reach / mass,
+        margin_error=spread_of(terms - (estimate / mass)[:, None] * masses) * reach / mass,
         chance=chances.mean(axis=1),
         n_events=np.divide(organic.sum(axis=1) ** 2, square, out=np.zeros(len(user)), where=square > 0.0),
         gain=lead.max(axis=1) + epsilon,
     )
-
-
-def _spread(values: FloatArray) -> FloatArray:
-    """Standard deviations over worlds, (C, W) -> (C,); none where what is left is rounding."""
-    spread = values.std(axis=1, ddof=1)
-    return np.where(spread > TIE * np.abs(values).max(axis=1), spread, 0.0)
 
 
 def better_known(cells: SharpCells, *, error: FloatArray, n_events: np.ndarray) -> SharpCells:

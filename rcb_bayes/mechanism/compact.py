@@ -20,14 +20,16 @@ LEAST_EXPONENT = -1000
 def compact_outlook(
     outlook: LinearOutlook, prior_mean: FloatArray, platform_mean: FloatArray | None = None
 ) -> LinearOutlook:
-    """The outlook with posterior means (W, K, d) that ``steps_of`` tells exactly.
+    """The outlook with posterior means (W, K, d) that ``steps_of`` tells exactly, and designs in single precision.
 
     ``prior_mean`` (K, d) is the users' and ``platform_mean`` the platform's, where it differs.
     """
-    platform = outlook.platform
+    platform, law = outlook.platform, outlook.law
     if platform is not None:
         platform = compact_means(platform, prior_mean if platform_mean is None else platform_mean)
-    return replace(outlook, means=compact_means(outlook.means, prior_mean), platform=platform)
+    if law is not None:
+        law = replace(law, grams=law.grams.astype(np.float32).astype(np.float64), overlap=float)
+    return replace(outlook, means=compact_means(outlook.means, prior_mean), platform=platform, law=law)
 
 
 def compact_means(means: FloatArray, prior_mean: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, organic_shares
 from rcb_bayes.mechanism.regions import explored_at
+from rcb_bayes.mechanism.smoothing import spread_of, untried_best
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 2_000_000
@@ -155,7 +156,8 @@ def user_rates(
     for start in range(0, len(bound), step):
         some = bound[start : start + step]
         wanted = (explored[some] < 0.0).any(axis=2)
-        organic, spread = organic_moments(outlook, users[some], wanted, epsilon=epsilon, notion=notion)
+        asked_of = {"prior_rewards": prior_rewards[some], "epsilon": epsilon, "notion": notion}
+        organic, spread = organic_moments(outlook, users[some], wanted, **asked_of)
         _note(found, some, explored[some], organic, spread, slack=slack)
     return found if asked is None else _among(found, asked)
 
@@ -168,14 +170,22 @@ def _among(found: UserRates, asked: BoolArray) -> UserRates:
 
 
 def organic_moments(
-    outlook: Outlook, users: FloatArray, wanted: BoolArray, *, epsilon: float, notion: Notion
+    outlook: Outlook, users: FloatArray, wanted: BoolArray, *, prior_rewards: FloatArray, epsilon: float, notion: Notion
 ) -> tuple[FloatArray, FloatArray]:
     """o_ij of users (U, d), every arm and rival, and its standard deviation over worlds, (U, K, K).
 
-    Of arms that are ``wanted``, (U, K): nothing hides in those that are not promoted.
+    Of arms that are ``wanted``, (U, K), and that nobody has tried: nothing hides in those that are not promoted. Where
+    the law of posterior means is known worlds differ by who was sampled only.
     """
     fixed, extra = notion.epsilon_parts(epsilon)
     n = outlook.n_worlds
+    if isinstance(outlook, LinearOutlook) and outlook.law is not None:
+        mean, spread = np.zeros((2, *wanted.shape, wanted.shape[1]))
+        for arm in np.flatnonzero(wanted.any(axis=0)).tolist():
+            some = np.flatnonzero(wanted[:, arm])
+            terms = _untried_terms(outlook, users[some], prior_rewards[some], arm, extra=extra)  # (u, K, W)
+            mean[some, arm], spread[some, arm] = terms.mean(axis=2), spread_of(terms)
+        return fixed + mean, spread
     if isinstance(outlook, LinearOutlook):
         of_worlds = outlook.means, outlook.platform, outlook.weights
         mean, square = organic_sums(users, *of_worlds, wanted=wanted, extra=extra)
@@ -185,12 +195,38 @@ def organic_moments(
     return fixed + mean, np.sqrt(np.maximum(square - mean**2, 0.0) * n / (n - 1))
 
 
+def _untried_terms(
+    outlook: LinearOutlook, users: FloatArray, prior_rewards: FloatArray, arm: int, *, extra: float
+) -> FloatArray:
+    """What an untried arm's organic rounds leave against every rival in each world, all rewards averaged out."""
+    assert outlook.law is not None  # asked for where it is
+    rewards = outlook.rewards(users) if outlook.law.is_coupled else None
+    best = untried_best(outlook.law, users, prior_rewards, rewards, arm)
+    terms = best.chance * (best.rewards[arm] + extra - best.rewards)
+    return terms.transpose(1, 0, 2)
+
+
 def binding_terms(
-    outlook: Outlook, users: FloatArray, rates: UserRates, *, epsilon: float, notion: Notion
+    outlook: Outlook,
+    users: FloatArray,
+    rates: UserRates,
+    *,
+    prior_rewards: FloatArray,
+    epsilon: float,
+    notion: Notion,
 ) -> FloatArray:
     """The organic terms of the pair that binds for each of users who are not free, world by world, (W, U)."""
     if isinstance(outlook, LinearOutlook):
         fixed, extra = notion.epsilon_parts(epsilon)
+        if outlook.law is not None:
+            terms = np.empty((outlook.n_worlds, len(users)))
+            step = max(1, _CHUNK_VALUES // (outlook.n_worlds * prior_rewards.shape[1]))
+            for arm in np.unique(rates.arm).tolist():
+                at = np.flatnonzero(rates.arm == arm)
+                for some in (at[start : start + step] for start in range(0, len(at), step)):
+                    found = _untried_terms(outlook, users[some], prior_rewards[some], arm, extra=extra)
+                    terms[:, some] = fixed + found[np.arange(len(some)), rates.rival[some]].T
+            return terms
         pairs, of_worlds = (rates.arm, rates.rival), (outlook.means, outlook.platform, outlook.weights)
         return fixed + organic_rows(users, *of_worlds, pairs=pairs, extra=extra)[0].T
     terms = np.empty((outlook.n_worlds, len(users)))
@@ -236,14 +272,15 @@ def broken_constraints(
 
     Only a platform that believes otherwise than its users can get there: its organic arm is not their best one.
     """
-    explored = explored_terms(prior_rewards, promoted, epsilon=epsilon, notion=notion)
+    sense = {"epsilon": epsilon, "notion": notion}
+    explored = explored_terms(prior_rewards, promoted, **sense)
     out = np.zeros(len(users), dtype=bool)
     k = prior_rewards.shape[1]
     step = max(1, _CHUNK_VALUES // (outlook.n_worlds * k))
     for start in range(0, len(users), step):
         some = slice(start, start + step)
         wanted = np.ones((len(users[some]), k), dtype=bool)
-        organic, spread = organic_moments(outlook, users[some], wanted, epsilon=epsilon, notion=notion)
+        organic, spread = organic_moments(outlook, users[some], wanted, prior_rewards=prior_rewards[some], **sense)
         q = rates[some, None, None]
         margin = q * explored[some] + (1.0 - q) * (organic + 3.0 * spread / np.sqrt(outlook.n_worlds))
         margin[:, range(k), range(k)] = 0.0

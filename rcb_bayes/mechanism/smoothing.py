@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.mechanism.choice import TIE, best_shares
+from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import FloatArray
 
 _NEVER = 1e-200  # a chance so small that its products would lose their digits
@@ -125,6 +126,37 @@ def best_along(
     chance[chance < _NEVER] = 0.0
     moment = np.where(chance > 0.0, (_density(low) - _density(high)) / np.where(chance > 0.0, chance, 1.0), 0.0)
     return BestAlong(chance=chance / n_tied, rewards=rest + slope * moment)
+
+
+def untried_best(
+    law: MeanLaw, users: FloatArray, prior_rewards: FloatArray, rewards: FloatArray | None, arm: int
+) -> BestAlong:
+    """The law of the event that an arm which nobody has tried is the best one, in every world, for users (U, d).
+
+    Plans and audits both ask here.
+
+    Parameters
+    ----------
+    prior_rewards : mu0(x, j), (U, K)
+    rewards : m_j(x) in every world, (K, U, W); of independent arms they say nothing that the law does not, and may be
+        left out
+    """
+    if law.is_coupled:
+        assert rewards is not None  # as is said above
+        rivals = favourites(prior_rewards, arm)
+        with_lead = law.covariances(users, arm)
+        for rival in np.unique(rivals).tolist():
+            own = rivals == rival
+            with_lead[:, own] -= law.covariances(users[own], rival)
+        return best_along(rewards, prior_rewards, with_lead, arm=arm, rivals=rivals)
+    best = settled_best(prior_rewards, law.variances(users))
+    return BestAlong(chance=best.shares[arm], rewards=best.rewards)
+
+
+def spread_of(terms: FloatArray) -> FloatArray:
+    """Standard deviations over worlds, which are last; none where what is left is rounding."""
+    spread = terms.std(axis=-1, ddof=1)
+    return np.where(spread > TIE * np.abs(terms).max(axis=-1), spread, 0.0)
 
 
 def _density(values: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_text, refused, write_atomically
 from rcb_bayes.files.encoding import Packed, packed, unpacked
@@ -32,6 +33,7 @@ from rcb_bayes.planning.parts import Constants, Course, Feasibility, Provenance,
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import LevelRule, PlannedStage, SampledRule, TableRule
 from rcb_bayes.planning.types import TypedPlans
+from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users.stored import StoredUsers, Whom, restored, stored
 
@@ -155,10 +157,24 @@ class _Means(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     values: Packed
 
 
+class _Law(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What posterior means follow given the designs: X'X of the arms with samples, its lower triangle, and the belief.
+
+    ``blocks`` are the arms that share randomness, with their prior covariances.
+    """
+
+    sigma: Positive
+    arms: tuple[Annotated[int, Meta(ge=0, le=10**6)], ...]
+    grams: Packed
+    blocks: tuple[tuple[Annotated[int, Meta(ge=0, le=10**6)], ...], ...]
+    covariances: tuple[Packed, ...]
+
+
 class _Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     means: _Means
     platform: _Means | None
     weights: Packed | None
+    law: _Law | None = None
 
 
 class _Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="LevelRule"):
@@ -211,7 +227,8 @@ def plan_wire(plan: Plan) -> dict[str, Any]:
     def outlook(worlds: LinearOutlook) -> dict[str, Any]:
         platform = None if worlds.platform is None else _packed_means(worlds.platform, _platform_mean(plan.before))
         weights = None if worlds.weights is None else packed(worlds.weights)
-        return {"means": _packed_means(worlds.means, plan.prior_mean), "platform": platform, "weights": weights}
+        told = {"means": _packed_means(worlds.means, plan.prior_mean), "platform": platform, "weights": weights}
+        return told if worlds.law is None else {**told, "law": _packed_law(worlds.law)}
 
     def table(rule: TableRule) -> dict[str, Any]:
         known = plan.known is not None and np.array_equal(plan.known.users, rule.users)
@@ -252,6 +269,55 @@ def _packed_means(means: FloatArray, before: FloatArray) -> dict[str, Any]:
     if steps is None:
         return {**head, "exponents": None, "values": packed(values)}
     return {**head, "exponents": packed(steps[1], "i2"), "values": packed(steps[0], "i2")}
+
+
+def _packed_law(law: MeanLaw) -> dict[str, Any]:
+    sampled = np.flatnonzero(law.grams.any(axis=(0, 2, 3)))
+    lower = np.tril_indices(law.belief.n_features)
+    return {
+        "sigma": law.sigma,
+        "arms": sampled.tolist(),
+        "grams": packed(law.grams[:, sampled][:, :, *lower], "f4"),
+        "blocks": [list(block.arms) for block in law.belief.blocks],
+        "covariances": [packed(block.covariances[0]) for block in law.belief.blocks],
+    }
+
+
+def _law(stored: _Law, mean: FloatArray, n_worlds: int) -> MeanLaw:
+    """The law of posterior means again, from the belief's means (K, d).
+
+    Raises
+    ------
+    RcbError
+        Blocks that are no partition of the arms, designs or covariances that are none.
+    """
+    k, d = mean.shape
+    arms = list(stored.arms)
+    if sorted(set(arms)) != arms or not all(arm < k for arm in arms):
+        raise RcbError("designs are of arms that do not exist")
+    if sorted(arm for block in stored.blocks for arm in block) != list(range(k)):
+        raise RcbError("blocks of a belief have each arm once")
+    if len(stored.covariances) != len(stored.blocks):
+        raise RcbError("every block of a belief has a covariance")
+    lower = np.tril_indices(d)
+    half = _finite(unpacked(stored.grams), (n_worlds, len(arms), len(lower[0])), "designs")
+    grams = np.zeros((n_worlds, k, d, d))
+    for place, arm in enumerate(arms):
+        grams[:, arm, *lower] = half[:, place]
+        grams[:, arm, *lower[::-1]] = half[:, place]
+    blocks = []
+    for own, packed_covariance in zip(stored.blocks, stored.covariances, strict=True):
+        p = len(own) * d
+        covariance = _finite(unpacked(packed_covariance), (p, p), "covariances of a belief")
+        blocks.append(Block(arms=own, weights=np.ones(1), means=mean[list(own)].reshape(1, p), covariances=covariance[None]))
+        if not np.array_equal(covariance, covariance.T):
+            raise RcbError("covariances of a belief are symmetric")
+    for matrices in (grams, *(block.covariances for block in blocks)):
+        least = np.linalg.eigvalsh(matrices)[..., 0]
+        if (least < -1e-5 * np.abs(matrices).max(axis=(-2, -1))).any():
+            raise RcbError("designs and covariances have no negative direction")
+    belief = GaussianLaw(n_arms=k, n_features=d, blocks=tuple(blocks))
+    return MeanLaw(belief=belief, grams=grams, sigma=float(stored.sigma))
 
 
 def _as_words(sets: BoolArray) -> np.ndarray:
@@ -325,7 +391,8 @@ def plan_of(struct: Any) -> Plan:
             raise RcbError(f"it claims more than {MOST_VALUES:,} posterior means")
         platform = None if stored.platform is None else _means(stored.platform, platform_mean)
         weights = None if stored.weights is None else _world_weights(unpacked(stored.weights), stored.means.n_worlds)
-        return LinearOutlook(_means(stored.means, users_mean), platform, weights)
+        law = None if stored.law is None else _law(stored.law, users_mean, stored.means.n_worlds)
+        return LinearOutlook(_means(stored.means, users_mean), platform, weights, law)
 
     def table(stored: _Table) -> TableRule:
         if stored.users is None and expected.known is None:

@@ -10,6 +10,7 @@ at most, so that the slack is :math:`c (W_a^{-1/2} + (W_a^{-1} + W^{-1})^{1/2})`
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -46,6 +47,9 @@ from rcb_bayes.planning.goal import MOST_NAMED, PlanRequest
 from rcb_bayes.schema import FloatArray
 
 LEVEL = 0.01  # of the bands at each stage
+_SHARP_LEVEL = 0.001  # of bands in closed form: an audit's have half of the level of one of all its stages and epochs
+_FIRST_WORLDS = 250  # for rates in closed form; doubled until they are
+_PAID = 0.97  # of what the point estimates allow
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
 CRITICAL_USERS = 256
@@ -189,7 +193,8 @@ class RatePlanner:
         self.stages[code] = stage
         if self._needs_worlds(stage):
             chosen = self.simulator.paths_of_worlds(members, n_worlds=self.settings.n_worlds, key=stage.key)
-            stage.outlook = self.simulator.outlook(so_far, chosen, level=stage.level, key=stage.key)
+            overlap = partial(so_far.overlap, members, arms)
+            stage.outlook = self.simulator.outlook(so_far, chosen, level=stage.level, key=stage.key, overlap=overlap)
             self._enter_figures(stage, so_far.saturated(stage.level, chosen))
             if not stage.is_free.all():
                 (self._rates_of_each if self.settings.sense.is_per_user else self._rate_of_all)(stage)
@@ -233,7 +238,7 @@ class RatePlanner:
         stage.own = self._own_users(stage.outlook, stage.key)
         stage.gap = _gap_of(stage.own.rewards, saturated, self.agenda.open(saturated))
         if not self.settings.personalised:  # one rate leaves organic rounds to everybody
-            self._note_organic(stage, np.arange(self.panel.n_users), self.panel.weights)
+            self._note_organic(stage, stage.outlook, np.arange(self.panel.n_users), self.panel.weights)
         if stage.is_free.all() and self.simulator.engines.platform is None:
             stage.outlook = None
 
@@ -259,35 +264,70 @@ class RatePlanner:
         panel, s = self.panel, self.settings
         assert stage.outlook is not None  # not all users are free
         bound = np.flatnonzero(~stage.is_free)
+        whole = stage.outlook
         critical = self._critical(stage, bound)
-        stage.slack = self._slack(critical)
         everyone = self.rates_of(stage.outlook, panel, promoted=stage.promoted, slack=stage.slack)
         stage.rates = everyone.rate
         if not s.personalised:
             self._one_rate(stage, critical)
             return
         found = subset(everyone, bound)
-        terms = binding_terms(stage.outlook, panel.users[bound], found, epsilon=s.epsilon, notion=s.sense)
-        self._note_organic(stage, bound, panel.weights[bound] * (1.0 - found.rate))
+        terms = self._terms_of(stage, panel.take(bound), found)
+        self._note_organic(stage, whole, bound, panel.weights[bound] * (1.0 - found.rate))
         stage.rate, of_users = panel.mean(everyone.rate)
         stage.ideal = panel.mean(everyone.ideal)[0]
         stage.worlds_needed = float(_worlds_needed(found, critical).min())
         slope = _slope(found.gain - stage.slack * found.spread, found.loss)
-        of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) / np.sqrt(len(terms))
+        law = stage.outlook.law if isinstance(stage.outlook, LinearOutlook) else None
+        reach = np.sqrt(1.0 / len(terms) + (0.0 if law is None else law.overlap()))
+        of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) * reach
         stage.rate_mcse = float(np.hypot(of_users, of_worlds))
 
     def _critical(self, stage: StageRates, bound: np.ndarray) -> float:
-        """The critical value of a set's bands, from some of the users who are bound and are to be explored."""
-        assert stage.outlook is not None  # not all users are free
-        panel, s = self.panel, self.settings
+        """The critical value of a set's bands, from some of the users who are bound and are to be explored.
+
+        It comes with the slack, and, where the law of posterior means is known, with as few worlds as will do.
+        """
+        panel = self.panel
         asked = explored_at(stage.promoted, panel.admitted)
         bound = bound if asked is None else bound[asked[bound]]
-        if not len(bound):
-            return _critical_of(self.market.n_arms**2)
         some = self.simulator.rng(Stream.CRITICAL_USERS, *stage.key).permutation(bound)[:CRITICAL_USERS]
-        first = self.rates_of(stage.outlook, panel.take(some), promoted=stage.promoted[some], slack=0.0)
-        terms = binding_terms(stage.outlook, panel.users[some], first, epsilon=s.epsilon, notion=s.sense)
-        return critical_value(terms, level=LEVEL, seed=s.seed)
+        if isinstance(stage.outlook, LinearOutlook) and stage.outlook.law is not None:
+            return self._settle_worlds(stage, stage.outlook, some)
+        assert stage.outlook is not None  # not all users are free
+        if not len(some):
+            critical = _critical_of(self.market.n_arms**2)
+        else:
+            users = panel.take(some)
+            first = self.rates_of(stage.outlook, users, promoted=stage.promoted[some], slack=0.0)
+            critical = critical_value(self._terms_of(stage, users, first), level=LEVEL, seed=self.settings.seed)
+        stage.slack = self._slack(critical)
+        return critical
+
+    def _settle_worlds(self, stage: StageRates, outlook: LinearOutlook, some: np.ndarray) -> float:
+        """Take as many worlds as it pays to look at, where these differ by who was sampled only.
+
+        Such cells are judged by Bonferroni's bands, and what all of them have in common is the overlap of designs.
+        """
+        assert outlook.law is not None  # asked for where it is
+        critical = _critical_of(max(len(some), 1) * self.market.n_arms**2, level=_SHARP_LEVEL)
+        overlap, n = outlook.law.overlap(), min(_FIRST_WORLDS, outlook.n_worlds)
+        while True:
+            stage.outlook = outlook.in_worlds(slice(0, n))
+            stage.slack = self._slack(critical, n_worlds=n, overlap=overlap)
+            if n == outlook.n_worlds or not len(some):
+                return critical
+            asked = {"promoted": stage.promoted[some], "slack": stage.slack}
+            found = self.rates_of(stage.outlook, self.panel.take(some), **asked)
+            if found.rate.sum() >= _PAID * found.ideal.sum():
+                return critical
+            n = min(2 * n, outlook.n_worlds)
+
+    def _terms_of(self, stage: StageRates, users: Panel, rates: UserRates) -> FloatArray:
+        """The organic terms of the pair that binds for each of users who are not free, world by world, (W, U)."""
+        assert stage.outlook is not None  # not all users are free
+        sense = {"epsilon": self.settings.epsilon, "notion": self.settings.sense}
+        return binding_terms(stage.outlook, users.users, rates, prior_rewards=users.prior_rewards, **sense)
 
     def _one_rate(self, stage: StageRates, critical: float) -> None:
         """One rate for all: the least, over the panel and over users looked for from its worst ones on."""
@@ -317,7 +357,7 @@ class RatePlanner:
         stage.ideal = float(found.ideal.min())
         stage.worlds_needed = float(_worlds_needed(found, critical).max())
         if not worst.is_free[0]:
-            terms = binding_terms(outlook, stage.worst[[least]], worst, epsilon=s.epsilon, notion=s.sense)
+            terms = self._terms_of(stage, panel_of(self.market, stage.worst[[least]]), worst)
             slope = _slope(worst.gain - stage.slack * worst.spread, worst.loss)
             stage.rate_mcse = float(slope[0] * terms[:, 0].std(ddof=1) / np.sqrt(len(terms)))
 
@@ -384,10 +424,9 @@ class RatePlanner:
         ]  # (users,) each
         return np.array([part.std(ddof=1) for part in means]) / np.sqrt(self.panel.n_users)
 
-    def _note_organic(self, stage: StageRates, some: np.ndarray, left: FloatArray) -> None:
+    def _note_organic(self, stage: StageRates, outlook: Outlook, some: np.ndarray, left: FloatArray) -> None:
         """Enter what organic rounds give some users, ``left`` being their weights."""
-        assert stage.outlook is not None  # the stage was simulated
-        shares, values = organic_rounds(stage.outlook, self.panel.users[some])
+        shares, values = organic_rounds(outlook, self.panel.users[some])
         stage.organic = np.zeros((self.panel.n_users, self.market.n_arms))
         stage.organic[some] = shares
         stage.organic_value = np.zeros(self.panel.n_users)
@@ -409,8 +448,9 @@ class RatePlanner:
             asked=explored_at(promoted, users.admitted),
         )
 
-    def _slack(self, critical: float) -> float:
-        fresh, ours = 1.0 / self.settings.audit_worlds, 1.0 / self.settings.n_worlds
+    def _slack(self, critical: float, *, n_worlds: int | None = None, overlap: float = 0.0) -> float:
+        """Standard deviations to leave; ``overlap`` is how much of the worlds' spread stays in their average."""
+        fresh, ours = (1.0 / n + overlap for n in (self.settings.audit_worlds, n_worlds or self.settings.n_worlds))
         return critical * (np.sqrt(fresh) + np.sqrt(fresh + ours))
 
 
@@ -432,11 +472,11 @@ def _gap_of(
     return min(found, key=lambda gap: gap[0] * gap[2])
 
 
-def _critical_of(n_cells: int) -> float:
+def _critical_of(n_cells: int, *, level: float = LEVEL) -> float:
     """Bonferroni's critical value of so many cells at a stage."""
     from scipy.special import ndtri
 
-    return float(ndtri(1.0 - LEVEL / n_cells))
+    return float(ndtri(1.0 - level / n_cells))
 
 
 def _worlds_needed(rates: UserRates, critical: float) -> FloatArray:

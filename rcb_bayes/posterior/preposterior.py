@@ -34,7 +34,7 @@ class MeanLaw:
     belief: GaussianLaw
     grams: FloatArray
     sigma: float
-    overlap: Callable[[], float]
+    overlap: Callable[[], float] = float
 
     def in_worlds(self, worlds: slice | np.ndarray) -> "MeanLaw":
         """The law in some of the worlds."""
