@@ -5,6 +5,7 @@ A user's figures do not depend on who is asked for beside her. Arrays in single 
 """
 
 from functools import cache
+from math import erfc, exp, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.posterior.kernels import compiled
 from rcb_bayes.schema import BoolArray, FloatArray
 
+_ROOT_2, _ROOT_2_PI = sqrt(2.0), sqrt(2.0 * pi)
+_FAR = 25.0
 _AT_ONCE = 128  # worlds: a few arrays of them, for every arm, stay in a core's own cache
 
 
@@ -182,6 +185,36 @@ def organic_rows(
     is_other = acted_on is not None
     compiled(_organic_rows)(own, mine, other, is_other, weighs, arms, rivals, kind(extra), kind(TIE), out, shares)
     return out, shares / len(means)
+
+
+def below_settled(level: FloatArray, variance: FloatArray, chance: FloatArray, rewards: FloatArray) -> None:
+    r"""Let an arm fall below a level: its chance is multiplied in, and its worth becomes what it is then.
+
+    Of :math:`m \sim N(\mu, s^2)` these are :math:`\Phi(z)` and :math:`\mu - s \phi(z) / \Phi(z)` with
+    :math:`z = (c - \mu) / s`. An arm that does not vary is no rival, whatever it is worth.
+
+    Parameters
+    ----------
+    level, variance : c and s^2, (U, W)
+    chance : changed in place, (U, W)
+    rewards : likewise, mu to begin with, (U, W)
+    """
+    compiled(_below_settled)(level, variance, chance, rewards)
+
+
+def _below_settled(level, variance, chance, rewards) -> None:
+    for u in range(level.shape[0]):
+        for w in range(level.shape[1]):
+            if variance[u, w] > 0.0:
+                spread = sqrt(variance[u, w])
+                below = (rewards[u, w] - level[u, w]) / (_ROOT_2 * spread)
+                tail = 0.5 * erfc(below)
+                chance[u, w] *= tail
+                if below < _FAR:
+                    rewards[u, w] -= spread * exp(-below * below) / (_ROOT_2_PI * tail)
+                else:  # where both underflow, by the first terms of Mills' ratio
+                    z = _ROOT_2 * below
+                    rewards[u, w] -= spread * (z + 1.0 / z - 2.0 / z**3)
 
 
 def _arranged(

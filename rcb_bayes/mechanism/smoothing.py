@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_bayes.mechanism.choice import TIE, best_shares
+from rcb_bayes.mechanism.loops import below_settled
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import FloatArray
 
@@ -50,20 +51,15 @@ def settled_best(prior_rewards: FloatArray, variances: FloatArray) -> SettledBes
     prior_rewards : mu0(x, j), (U, K), the mean of every m_j(x) over worlds
     variances : Var(m_j(x)) given the design of each world, (K, U, W); at least one arm's is zero
     """
-    from scipy.special import erfc, erfcx
-
     mean = np.broadcast_to(prior_rewards.T[:, :, None], variances.shape)
     varies = variances > 0.0
     settled = np.where(varies, -np.inf, mean)
     best = settled.max(axis=0)
-    spread = np.sqrt(variances)
-    # -z / sqrt(2); an arm that is settled is no rival, whatever it is worth.
-    below = np.full(variances.shape, -np.inf)
-    np.divide(mean - best, np.sqrt(2.0) * spread, out=below, where=varies)
-    chance = (0.5 * erfc(below)).prod(axis=0)
+    chance, rewards = np.ones(variances.shape[1:]), mean.copy()
+    for arm in np.flatnonzero(varies.any(axis=(1, 2))).tolist():
+        below_settled(best, variances[arm], chance, rewards[arm])
     chance[chance < _NEVER] = 0.0
-    shortfall = np.sqrt(2.0 / np.pi) * spread / erfcx(below)  # s phi(z) / Phi(z)
-    return SettledBest(shares=best_shares(settled, axis=0) * chance, rewards=mean - shortfall)
+    return SettledBest(shares=best_shares(settled, axis=0) * chance, rewards=rewards)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

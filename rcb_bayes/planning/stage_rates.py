@@ -49,7 +49,8 @@ from rcb_bayes.schema import FloatArray
 LEVEL = 0.01  # of the bands at each stage
 _SHARP_LEVEL = 0.001  # of bands in closed form: an audit's have half of the level of one of all its stages and epochs
 _FIRST_WORLDS = 250  # for rates in closed form; doubled until they are
-_PAID = 0.97  # of what the point estimates allow
+_PAID = 0.97  # of what so many worlds would allow that a plan's own leave no error
+_COUNTLESS = 10**12
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
 CRITICAL_USERS = 256
@@ -317,9 +318,12 @@ class RatePlanner:
             stage.slack = self._slack(critical, n_worlds=n, overlap=overlap)
             if n == outlook.n_worlds or not len(some):
                 return critical
-            asked = {"promoted": stage.promoted[some], "slack": stage.slack}
-            found = self.rates_of(stage.outlook, self.panel.take(some), **asked)
-            if found.rate.sum() >= _PAID * found.ideal.sum():
+            users, promoted = self.panel.take(some), stage.promoted[some]
+            found, most = (
+                self.rates_of(stage.outlook, users, promoted=promoted, slack=slack).rate.sum()
+                for slack in (stage.slack, self._slack(critical, n_worlds=_COUNTLESS, overlap=overlap))
+            )
+            if found >= _PAID * most:
                 return critical
             n = min(2 * n, outlook.n_worlds)
 
