@@ -322,7 +322,6 @@ class Looking:
                 smoothed=smoothed_stage(
                     part.law if isinstance(part, LinearOutlook) else None,
                     seats,
-                    rewards,
                     rates=q[0, :, 0],
                     promoted=promoted,
                 ),

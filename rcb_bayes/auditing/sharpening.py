@@ -20,7 +20,7 @@ from rcb_bayes.auditing.view import ArmForm, Smoothed, View
 from rcb_bayes.mechanism.margins import ENOUGH_EVENTS
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel
-from rcb_bayes.mechanism.smoothing import spread_of, untried_best
+from rcb_bayes.mechanism.smoothing import best_of, spread_of
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -81,13 +81,12 @@ class SharpCells:
 
 
 def smoothed_stage(
-    law: MeanLaw | None, seats: Panel, rewards: FloatArray, *, rates: FloatArray, promoted: FloatArray
+    law: MeanLaw | None, seats: Panel, *, rates: FloatArray, promoted: FloatArray
 ) -> Smoothed | None:
     """The forms of untried arms at a stage of a cold start, where the law of posterior means is known.
 
     Parameters
     ----------
-    rewards : what users expect of every arm, (K, U, W)
     rates : how often each user is explored, (U,)
     promoted : the chance that each arm is promoted to her, (U, K)
     """
@@ -96,11 +95,11 @@ def smoothed_stage(
     fixed = rates[:, None] * promoted
 
     def form(arm: int, some: np.ndarray) -> ArmForm:
-        best = untried_best(law, seats.users[some], seats.prior_rewards[some], rewards[:, some], arm)
+        best = best_of(law, seats.users[some], seats.prior_rewards[some], arm)
         return ArmForm(
             fixed=fixed[some, arm],
             chances=(1.0 - rates[some])[:, None] * best.chance,
-            rewards=best.rewards,
+            leads=best.leads,
             overlap=law.overlap(),
         )
 
@@ -147,7 +146,7 @@ def _cells(
     prior = view.prior_rewards[some[user]]
     certain = form.fixed[user] * (prior[:, arm] - prior[np.arange(len(user)), rival])
     organic = form.chances[user]  # (C, W)
-    lead = form.rewards[arm, user] - form.rewards[rival, user]
+    lead = form.leads[rival, user]
     chances = form.fixed[user][:, None] + organic
     terms = notion.allowing(organic * lead + certain[:, None], chances, epsilon)
     masses = notion.mass(chances)

@@ -42,13 +42,13 @@ class ArmForm:
     ----------
     fixed : the probability with which it is recommended whatever the data, (U,)
     chances : that with which it is recommended as the best, (U, W)
-    rewards : what users expect of every arm then, (K, U, W)
+    leads : what it is worth beyond every arm then, (K, U, W)
     overlap : how much of the worlds' spread stays in their average, however many they are
     """
 
     fixed: FloatArray
     chances: FloatArray
-    rewards: FloatArray
+    leads: FloatArray
     overlap: float = 0.0
 
 

@@ -24,7 +24,7 @@ from rcb_bayes.mechanism.margins import below_best, user_means
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, organic_shares
 from rcb_bayes.mechanism.regions import explored_at
-from rcb_bayes.mechanism.smoothing import spread_of, untried_best
+from rcb_bayes.mechanism.smoothing import best_of, spread_of
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _CHUNK_VALUES = 2_000_000
@@ -200,10 +200,8 @@ def _untried_terms(
 ) -> FloatArray:
     """What an untried arm's organic rounds leave against every rival in each world, all rewards averaged out."""
     assert outlook.law is not None  # asked for where it is
-    rewards = outlook.rewards(users) if outlook.law.is_coupled else None
-    best = untried_best(outlook.law, users, prior_rewards, rewards, arm)
-    terms = best.chance * (best.rewards[arm] + extra - best.rewards)
-    return terms.transpose(1, 0, 2)
+    best = best_of(outlook.law, users, prior_rewards, arm)
+    return (best.chance * (best.leads + extra)).transpose(1, 0, 2)
 
 
 def binding_terms(

@@ -10,10 +10,12 @@ posterior means of the others are, given who was sampled, independent normals :m
 Averages over worlds are then averages over designs only, which hardly differ; no world need be lucky enough to show
 the event. Arms that tie at the top, with nothing in them that varies, share the event as ``choice`` says.
 
-Where arms are coupled an untried one varies, too. Then one direction is averaged out: with f the rival that users like
-best before any data and t the standardised lead of arm i over f, :math:`m_j = r_j + a_j t`, t standard normal whatever
-r, and a_j the covariance of m_j with t. Arm i is the best for t between two crossings, so that its chance and what all
-arms are then worth are again in closed form, given r. Of two arms nothing else is left.
+Where arms are coupled, or the arm has samples, it varies, too. Its leads :math:`l_j = m_i - m_j` are then jointly normal
+given the design, and :math:`a^* = i` says that none is negative. The leads are gone through one after the other, that
+over the rival whom users like best before any data first: each is drawn where it is not negative, given those before,
+and its chance to be so is a factor (Geweke, Hajivassiliou and Keane). Of the last one the mean is taken. So every draw
+shows the event, of two arms nothing is left to draw, and of more a few points of a lattice do, shifted at random from
+world to world.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,10 @@ from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import FloatArray
 
 _NEVER = 1e-200  # a chance so small that its products would lose their digits
-_LEVEL = 1e-9  # errors of a lead: slopes that differ by less do not cross
+_NOTHING = 1e-10  # of the variance of a lead: what is left of it then is rounding
+_POINTS = 4  # of a lattice in each world, which has hundreds of neighbours with other shifts
+_TURNS = 40
+_LEAST_POINT = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,90 +68,87 @@ def settled_best(prior_rewards: FloatArray, variances: FloatArray) -> SettledBes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class BestAlong:
-    """An arm being the organic one, given all but one direction in each world.
+class Best:
+    """An arm being the organic one, given the design of each world.
 
-    ``chance`` is that it is, (U, W), and ``rewards`` what users expect of every arm if so, (K, U, W).
+    ``chance`` is that it is, (U, W), and ``leads`` what it is worth beyond every arm if so, (K, U, W).
     """
 
     chance: FloatArray
-    rewards: FloatArray
+    leads: FloatArray
 
 
-def favourites(prior_rewards: FloatArray, arm: int) -> np.ndarray:
-    """The rival of an arm that each user likes best before any data, (U, K) -> (U,)."""
-    others = prior_rewards.copy()
-    others[:, arm] = -np.inf
-    return others.argmax(axis=1)
-
-
-def best_along(
-    rewards: FloatArray, prior_rewards: FloatArray, with_lead: FloatArray, *, arm: int, rivals: np.ndarray
-) -> BestAlong:
-    """The law of the event that an arm is the best, its lead over each user's rival being averaged out.
-
-    Parameters
-    ----------
-    rewards : m_j(x) in every world, (K, U, W)
-    prior_rewards : their means, (U, K)
-    with_lead : Cov(m_j, m_i - m_f) given the design, (K, U, W)
-    rivals : f of each user, (U,)
-    """
-    from scipy.special import ndtr
-
-    users = np.arange(len(rivals))
-    variance = np.maximum(with_lead[arm] - with_lead[rivals, users], 0.0)  # (U, W)
-    spread = np.sqrt(variance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        slope = np.where(variance > 0.0, with_lead / spread, 0.0)
-        gap = (prior_rewards[users, arm] - prior_rewards[users, rivals])[:, None]
-        t = np.where(variance > 0.0, (rewards[arm] - rewards[rivals, users] - gap) / spread, 0.0)
-    rest = rewards - slope * t
-    low, high = np.full(t.shape, -np.inf), np.full(t.shape, np.inf)
-    n_tied = np.ones(t.shape)
-    for rival in range(len(rewards)):
-        if rival == arm:
-            continue
-        lead, rise = rest[arm] - rest[rival], slope[arm] - slope[rival]
-        level = np.abs(rise) <= _LEVEL * spread
-        crossing = -lead / np.where(level, 1.0, rise)
-        low = np.where(~level & (rise > 0.0), np.maximum(low, crossing), low)
-        high = np.where(~level & (rise < 0.0), np.minimum(high, crossing), high)
-        scale = TIE * np.maximum(np.abs(rest[arm]), 1.0)
-        n_tied += level & (np.abs(lead) <= scale)
-        high = np.where(level & (lead < -scale), -np.inf, high)
-    # Both ends on the side where the tail is thin, so that no digits are lost.
-    turned = low > 0.0
-    one, two = np.where(turned, -high, low), np.where(turned, -low, high)
-    chance = np.where(high > low, ndtr(two) - ndtr(one), 0.0)
-    chance[chance < _NEVER] = 0.0
-    moment = np.where(chance > 0.0, (_density(low) - _density(high)) / np.where(chance > 0.0, chance, 1.0), 0.0)
-    return BestAlong(chance=chance / n_tied, rewards=rest + slope * moment)
-
-
-def untried_best(
-    law: MeanLaw, users: FloatArray, prior_rewards: FloatArray, rewards: FloatArray | None, arm: int
-) -> BestAlong:
-    """The law of the event that an arm which nobody has tried is the best one, in every world, for users (U, d).
+def best_of(law: MeanLaw, users: FloatArray, prior_rewards: FloatArray, arm: int) -> Best:
+    """The law of the event that an arm is the best one, for users (U, d) who expect so much before any data, (U, K).
 
     Plans and audits both ask here.
-
-    Parameters
-    ----------
-    prior_rewards : mu0(x, j), (U, K)
-    rewards : m_j(x) in every world, (K, U, W); of independent arms they say nothing that the law does not, and may be
-        left out
     """
-    if law.is_coupled:
-        assert rewards is not None  # as is said above
-        rivals = favourites(prior_rewards, arm)
-        with_lead = law.covariances(users, arm)
-        for rival in np.unique(rivals).tolist():
-            own = rivals == rival
-            with_lead[:, own] -= law.covariances(users[own], rival)
-        return best_along(rewards, prior_rewards, with_lead, arm=arm, rivals=rivals)
-    best = settled_best(prior_rewards, law.variances(users))
-    return BestAlong(chance=best.shares[arm], rewards=best.rewards)
+    variances = None if law.is_coupled else law.variances(users)
+    if variances is not None and not variances[arm].any():
+        found = settled_best(prior_rewards, variances)
+        return Best(chance=found.shares[arm], leads=found.rewards[arm] - found.rewards)
+    return leading(prior_rewards, law.leads(users, arm), arm=arm)
+
+
+def leading(prior_rewards: FloatArray, covariance: FloatArray, *, arm: int, n_points: int = _POINTS) -> Best:
+    """The same from the covariances of the arm's leads given the design, (K, K, U, W).
+
+    ``n_points`` of a lattice are taken where there are more than two arms.
+    """
+    from scipy.special import ndtr, ndtri
+
+    n_arms, n_users, n_worlds = covariance.shape[1:]
+    n, who = n_arms - 1, np.arange(n_users)
+    others = np.delete(np.arange(n_arms), arm)
+    # What does not vary leaves nothing to draw, and comes first.
+    is_settled = ~(covariance[others, others] > 0.0).any(axis=2)  # (J, U)
+    rivals = others[np.lexsort((-prior_rewards.T[others], ~is_settled), axis=0)]
+    ordered = covariance[rivals[:, None], rivals[None, :], who]  # (J, J, U, W)
+    means = (prior_rewards[:, arm] - prior_rewards[who, rivals])[:, :, None]  # (J, U, 1)
+    points = _lattice(n_worlds, n - 1, n_points if n > 1 else 1)  # (J - 1, R, 1, W)
+    shape = (points.shape[1], n_users, n_worlds)
+    chance, n_tied = np.ones(shape), np.ones(shape[1:])
+    factors, drawn = np.zeros(ordered.shape), np.empty((n, *shape))
+    leads = np.empty((n, *shape))
+    for k in range(n):
+        whole = ordered[k, k]
+        left = whole - np.square(factors[k, :k]).sum(axis=0)
+        varies = left > _NOTHING * np.maximum(whole, 0.0)
+        spread = np.sqrt(np.where(varies, left, 0.0))
+        own = means[k] + np.einsum("cuw,cruw->ruw", factors[k, :k], drawn[:k])
+        low = np.where(varies, -own / np.where(varies, spread, 1.0), -np.inf)
+        settled = own >= -TIE * np.maximum(np.abs(means[k]), 1.0)
+        share = np.where(varies, ndtr(-low), settled)
+        n_tied += ~(whole > 0.0) & (np.abs(means[k]) <= TIE)
+        chance *= share
+        if k < n - 1:
+            drawn[k] = np.where(varies, -ndtri(points[k] * share), 0.0)
+            for later in range(k + 1, n):
+                apart = ordered[later, k] - (factors[later, :k] * factors[k, :k]).sum(axis=0)
+                factors[later, k] = np.where(varies, apart / np.where(varies, spread, 1.0), 0.0)
+        else:
+            drawn[k] = np.where(varies & (share > 0.0), _density(low) / np.where(share > 0.0, share, 1.0), 0.0)
+        leads[k] = own + spread * drawn[k]
+    chance[chance < _NEVER] = 0.0
+    mean_chance = chance.mean(axis=0)
+    out = np.zeros((n_arms, n_users, n_worlds))
+    weighted = np.where(chance > 0.0, chance * leads, 0.0).mean(axis=1)
+    out[rivals, who] = np.divide(weighted, mean_chance, out=np.zeros(weighted.shape), where=mean_chance > 0.0)
+    return Best(chance=mean_chance / n_tied, leads=out)
+
+
+def _lattice(n_worlds: int, n_dims: int, n_points: int) -> FloatArray:
+    """Points in the unit cube, (D, R, 1, W): those of a lattice, shifted at random from world to world."""
+    if not n_dims:
+        return np.empty((0, 1, 1, n_worlds))
+    shifts = np.random.default_rng(0).random((n_worlds, n_dims))  # of the first worlds the same, however many
+    root = 2.0
+    for _ in range(_TURNS):  # x^(D + 1) = x + 1, as of the golden ratio
+        root = (1.0 + root) ** (1.0 / (n_dims + 1))
+    steps = np.arange(n_points)[:, None] / np.concatenate([[n_points], np.full(n_dims - 1, 1.0)])
+    steps[:, 1:] *= root ** -np.arange(1.0, n_dims)
+    found = (steps[:, None, :] + shifts) % 1.0  # (R, W, D)
+    return np.maximum(found, _LEAST_POINT).transpose(2, 0, 1)[:, :, None]
 
 
 def spread_of(terms: FloatArray) -> FloatArray:

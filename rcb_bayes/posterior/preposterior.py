@@ -80,6 +80,11 @@ class MeanLaw:
                 out[rival] = squares @ part.T
         return out
 
+    def leads(self, users: FloatArray, arm: int) -> FloatArray:
+        """Cov(m_i - m_j, m_i - m_k) of an arm i over all j and k, for users (U, d), (K, K, U, W)."""
+        of_arms = np.stack([self.covariances(users, rival) for rival in range(self.belief.n_arms)])
+        return of_arms[arm, arm] - of_arms[arm][:, None] - of_arms[arm][None] + of_arms
+
     def _place(self, arm: int) -> tuple[slice, int]:
         """Where an arm's coefficients are: among those of its block, and which block that is."""
         d = self.belief.n_features
