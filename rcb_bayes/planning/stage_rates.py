@@ -41,6 +41,7 @@ from rcb_bayes.mechanism.rates import (
 from rcb_bayes.mechanism.regions import explored_at
 from rcb_bayes.mechanism.search import worst_users
 from rcb_bayes.mechanism.simulator import ColdStarts, Key, Simulator
+from rcb_bayes.mechanism.smoothing import spread_of
 from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.mechanism.walk import Walk, arms_of
 from rcb_bayes.planning.goal import MOST_NAMED, PlanRequest
@@ -51,6 +52,7 @@ _SHARP_LEVEL = 0.001  # of bands in closed form: an audit's have half of the lev
 _FIRST_WORLDS = 250  # for rates in closed form; doubled until they are
 _PAID = 0.97  # of what so many worlds would allow that a plan's own leave no error
 _COUNTLESS = 10**12
+_UNSEEN = 3.0  # errors of a spread: the worlds of an audit may show more of what is rare
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
 CRITICAL_USERS = 256
@@ -306,24 +308,32 @@ class RatePlanner:
         return critical
 
     def _settle_worlds(self, stage: StageRates, outlook: LinearOutlook, some: np.ndarray) -> float:
-        """Take as many worlds as it pays to look at, where these differ by who was sampled only.
+        """Take as few worlds as will do, where these differ by who was sampled only, and as much slack as that takes.
 
-        Such cells are judged by Bonferroni's bands, and what all of them have in common is the overlap of designs.
+        Such cells are judged by Bonferroni's bands, and what all of them have in common is the overlap of designs. Few
+        designs may be poor ones, which make the spread: that is taken from all worlds, and with its own error.
         """
         assert outlook.law is not None  # asked for where it is
         critical = _critical_of(max(len(some), 1) * self.market.n_arms**2, level=_SHARP_LEVEL)
         overlap, n = outlook.law.overlap(), min(_FIRST_WORLDS, outlook.n_worlds)
+        stage.outlook = outlook.in_worlds(slice(0, n))
+        stage.slack = self._slack(critical, n_worlds=n, overlap=overlap)
+        if not len(some):
+            return critical
+        users, promoted = self.panel.take(some), stage.promoted[some]
+        found = self.rates_of(stage.outlook, users, promoted=promoted, slack=0.0)
+        stage.outlook = outlook
+        terms = self._terms_of(stage, users, found)  # (W, u)
+        spread = spread_of(terms.T) * (1.0 + _UNSEEN * _error_of_spread(terms, n_worlds=self.settings.audit_worlds))
         while True:
-            stage.outlook = outlook.in_worlds(slice(0, n))
-            stage.slack = self._slack(critical, n_worlds=n, overlap=overlap)
-            if n == outlook.n_worlds or not len(some):
-                return critical
-            users, promoted = self.panel.take(some), stage.promoted[some]
-            found, most = (
-                self.rates_of(stage.outlook, users, promoted=promoted, slack=slack).rate.sum()
-                for slack in (stage.slack, self._slack(critical, n_worlds=_COUNTLESS, overlap=overlap))
+            gain, own = terms[:n].mean(axis=0), spread_of(terms[:n].T)
+            more = np.divide(spread, own, out=np.ones(len(own)), where=own > 0.0).max(initial=1.0)
+            slack, least = (
+                more * self._slack(critical, n_worlds=worlds, overlap=overlap) for worlds in (n, _COUNTLESS)
             )
-            if found >= _PAID * most:
+            rates, most = (largest_rate(-found.loss, gain - room * own).sum() for room in (slack, least))
+            if rates >= _PAID * most or n == outlook.n_worlds:
+                stage.outlook, stage.slack = outlook.in_worlds(slice(0, n)), slack
                 return critical
             n = min(2 * n, outlook.n_worlds)
 
@@ -481,6 +491,14 @@ def _critical_of(n_cells: int, *, level: float = LEVEL) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(1.0 - level / n_cells))
+
+
+def _error_of_spread(terms: FloatArray, *, n_worlds: int) -> FloatArray:
+    """The error, relative to it, of a standard deviation over so many worlds, from terms (W, U): by their kurtosis."""
+    apart = np.square(terms - terms.mean(axis=0))
+    variance = apart.mean(axis=0)
+    kurtosis = np.divide(np.square(apart).mean(axis=0), variance**2, out=np.ones(len(variance)), where=variance > 0.0)
+    return np.sqrt((kurtosis - 1.0) / (4.0 * min(n_worlds, len(terms))))
 
 
 def _worlds_needed(rates: UserRates, critical: float) -> FloatArray:
