@@ -80,9 +80,7 @@ class SharpCells:
         )
 
 
-def smoothed_stage(
-    law: MeanLaw | None, seats: Panel, *, rates: FloatArray, promoted: FloatArray
-) -> Smoothed | None:
+def smoothed_stage(law: MeanLaw | None, seats: Panel, *, rates: FloatArray, promoted: FloatArray) -> Smoothed | None:
     """The forms of untried arms at a stage of a cold start, where the law of posterior means is known.
 
     Parameters

@@ -10,12 +10,12 @@ posterior means of the others are, given who was sampled, independent normals :m
 Averages over worlds are then averages over designs only, which hardly differ; no world need be lucky enough to show
 the event. Arms that tie at the top, with nothing in them that varies, share the event as ``choice`` says.
 
-Where arms are coupled, or the arm has samples, it varies, too. Its leads :math:`l_j = m_i - m_j` are then jointly normal
-given the design, and :math:`a^* = i` says that none is negative. The leads are gone through one after the other, that
-over the rival whom users like best before any data first: each is drawn where it is not negative, given those before,
-and its chance to be so is a factor (Geweke, Hajivassiliou and Keane). Of the last one the mean is taken. So every draw
-shows the event, of two arms nothing is left to draw, and of more a few points of a lattice do, shifted at random from
-world to world.
+Where arms are coupled, or the arm has samples, it varies, too. Its leads :math:`l_j = m_i - m_j` are then jointly
+normal given the design, and :math:`a^* = i` says that none is negative. The leads are gone through one after the other,
+that over the rival whom users like best before any data first: each is drawn where it is not negative, given those
+before, and its chance to be so is a factor (Geweke, Hajivassiliou and Keane). Of the last one the mean is taken. So
+every draw shows the event, of two arms nothing is left to draw, and of more a few points of a lattice do, shifted at
+random from world to world.
 """
 
 from dataclasses import dataclass

@@ -309,7 +309,9 @@ def _law(stored: _Law, mean: FloatArray, n_worlds: int) -> MeanLaw:
     for own, packed_covariance in zip(stored.blocks, stored.covariances, strict=True):
         p = len(own) * d
         covariance = _finite(unpacked(packed_covariance), (p, p), "covariances of a belief")
-        blocks.append(Block(arms=own, weights=np.ones(1), means=mean[list(own)].reshape(1, p), covariances=covariance[None]))
+        blocks.append(
+            Block(arms=own, weights=np.ones(1), means=mean[list(own)].reshape(1, p), covariances=covariance[None])
+        )
         if not np.array_equal(covariance, covariance.T):
             raise RcbError("covariances of a belief are symmetric")
     for matrices in (grams, *(block.covariances for block in blocks)):

@@ -345,7 +345,6 @@ class RatePlanner:
 
     def _one_rate(self, stage: StageRates, critical: float) -> None:
         """One rate for all: the least, over the panel and over users looked for from its worst ones on."""
-        s = self.settings
         outlook = stage.outlook
         assert outlook is not None  # not all users are free
 
@@ -495,9 +494,9 @@ def _critical_of(n_cells: int, *, level: float = LEVEL) -> float:
 
 def _error_of_spread(terms: FloatArray, *, n_worlds: int) -> FloatArray:
     """The error, relative to it, of a standard deviation over so many worlds, from terms (W, U): by their kurtosis."""
-    apart = np.square(terms - terms.mean(axis=0))
-    variance = apart.mean(axis=0)
-    kurtosis = np.divide(np.square(apart).mean(axis=0), variance**2, out=np.ones(len(variance)), where=variance > 0.0)
+    spread = spread_of(terms.T)
+    apart = np.divide(terms - terms.mean(axis=0), spread, out=np.zeros(terms.shape), where=spread > 0.0)
+    kurtosis = np.maximum((apart**4).mean(axis=0), 1.0)
     return np.sqrt((kurtosis - 1.0) / (4.0 * min(n_worlds, len(terms))))
 
 

@@ -170,7 +170,8 @@ def test_the_binding_terms_are_those_of_the_pair_that_binds():
     outlook, users, prior = some_market(60)
     found = rates_of(outlook, users, prior, "user", 0.1)
     bound = np.flatnonzero(~found.is_free)
-    terms = binding_terms(outlook, users[bound], subset(found, bound), epsilon=0.05, notion=USER)
+    asked = {"prior_rewards": prior[bound], "epsilon": 0.05, "notion": USER}
+    terms = binding_terms(outlook, users[bound], subset(found, bound), **asked)
     np.testing.assert_allclose(terms.mean(axis=0), found.gain[bound])
     np.testing.assert_allclose(terms.std(axis=0, ddof=1), found.spread[bound])
 

@@ -80,9 +80,15 @@ def test_the_order_of_a_table_changes_nothing():
 # --- feasible or not, and why ----------------------------------------------------------------------------------------
 
 
+@cache
+def doubtful_market(gap: float) -> Market:
+    """What users expect after data is not normal here, so that worlds have to show how often the arm is the best."""
+    prior = rcb.load_prior("student_t", n_arms=2, n_features=1, mean=[[gap], [0.0]], scale=0.15, nu=4.0)
+    return Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.3))
+
+
 def test_what_is_not_certified_is_told_apart_from_what_cannot_be():
-    """At a prior gap of .6 and a variance of .05 the exact rate is small and not zero."""
-    doubtful = rcb.calibrate(one_user([0.6, 0.0], 0.05), epsilon=0.02, n_per_arm=10, n_worlds=2000, seed=1)
+    doubtful = rcb.calibrate(doubtful_market(0.6), epsilon=0.02, n_per_arm=10, n_worlds=2000, seed=1)
     certain = rcb.calibrate(one_user([0.6, 0.0], 1e-6), epsilon=0.02, n_per_arm=10, n_worlds=2000, seed=1)
     assert not doubtful.feasible
     assert not certain.feasible
@@ -93,8 +99,15 @@ def test_what_is_not_certified_is_told_apart_from_what_cannot_be():
     assert certain.ideal_rate == 0.0
 
 
+def test_a_small_rate_of_a_gaussian_belief_is_known():
+    """At a prior gap of .6 and a variance of .05 the exact rate is small and not zero; no world need show it."""
+    plan = rcb.calibrate(one_user([0.6, 0.0], 0.05), epsilon=0.02, n_per_arm=10, n_worlds=100, seed=1)
+    assert plan.feasible
+    assert 0 < plan.exploration_rate == pytest.approx(plan.ideal_rate, rel=1e-9)
+
+
 def test_the_worlds_asked_for_do_certify_a_rate():
-    market = one_user([0.5, 0.0], 0.1)
+    market = doubtful_market(0.3)
     few = rcb.calibrate(market, epsilon=0.02, n_per_arm=10, n_worlds=100, audit_worlds=100, seed=1)
     assert not few.feasible
     asked = int(few.reason.split("About ")[1].split(" worlds")[0].replace(",", ""))
@@ -203,7 +216,7 @@ def test_a_guard_is_computed_anew_for_the_options_that_are_run():
     assert anew.exploration_rate == guarded().exploration_rate
     assert anew.guards[0].gamma.mean() == pytest.approx(0.2 * guarded().guards[0].gamma.mean(), rel=0.05)
     assert anew.guards[2].kept != guarded().guards[2].kept
-    judged = rcb.audit(strong_prior(), anew, horizon=90, n_worlds=200, options=options, seed=5)
+    judged = rcb.audit(strong_prior(), anew, horizon=90, n_worlds=300, options=options, seed=5)
     assert judged.verdict == "pass"
 
 
