@@ -11,13 +11,13 @@ BENCHMARKS := $(sort $(wildcard tests/benchmarks/bench_*.py))
 
 # One BLAS thread per process: the matrices here are small, parallelism comes from processes, and two levels of
 # threads on the same cores can slow a narrow matrix product down twentyfold. It also makes timings comparable.
-test test-slow bench measure demo gallery picture notebooks docs: export OMP_NUM_THREADS = 1
-test test-slow bench measure demo gallery picture notebooks docs: export OPENBLAS_NUM_THREADS = 1
-test test-slow bench measure demo gallery picture notebooks docs: export MKL_NUM_THREADS = 1
+test test-slow test-weekly bench measure demo gallery picture notebooks docs: export OMP_NUM_THREADS = 1
+test test-slow test-weekly bench measure demo gallery picture notebooks docs: export OPENBLAS_NUM_THREADS = 1
+test test-slow test-weekly bench measure demo gallery picture notebooks docs: export MKL_NUM_THREADS = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint format types gallery notebooks docs bench measure picture wheel constraints clean venv
+.PHONY: help demo test test-slow test-weekly everything lint format types gallery notebooks docs bench measure picture wheel constraints clean venv
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -29,7 +29,13 @@ test: $(VENV)/.installed-dev  ## the fast tests
 	@$(PY) -m pytest $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev  ## the statistical and compile-heavy tests
-	@$(PY) -m pytest -m slow $(PYTEST_ARGS)
+	@$(PY) -m pytest -m "slow and not weekly" $(PYTEST_ARGS)
+
+test-weekly: $(VENV)/.installed-dev  ## the few tests that take many minutes each
+	@$(PY) -m pytest -m weekly $(PYTEST_ARGS)
+
+everything: $(VENV)/.installed-dev  ## lint, types, fast and slow tests, notebooks, gallery, docs, demo; then what failed
+	@$(PY) tools/everything.py rcb_out/everything $(NAMES)
 
 lint: $(VENV)/.installed-dev  ## style, format and layers, without changing anything
 	@$(VENV)/bin/ruff check

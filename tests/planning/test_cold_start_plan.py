@@ -53,7 +53,7 @@ def test_one_rate_suits_users_whom_no_panel_has(notion: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("notion", ["proof", "definition"])
-@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("coupled", [False, pytest.param(True, marks=pytest.mark.weekly)])
 def test_plans_with_one_rate_pass_an_audit_under_their_notion(notion: str, seed: int, coupled: bool):
     prior = rcb.load_prior("correlated" if coupled else "setting_4", n_arms=3)
     market = Market(prior=prior, covariates=rcb.Sphere(5), noise=rcb.GaussianNoise(0.05))
