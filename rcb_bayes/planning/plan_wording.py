@@ -6,7 +6,7 @@ from rcb_bayes.mechanism.knowledge import as_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import PlannedStage, SampledRule, sampled_rates
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.telling.wording import figure, percent
+from rcb_bayes.telling.wording import figure, how_often, percent
 from rcb_bayes.users.labelled import Users, as_users
 
 
@@ -21,8 +21,8 @@ def users_know(plan: Plan) -> str:
     return f"users know {as_knowledge(plan.knows).words}"
 
 
-def summary(plan: Plan) -> str:
-    """The plan in a few lines."""
+def summary(plan: Plan, *, audited: str = "") -> str:
+    """The plan in a few lines, with the verdict of an audit that it does not know of itself."""
     constants, course, provenance = plan.constants, plan.course, plan.provenance
     length = figure(course.expected_cold_start, course.expected_cold_start_mcse)
     ends = math.isfinite(course.expected_cold_start)
@@ -30,8 +30,7 @@ def summary(plan: Plan) -> str:
     lines = [
         f"{constants.kind} plan, {promise(plan)}, {users_know(plan)}" + (sand if provenance.n_not_vouched else ""),
         f"samples per arm N      {plan.agenda.words}" + (", by expected regret" if plan.choices else ""),
-        f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}"
-        f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})",
+        f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}{_inverse(plan)}",
         f"expected cold start    {length} rounds" if ends else "expected cold start    no end",
     ]
     if constants.kind == "sampled":
@@ -47,8 +46,18 @@ def summary(plan: Plan) -> str:
         )
     lines += [] if plan.feasible else [f"not feasible           {plan.reason}"]
     if constants.kind == "sampled" and plan.feasible:
-        lines.append(f"audit                  {plan.verdict or 'not made: rcb.audit(market, plan) makes one'}")
+        lines.append(f"audit                  {audited or plan.verdict or 'rcb.audit(market, plan) makes one'}")
     return "\n".join([*lines, *provenance.notes])
+
+
+def _inverse(plan: Plan) -> str:
+    """L beside one rate for all; the mean of many rates tells no number of rounds."""
+    if plan.personalised:
+        return ", the mean over users and stages"
+    rate, constants = plan.exploration_rate, plan.constants
+    if rate >= 1 or rate <= 0:
+        return f" ({how_often(rate)})"
+    return f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})"
 
 
 def explored_words(plan: Plan) -> list[str] | None:

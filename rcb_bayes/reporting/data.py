@@ -7,7 +7,7 @@ import numpy as np
 
 from rcb_bayes.mechanism.deciding import FIGURES, pair_cells, stage_cells
 from rcb_bayes.mechanism.run_curves import cold_start_end, mean_over_worlds, windowed_gain
-from rcb_bayes.reporting.yardsticks import told
+from rcb_bayes.running.need import mean_of
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.directions import principal_places
@@ -45,7 +45,7 @@ def chart_data(report: "Report") -> dict[str, Any]:
     if report.runs is not None:
         data |= {"regret": _regret(report.runs), "gain": _gain(report.runs), "samples": _samples(report.runs)}
         if report.yardsticks is not None:
-            data["yardsticks"] = _yardsticks(report.yardsticks, own=run_regret(report.runs))
+            data["yardsticks"] = _yardsticks(report.yardsticks)
     return data
 
 
@@ -59,8 +59,7 @@ def short(value: Any, digits: int = 4) -> Any:
 
 def run_regret(runs: "xr.Dataset") -> tuple[float, float]:
     """The regret of a whole run, the mean over worlds, and its error; NaN for the error of one world."""
-    total = runs["regret"].sum("t").values
-    return float(total.mean()), float(total.std(ddof=1) / len(total) ** 0.5) if len(total) > 1 else math.nan
+    return mean_of(runs["regret"].sum("t").values)
 
 
 def _frontier(gaps: "xr.Dataset", arms: tuple[str, ...], *, alike: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
@@ -187,13 +186,12 @@ def _counted(part: str) -> str:
     return f"{short} and {len(more)} more" if more else short
 
 
-def _yardsticks(found: "xr.Dataset", *, own: tuple[float, float]) -> dict[str, Any]:
+def _yardsticks(found: "xr.Dataset") -> dict[str, Any]:
     """The plan's regret, and what it is measured by."""
-    rows = told(found, own=own)
     return {
-        "names": [name for name, _, _ in rows],
-        "mean": short([value for _, value, _ in rows]),
-        "error": short([0.0 if error != error else error for _, _, error in rows], 2),
+        "names": [str(name) for name in found["policy"].values],
+        "mean": short(found["regret"].values),
+        "error": short(np.nan_to_num(found["regret_mcse"].values), 2),
     }
 
 

@@ -8,7 +8,7 @@ from rcb_bayes._version import __version__
 from rcb_bayes.gaps.assumptions import Check
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import badge, chart, parameters, plain, prose, section
-from rcb_bayes.reporting.words import panel
+from rcb_bayes.reporting.words import panel, radius_words
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ def diagnostics(report: "Report") -> Markup:
         ]
     rows.append(("guard in exploitation", _guard(report)))
     if audit is not None:
-        rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit)}"))
+        rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit, report.market.covariates)}"))
     if report.radius is not None:
-        rows += [("how wrong the belief may be", str(words)) for words in report.radius["words"].values if words]
+        rows.append(("how wrong the belief may be", radius_words(report.radius)))
     if runs is not None:
         rows.append(("runs", f"{runs.sizes['world']:,} worlds of {report.horizon:,} rounds"))
     weak = report.market.population.weak_directions()

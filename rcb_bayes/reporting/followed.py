@@ -28,8 +28,9 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
         "follow",
         "Would users follow?",
         prose(
-            f"{audit.n_worlds:,} fresh worlds a stage, {panel(audit)}. A margin is what a user expects of the "
-            "recommended arm beyond a rival, given that it was recommended; down to minus epsilon she follows."
+            f"{audit.n_worlds:,} fresh worlds a stage, {panel(audit, report.market.covariates)}. A margin is what a "
+            "user expects of the recommended arm beyond a rival, given that it was recommended; down to minus epsilon "
+            "she follows."
         ),
         *(prose(f"{note[:1].upper()}{note[1:]}.") for note in audit.notes),
         _margins(audit, data["margins"]),
@@ -68,8 +69,8 @@ def _compliance(audit: Audit, found: dict[str, list[float]]) -> Markup:
         "Users who would follow this plan",
         alt=f"The share of users at random who would follow, over epsilon: {percent(at)} at {audit.epsilon:g}.",
         note=f"At every stage, by the point estimates{knowing(audit).rstrip(',')}. Band: ± 2 standard errors.",
-        head=["epsilon", "share", "± one error"],
-        rows=[[plain(epsilon), percent(share), percent(error)] for epsilon, share, error in points[::10]],
+        head=["epsilon", "share ± one error"],
+        rows=[[plain(epsilon), percent(share, error)] for epsilon, share, error in points[::10]],
     )
 
 

@@ -8,7 +8,7 @@ from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar, dot, prose, section
 from rcb_bayes.reporting.sized import by_size
-from rcb_bayes.telling.wording import figure, percent
+from rcb_bayes.telling.wording import brief, figure, percent
 
 if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
@@ -67,7 +67,8 @@ def _theorem(report: "Report") -> Markup | None:
     length = figure(beside.expected_cold_start, beside.expected_cold_start_mcse)
     return prose(
         f"For comparison, Theorem 1 with the tau and rho found here asks for N = {beside.n_per_arm:,} samples of "
-        f"each arm and a cold start of {length} rounds, at one rate for all users."
+        f"each arm and a cold start of {length} rounds, at one rate for all users. It promises epsilon in the sense "
+        f"'{beside.notion}', and speaks with probability rho rho* = {brief(beside.guarantee_probability)}."
     )
 
 

@@ -1,5 +1,6 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from rcb_bayes.reporting.result import Report, ReportSizes
 from rcb_bayes.reporting.sized import lengths_by_size
 from rcb_bayes.reporting.swept import plans_over_epsilon, worlds_behind
 from rcb_bayes.reporting.yardsticks import yardsticks
-from rcb_bayes.running.need import n_sampled, need_and_greedy
+from rcb_bayes.running.need import n_runs, n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _STEPS = 10
+_SMALL = (0.125, 0.25, 0.5)  # of the least amount that is usual: a plan that just passes allows little
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
@@ -122,10 +124,12 @@ def report(
     sizes = sizes or ReportSizes()
     check_workers(workers)
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
+    if sizes.run_worlds is None:
+        sizes = replace(sizes, run_worlds=n_runs(market, horizon=horizon, seed=seed))
     check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
     check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
-    check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes))
-    check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds)
+    check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes.run_worlds))
+    check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds or 0)
     if plan is not None:
         check_plan(market, plan)
     if runs is not None:
@@ -145,7 +149,7 @@ def report(
     foresee(
         market,
         lambda other: _study(other, _for_any_market(plan), runs, workers=None, **asked),
-        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds),
+        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds, n_runs=sizes.run_worlds),
         workers=workers,
         seed=seed,
     )
@@ -202,7 +206,7 @@ def _study(
     if runs is None:
         runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
     begin_step("would greedy do?")
-    need, greedy = need_and_greedy(
+    need, beside = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
     sweep = plans_over_epsilon(market, plan, horizon=horizon, sizes=sizes, workers=workers)
@@ -218,7 +222,7 @@ def _study(
         knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
         radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
         users=users,
-        yardsticks=yardsticks(market, greedy, horizon=shown, seed=seed),
+        yardsticks=yardsticks(market, beside, horizon=shown, seed=seed),
         payments=_payments(market, plan, horizon=shown, sizes=sizes, workers=workers, seed=seed),
         runs=runs,
         audit=found,
@@ -274,9 +278,9 @@ def _audited(
     return found, ""
 
 
-def _every(horizon: int, sizes: ReportSizes) -> int:
+def _every(horizon: int, n_worlds: int) -> int:
     """Rounds that are summed up, so that what is kept stays bounded."""
-    return max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
+    return max(1, -(-horizon * n_worlds // _MOST_ROUNDS))
 
 
 def _runs(
@@ -291,12 +295,13 @@ def _runs(
 ) -> "xr.Dataset | None":
     if not plan.feasible:
         return None
+    assert sizes.run_worlds is not None  # chosen before
     begin_step("running the plan")
     oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
     worlds: dict[str, Any] = {
         "horizon": horizon,
         "n_worlds": sizes.run_worlds,
-        "every": _every(horizon, sizes),
+        "every": _every(horizon, sizes.run_worlds),
         "seed": seed,
     }
     return simulate(market, plan, oracle=oracle, options=options, workers=workers, **worlds)
@@ -305,17 +310,19 @@ def _runs(
 def _radius(
     market: Market, plan: Plan, found: Audit | None, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
 ) -> "xr.Dataset | None":
-    """How much more users may expect of their favourite arm before the plan fails, where it does not as it is."""
-    if not sizes.radius_worlds or found is None or found.verdict == "fail" or not market.noise.is_gaussian:
+    """How much more users may expect of their favourite arm before the plan fails, where it passes as it is."""
+    if not sizes.radius_worlds or found is None or found.verdict != "pass" or not market.noise.is_gaussian:
         return None
     begin_step("how wrong the plan may be")
     name = f"shift:{favourite(market)}"
     upwards = [amount for amount in direction_of(name, market, plan).amounts if amount >= 0]
+    least = min((amount for amount in upwards if amount > 0), default=0.0)
+    amounts = sorted({*upwards, *(float(f"{part * least:.2g}") for part in _SMALL)})
     return sensitivity(
         market,
         plan,
         along=name,
-        amounts={name: upwards},
+        amounts={name: amounts},
         horizon=horizon,
         n_worlds=sizes.radius_worlds,
         n_users=sizes.audit_users,
@@ -326,19 +333,28 @@ def _radius(
 
 
 def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
+    """Theorem 1's plan with the tau and rho found; the error of its length has theirs, which enter by their product.
+
+    Tau is where tau rho is largest, so that the product's error is that of rho at it, to first order.
+    """
     if plan.kind == "theorem":
         return plan
+    asked = {"epsilon": plan.epsilon, "tau": plan.tau, "horizon": horizon, "seed": plan.seed}
     try:
-        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon, seed=plan.seed)
+        found = theorem_plan(market, rho=plan.rho, **asked)
+        off = theorem_plan(market, rho=max(plan.rho - plan.rho_mcse, 0.0), **asked)
     except RcbError:
         return None
+    length = found.course.expected_cold_start
+    error = math.hypot(found.course.expected_cold_start_mcse, off.course.expected_cold_start - length)
+    return replace(found, course=replace(found.course, expected_cold_start_mcse=error))
 
 
 def _knowledge(
     market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers
 ) -> "xr.Dataset | None":
     """The plan's cold start for users who know more or less of the clock, where there are such plans."""
-    if not sizes.knowledge_worlds or plan.kind != "sampled" or not plan.personalised or not market.noise.is_gaussian:
+    if sizes.knowledge_worlds == 0 or plan.kind != "sampled" or not plan.personalised or not market.noise.is_gaussian:
         return None
     begin_step("plans for users who know more or less")
     return price_of_knowledge(
@@ -346,7 +362,7 @@ def _knowledge(
         epsilon=plan.epsilon,
         notion=plan.notion,
         n_per_arm=plan.agenda,
-        n_worlds=sizes.knowledge_worlds,
+        n_worlds=sizes.knowledge_worlds or plan.n_worlds,
         audit_worlds=plan.audit_worlds or sizes.audit_worlds,
         horizon=horizon,
         workers=workers,

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any
 
 from rcb_bayes.market import Market
-from rcb_bayes.planning.calibration import few_users, planned
+from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.planning.calibration import planned
 from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.reporting.result import ReportSizes
@@ -22,9 +23,9 @@ def plans_over_epsilon(
 ) -> tuple[Plan, ...]:
     """Plans at other values of epsilon, made as the plan was, in one simulation.
 
-    They have no guards, which no figure here depends on, and fewer cold starts and users behind them, which their
-    errors tell (``few_users``). Posterior means are computed once wherever the law of the data is the same for every
-    epsilon.
+    They have no guards, which no figure here depends on, and as many cold starts and users behind them as the plan:
+    with fewer users a cold start could seem to grow with epsilon. Posterior means are computed once wherever the law of
+    the data is the same for every epsilon.
     """
     if plan.kind == "theorem":
         return (plan,)
@@ -68,7 +69,10 @@ class _Sweep:
 
     def __init__(self, market: Market, request: PlanRequest | None) -> None:
         self.market = market
-        self.simulator = None if request is None else few_users(market, request)
+        if request is None:
+            self.simulator = None
+        else:
+            self.simulator = Simulator(market, engine=request.engine, seed=request.seed, remember=True)
 
 
 def _planned(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
