@@ -124,11 +124,11 @@ def report(
     sizes = sizes or ReportSizes()
     check_workers(workers)
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
-    if sizes.run_worlds is None:
-        sizes = replace(sizes, run_worlds=n_runs(market, horizon=horizon, seed=seed))
+    run_worlds = sizes.run_worlds or n_runs(market, horizon=horizon, seed=seed)
+    sizes = replace(sizes, run_worlds=run_worlds)
     check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
     check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
-    check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes.run_worlds))
+    check_run_size(horizon=horizon, n_worlds=run_worlds, every=_every(horizon, run_worlds))
     check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds or 0)
     if plan is not None:
         check_plan(market, plan)
@@ -149,7 +149,7 @@ def report(
     foresee(
         market,
         lambda other: _study(other, _for_any_market(plan), runs, workers=None, **asked),
-        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds, n_runs=sizes.run_worlds),
+        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds, n_runs=run_worlds),
         workers=workers,
         seed=seed,
     )

@@ -82,18 +82,16 @@ def _in_time(plan: Plan, horizon: int | None, runs: "xr.Dataset | None") -> tupl
     """Whether the cold start ends before the horizon, by the plan's runs or else by its own figure, and how many do."""
     if horizon is None:
         return "pass", ()
-    fits = plan.expected_cold_start <= horizon
-    verdict: Verdict = "pass" if fits else "fail"
-    if runs is None:
-        told = "" if fits else f"There are only {horizon:,} rounds."
-    else:
+    verdict, told = "inconclusive", ""
+    if runs is not None:
         ended = (runs["cold_start_length"].values >= 0).astype(float)
         share, error = float(ended.mean()), float(probability_error(ended))
-        decided = judge(share, error, _MOST_RUNS)
-        verdict = decided if decided != "inconclusive" else "pass" if fits else "inconclusive"
+        verdict = judge(share, error, _MOST_RUNS)
         told = "" if share == 1.0 else f"It ends within {horizon:,} rounds in {percent(share, error)} of runs."
+    if verdict == "inconclusive":
+        verdict = judge(float(horizon), plan.expected_cold_start_mcse, plan.expected_cold_start)
     if verdict != "pass":
-        told = f"{told} Ask for fewer samples, fewer arms or a larger epsilon.".strip()
+        told = f"{told or f'There are only {horizon:,} rounds.'} Ask for fewer samples, fewer arms or a larger epsilon."
     return verdict, (told,) if told else ()
 
 
@@ -131,6 +129,8 @@ def radius_words(radius: "xr.Dataset") -> str:
         told = f"{audits} only if users expect no more of {arm} than was written down"
     else:
         told = f"{audits} if users expect up to {brief(max(passed))} more of {arm}"
+    if fails <= 0.0:
+        return f"{told}; by the estimates any more fails."
     if math.isfinite(fails):
         return f"{told}; by the estimates it fails from {figure(fails, error)} more on."
     return f"{told}; it fails nowhere as far as was looked, {brief(float(one['amount'].max()))}."

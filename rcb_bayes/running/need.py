@@ -262,8 +262,8 @@ def _beside(
         if plan is None or (plan.kind == "sampled" and not plan.feasible):
             return None
         oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
-        sizes = {"horizon": horizon, "n_worlds": n_runs(market, horizon=horizon, seed=seed), "every": horizon}
-        runs = simulate(market, plan, oracle=oracle, seed=seed, **sizes)
+        n = n_runs(market, horizon=horizon, seed=seed)
+        runs = simulate(market, plan, horizon=horizon, n_worlds=n, every=horizon, oracle=oracle, seed=seed)
     seeds = [np.random.SeedSequence(int(runs.attrs["seed"]), spawn_key=(int(w),)) for w in runs["world"].values]
     natures = [Nature(market, one) for one in seeds]
     sigmas = [nature.sigma for nature in natures if nature.sigma is not None]
