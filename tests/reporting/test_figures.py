@@ -22,7 +22,7 @@ SMALL = ReportSizes(
 # Figures that are words: names of assumptions, of theorems, of what a band is, and of papers.
 FIXED = (
     "0 greedy suffices", "1 fighting chance", "2 posterior separation", "3 covariates (phi0)", "4 evolution of trust",
-    "Theorem 1", "Theorem 2", "± 2", "ICML 2026", "arXiv 2406.04374", "phi0", "once in 200 rounds", "95 % bounds",
+    "Theorem 1, least", "Theorem 1 with", "± 2", "ICML 2026", "arXiv 2406.04374", "phi0", "once in 200 rounds", "95 % bounds",
 )  # fmt: skip
 
 
