@@ -114,12 +114,7 @@ def command(
     ] = DEFAULT_HORIZON,
     worlds: Annotated[
         int | None,
-        typer.Option(
-            "--run-worlds",
-            "--worlds",
-            min=1,
-            help="Worlds to run the plan in; as many as take sensible time, 400 at most.",
-        ),
+        typer.Option("--run-worlds", "--worlds", min=1, help="Worlds to run the plan in; 400 at most unless given."),
     ] = None,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random that the audit looks at.")] = 100,
     runs_file: Annotated[

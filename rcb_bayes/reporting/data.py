@@ -57,6 +57,11 @@ def short(value: Any, digits: int = 4) -> Any:
     return float(f"{number:.{digits}g}") if math.isfinite(number) else None
 
 
+def _pair(mean: FloatArray, error: FloatArray) -> dict[str, Any]:
+    """Figures with their errors, to fewer digits."""
+    return {"mean": short(mean), "error": short(error, 2)}
+
+
 def run_regret(runs: "xr.Dataset") -> tuple[float, float]:
     """The regret of a whole run, the mean over worlds, and its error; NaN for the error of one world."""
     return mean_of(runs["regret"].sum("t").values)
@@ -120,8 +125,7 @@ def _knowledge(prices: "xr.Dataset") -> dict[str, Any]:
     lengths = prices["expected_cold_start"].where(prices["feasible"]).values
     return {
         "names": [str(name) for name in prices["knows"].values],
-        "mean": short(lengths),
-        "error": short(prices["expected_cold_start_mcse"].values, 2),
+        **_pair(lengths, prices["expected_cold_start_mcse"].values),
     }
 
 
@@ -132,7 +136,7 @@ def _sizes(found: "xr.Dataset") -> dict[str, Any]:
     curves = zip(found["n"].values, lengths, errors, strict=True)
     return {
         "epsilon": [float(epsilon) for epsilon in found["epsilon"].values],
-        "curves": [{"n": int(n), "mean": short(mean), "error": short(error, 2)} for n, mean, error in curves],
+        "curves": [{"n": int(n), **_pair(*pair)} for n, *pair in curves],
     }
 
 
@@ -190,8 +194,7 @@ def _yardsticks(found: "xr.Dataset") -> dict[str, Any]:
     """The plan's regret, and what it is measured by."""
     return {
         "names": [str(name) for name in found["policy"].values],
-        "mean": short(found["regret"].values),
-        "error": short(np.nan_to_num(found["regret_mcse"].values), 2),
+        **_pair(found["regret"].values, np.nan_to_num(found["regret_mcse"].values)),
     }
 
 
@@ -217,23 +220,20 @@ def _regret(runs: "xr.Dataset") -> dict[str, Any]:
     n = len(t)
     even, growing = np.linspace(0, n - 1, min(_POINTS, n)), np.geomspace(1, n, min(_POINTS // 2, n)) - 1
     kept = np.unique(np.concatenate([even, growing]).round().astype(int))
-    mean, error = mean_over_worlds(total[:, kept])
+    end = cold_start_end(runs)
     return {
         "t": [int(k) for k in t[kept]],
-        "mean": short(mean),
-        "error": short(error, 2),
+        **_pair(*mean_over_worlds(total[:, kept])),
         "worlds": short(total[:_WORLDS, kept], 3) if len(total) > 1 else [],
         "n": len(total),
-        "end": short(cold_start_end(runs)) if cold_start_end(runs) is not None else None,
+        "end": None if end is None else short(end),
     }
 
 
 def _gain(runs: "xr.Dataset") -> dict[str, Any]:
     rounds, gains = windowed_gain(runs)
-    mean, error = mean_over_worlds(gains)
-    return {"t": short(rounds, 3), "mean": short(mean), "error": short(error, 2)}
+    return {"t": short(rounds, 3), **_pair(*mean_over_worlds(gains))}
 
 
 def _samples(runs: "xr.Dataset") -> dict[str, Any]:
-    mean, error = mean_over_worlds(runs["n_samples"].transpose("world", "arm").values)
-    return {"mean": short(mean), "error": short(error, 2)}
+    return _pair(*mean_over_worlds(runs["n_samples"].transpose("world", "arm").values))

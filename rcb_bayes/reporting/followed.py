@@ -14,6 +14,7 @@ from rcb_bayes.telling.wording import percent
 if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
 
+MARGINS = ["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"]
 _MOST_ARMS = 12  # of a matrix
 _BESIDE = 4  # arms of a matrix that stands beside the chart
 
@@ -40,6 +41,11 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
     )
 
 
+def margin_table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The deciding cell of each stage in words, under ``MARGINS``."""
+    return [[*(row[name] for name in MARGINS[:4]), *(plain(row[name]) for name in FIGURES)] for row in rows]
+
+
 def _margins(audit: Audit, rows: list[dict[str, Any]]) -> Markup:
     worst = deciding_cell(audit.margins)
     least = (
@@ -53,11 +59,8 @@ def _margins(audit: Audit, rows: list[dict[str, Any]]) -> Markup:
             "A cell passes if its lower bound clears minus epsilon, or if the constraint held in every world; rare "
             "recommendations have wide bounds. Shown is the lowest cell with the stage's worst verdict."
         ),
-        head=["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"],
-        rows=[
-            [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in FIGURES)]
-            for row in rows
-        ],
+        head=MARGINS,
+        rows=margin_table(rows),
     )
 
 

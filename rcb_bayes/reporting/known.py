@@ -33,16 +33,13 @@ def known(report: "Report") -> Markup:
     )
 
 
-def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
-    """Every figure by what users know, as plain values."""
-    return [
-        {"knows": str(name)} | {str(key): prices[key].values[k].item() for key in prices.data_vars}
-        for k, name in enumerate(prices["knows"].values)
-    ]
+def figures_of(found: "xr.Dataset") -> list[dict[str, Any]]:
+    """Every figure at each of the coordinates, as plain values."""
+    return found.reset_coords(drop=True).to_dataframe().reset_index().to_dict("records")
 
 
 def _prices(prices: "xr.Dataset", *, n_own: int) -> Markup:
-    found = known_figures(prices)
+    found = figures_of(prices)
     n_worlds = prices.attrs["n_worlds"]
     if not any(one["feasible"] for one in found):
         whom = ", ".join(str(one["knows"]) for one in found)

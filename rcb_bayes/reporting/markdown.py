@@ -3,13 +3,12 @@
 import re
 from typing import TYPE_CHECKING
 
-from rcb_bayes.mechanism.deciding import FIGURES
 from rcb_bayes.planning.plan_wording import summary
 from rcb_bayes.reporting.answer import parts
 from rcb_bayes.reporting.data import margin_rows, run_regret
+from rcb_bayes.reporting.followed import MARGINS, margin_table
 from rcb_bayes.reporting.groups import GROUPS, groups, weights_of
 from rcb_bayes.reporting.paying import bill_rows, bill_words
-from rcb_bayes.reporting.pieces import plain
 from rcb_bayes.reporting.protocol import paragraph
 from rcb_bayes.reporting.sized import size_rows
 from rcb_bayes.reporting.yardsticks import PLAN, YARDSTICKS, compared_words, yardstick_rows
@@ -62,12 +61,7 @@ def _plan(report: "Report") -> list[str]:
 def _margins(report: "Report") -> list[str]:
     if report.audit is None:
         return []
-    rows = [
-        [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in FIGURES)]
-        for row in margin_rows(report.audit)
-    ]
-    head = ["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"]
-    return ["## Would users follow?", _table(head, rows)]
+    return ["## Would users follow?", _table(MARGINS, margin_table(margin_rows(report.audit)))]
 
 
 def _costs(report: "Report") -> list[str]:

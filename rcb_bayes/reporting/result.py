@@ -17,10 +17,9 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_wording import summary
 from rcb_bayes.plots import plot_rates, plot_regret
 from rcb_bayes.reporting.data import run_regret
-from rcb_bayes.reporting.known import known_figures
+from rcb_bayes.reporting.known import figures_of
 from rcb_bayes.reporting.paying import bill_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
-from rcb_bayes.reporting.sized import size_figures
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
 from rcb_bayes.telling.html import as_html
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FIGURES = ("rates", "margins", "regret")
+_LEAST = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "audit_users": 1, "map_users": 1, "run_worlds": 1}
+_LEAST |= {"sweep_worlds": 50, "knowledge_worlds": 50, "radius_worlds": 50, "payment_worlds": 2}
+_CHOSEN = ("run_worlds", "sweep_worlds", "knowledge_worlds")  # unless given
+_LEFT_OUT = ("knowledge_worlds", "radius_worlds", "payment_worlds")  # with 0
 _MOST_MAPPED = 100_000
 _MOST_MULTIPLE = 10.0
 
@@ -88,17 +91,10 @@ class ReportSizes:
     epsilons: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        least = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "sweep_worlds": 50}
-        for name in ("check_worlds", "plan_worlds", "audit_worlds", "sweep_worlds", "audit_users", "map_users"):
-            if name != "sweep_worlds" or self.sweep_worlds is not None:
-                as_count(getattr(self, name), name=name, least=least.get(name, 1))
-        if self.run_worlds is not None:
-            as_count(self.run_worlds, name="run_worlds", least=1)
-        for name in ("knowledge_worlds", "radius_worlds"):
-            if getattr(self, name) not in (0, None):
-                as_count(getattr(self, name), name=name, least=50)
-        if self.payment_worlds != 0:
-            as_count(self.payment_worlds, name="payment_worlds", least=2)
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not ((value is None and name in _CHOSEN) or (value == 0 and name in _LEFT_OUT)):
+                as_count(value, name=name, least=least)
         for value in self.n_multiples:
             if not (np.isfinite(value) and 0 < value <= _MOST_MULTIPLE):
                 raise RcbError(f"n_multiples must be above 0 and at most {_MOST_MULTIPLE:g}, got {value!r}.")
@@ -332,8 +328,8 @@ class Report:
                 "checks": self.checks.to_dict()["checks"],
                 "plan": self.plan.to_dict(),
                 "epsilons": [plan.to_dict() for plan in self.sweep],
-                "knowledge": None if self.knowledge is None else known_figures(self.knowledge),
-                "by_size": None if self.by_size is None else size_figures(self.by_size),
+                "knowledge": None if self.knowledge is None else figures_of(self.knowledge),
+                "by_size": None if self.by_size is None else figures_of(self.by_size.rename(n="n_per_arm")),
                 "payments": None if self.payments is None else bill_figures(self.payments),
                 "audit": None if self.audit is None else self.audit.to_dict(),
                 "regret": total,

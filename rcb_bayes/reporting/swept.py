@@ -49,7 +49,7 @@ def plans_over_epsilon(
     for request in requests:
         check_request_size(market, request)
     function = partial(_planned, horizon=horizon)
-    make = partial(_Sweep, market, requests[0] if requests else None)
+    make = partial(_simulator, market, requests)
     done = dict(run_tasks(function, requests, make=make, workers=workers, description="plans"))
     plans = {epsilon: done[k] for k, epsilon in enumerate(others)}
     plans[plan.epsilon] = replace(plan, exploitation=replace(plan.exploitation, guards=()))
@@ -64,21 +64,15 @@ def worlds_behind(plan: Plan, sizes: ReportSizes) -> dict[str, int]:
     }
 
 
-class _Sweep:
+def _simulator(market: Market, requests: list[PlanRequest]) -> Simulator | None:
     """What plans of a sweep share: one simulation."""
-
-    def __init__(self, market: Market, request: PlanRequest | None) -> None:
-        self.market = market
-        if request is None:
-            self.simulator = None
-        else:
-            self.simulator = Simulator(market, engine=request.engine, seed=request.seed, remember=True)
+    return Simulator(market, engine="auto", seed=requests[0].seed, remember=True) if requests else None
 
 
-def _planned(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
-    assert sweep.simulator is not None  # there is a request
+def _planned(simulator: Simulator | None, request: PlanRequest, *, horizon: int) -> Plan:
+    assert simulator is not None  # there is a request
     made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": horizon}
-    return planned(sweep.market, request, simulator=sweep.simulator.again(), **made)
+    return planned(simulator.market, request, simulator=simulator.again(), **made)
 
 
 def grid_of(plan: Plan) -> list[float]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,8 +59,8 @@ def answer_of(
     follows = f"In {audit.n_worlds:,} fresh worlds of their own belief {_loses(audit, at, users)}, at any stage."
     sentences = (follows, _takes(plan), *late, *([] if radius is None else [radius_words(radius)]))
     if in_time != "pass":
-        none = in_time == "fail"
-        headline = f"Not within {horizon:,} rounds: {'the cold start takes' if none else 'it may take'} longer."
+        takes = "takes" if in_time == "fail" else "may take"
+        headline = f"Not within {horizon:,} rounds: the cold start {takes} longer."
         return Answer(verdict=in_time, headline=headline, sentences=sentences)
     whom = f"with {percent(plan.share_explored)} of users" if plan.personalised else "with all users, at one rate"
     return Answer(verdict="pass", headline=f"Yes, {whom}.", sentences=sentences)
@@ -119,21 +120,22 @@ def _remedy(plan: Plan, worst: DecidingCell | None) -> str:
 def radius_words(radius: "xr.Dataset") -> str:
     """How wrong the belief may be: the largest amount that passes, and from where on it fails, with the error."""
     one = radius.isel(direction=0)
-    n, arm = int(radius.attrs["n_worlds"]), str(one["direction"].item()).partition(":")[2]
-    passed = [float(a) for a in one["amount"].values if str(one["verdict"].sel(amount=a).item()) == "pass"]
-    fails, error = float(one["fails_above"]), float(one["fails_above_mcse"])
-    audits = f"In audits of {n:,} worlds it passes"
-    if not passed:
-        told = f"{audits} for no amount that users expect more of {arm}"
-    elif max(passed) <= 0:
-        told = f"{audits} only if users expect no more of {arm} than was written down"
-    else:
-        told = f"{audits} if users expect up to {brief(max(passed))} more of {arm}"
-    if fails <= 0.0:
-        return f"{told}; by the estimates any more fails."
-    if math.isfinite(fails):
-        return f"{told}; by the estimates it fails from {figure(fails, error)} more on."
-    return f"{told}; it fails nowhere as far as was looked, {brief(float(one['amount'].max()))}."
+    arm = str(one["direction"].item()).partition(":")[2]
+    looks = zip(one["amount"].values.tolist(), one["verdict"].values.tolist(), strict=True)
+    passed = [amount for amount, _ in takewhile(lambda look: look[1] == "pass", looks)]
+    fails = float(one["fails_above"])
+    held = "only as it is written" if passed else "not even as it is written"
+    if passed and passed[-1] > 0:
+        held = f"if users expect up to {brief(passed[-1])} more of {arm}"
+    told = f"In audits of {int(radius.attrs['n_worlds']):,} worlds it passes {held}"
+    if not math.isfinite(fails):
+        return f"{told}."
+    end = (
+        f"it fails from {figure(fails, float(one['fails_above_mcse']))} more of {arm} on"
+        if fails > 0
+        else "any more fails"
+    )
+    return f"{told}; by the estimates {end}."
 
 
 def _takes(plan: Plan) -> str:

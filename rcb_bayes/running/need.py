@@ -35,12 +35,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _OPPOSITE = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
-_WORLDS, _FITTED_WORLDS = 1000, 320  # where posteriors have a closed form, and where they are fitted anew
-_SAMPLED_WORLDS = 40  # where each takes a NUTS run
+# Worlds of greedy, and of a plan: where posteriors have a closed form, are fitted anew, and each takes a NUTS run.
+_WORLDS, _RUNS = (1000, 320, 40), (400, 100, 20)
 _REACH_WORLDS, _AT_ONCE = 2000, 100
 _PANEL, _ROW_PANEL = 2048, 256
-_RUNS, _FITTED_RUNS, _SAMPLED_RUNS = 400, 100, 20  # worlds that a plan is run in, likewise
-_MOST_ROUNDS = 2_000_000  # of all of these
+_MOST_ROUNDS = 2_000_000  # of all runs of a plan, but for the fewest
 _LATE = 0.05  # of runs whose cold start has not ended: then their regret is not that of a plan carried out
 _MOST_NAMED = 4
 _NEGLECT = 0.1
@@ -152,7 +151,7 @@ def need_and_greedy(
     engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
     n_worlds = _worlds(engine, most_worlds) if n_worlds is None else as_count(n_worlds, name="n_worlds", least=2)
     check_run_size(horizon=horizon, n_worlds=n_worlds, every=horizon)
-    again = 0 if plan is None and runs is None else _SAMPLED_RUNS if runs is None else runs.sizes["world"]
+    again = 0 if plan is None and runs is None else _RUNS[-1] if runs is None else runs.sizes["world"]
     foresee(market, (n_worlds + again) * n_refits(market, horizon=horizon), seed=seed)
     rows = not market.noise.is_gaussian
     panel = make_panel(market, n_users=_ROW_PANEL if rows else _PANEL, rng=generator(seed, Stream.GREEDY_USERS))
@@ -209,13 +208,12 @@ class Beside:
 def n_runs(market: Market, *, horizon: int, seed: int = DEFAULT_SEED) -> int:
     """Worlds that a plan is run in: as many as take sensible time, by what computes posteriors."""
     engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
-    usual = _RUNS if engine is None else _SAMPLED_RUNS if engine.name == "nuts" else _FITTED_RUNS
-    return min(usual, max(_SAMPLED_RUNS, _MOST_ROUNDS // horizon))
+    return min(_usual(engine, _RUNS), max(_RUNS[-1], _MOST_ROUNDS // horizon))
 
 
 def n_sampled(market: Market, *, horizon: int, most_worlds: int, n_runs: int) -> int:
     """How many posteriors ``check_need`` asks for where each takes a NUTS run, beside so many runs of a plan."""
-    return (min(_SAMPLED_WORLDS, most_worlds) + n_runs) * n_refits(market, horizon=horizon)
+    return (min(_WORLDS[-1], most_worlds) + n_runs) * n_refits(market, horizon=horizon)
 
 
 def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, share: float, beside: str) -> str:
@@ -241,9 +239,13 @@ def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, sh
     return text
 
 
-def _worlds(engine: Engine | None, most: int | None) -> int:
+def _usual(engine: Engine | None, numbers: tuple[int, int, int]) -> int:
     """Worlds that take sensible time, by what computes posteriors; None has a closed form."""
-    usual = _WORLDS if engine is None else _SAMPLED_WORLDS if engine.name == "nuts" else _FITTED_WORLDS
+    return numbers[0 if engine is None else 2 if engine.name == "nuts" else 1]
+
+
+def _worlds(engine: Engine | None, most: int | None) -> int:
+    usual = _usual(engine, _WORLDS)
     return usual if most is None else min(usual, as_count(most, name="most_worlds", least=2))
 
 

@@ -22,7 +22,8 @@ SMALL = ReportSizes(
 # Figures that are words: names of assumptions, of theorems, of what a band is, and of papers.
 FIXED = (
     "0 greedy suffices", "1 fighting chance", "2 posterior separation", "3 covariates (phi0)", "4 evolution of trust",
-    "Theorem 1, least", "Theorem 1 with", "± 2", "ICML 2026", "arXiv 2406.04374", "phi0", "once in 200 rounds", "95 % bounds",
+    "Theorem 1, least", "Theorem 1 with", "± 2", "ICML 2026", "arXiv 2406.04374", "phi0", "once in 200 rounds",
+    "95 % bounds",
 )  # fmt: skip
 
 
@@ -207,12 +208,11 @@ def radius_phrases(report: Report) -> list[str]:
     assert report.radius is not None
     one = report.radius.isel(direction=0)
     verdicts = dict(zip(one["amount"].values.tolist(), one["verdict"].values.tolist(), strict=True))
-    passed = [amount for amount, verdict in verdicts.items() if verdict == "pass" and amount > 0]
-    told = [
-        f"In audits of {report.radius.attrs['n_worlds']} worlds",
-        f"by the estimates it fails from {figure(float(one['fails_above']), float(one['fails_above_mcse']))} more on",
-    ]
-    return told + ([f"if users expect up to {brief(max(passed))} more"] if passed else [])
+    first = min((amount for amount, verdict in verdicts.items() if verdict != "pass"), default=np.inf)
+    passed = max((amount for amount in verdicts if 0 < amount < first), default=None)
+    ends = figure(float(one["fails_above"]), float(one["fails_above_mcse"]))
+    told = [f"In audits of {report.radius.attrs['n_worlds']} worlds", f"by the estimates it fails from {ends} more of"]
+    return told + ([] if passed is None else [f"if users expect up to {brief(passed)} more"])
 
 
 def top(report: Report) -> list[str]:
