@@ -89,8 +89,7 @@ def following(report: Report, epsilon: float) -> str:
     own = audit.margins["estimate"].isel(user=slice(0, audit.n_random))
     least = np.nanmin(own.transpose("user", ...).values.reshape(own.sizes["user"], -1), axis=1)
     users = np.asarray(audit.users)
-    weights = report.market.covariates.weights if len(users) == 4 else np.full(len(users), 1 / len(users))
-    share = float(weights @ (least >= -epsilon - 1e-9))
+    share = float((least >= -epsilon - 1e-9).mean())  # the rows of the table weigh the same
     error = 0.0 if len(users) == 4 else float(audit.compliance["share_mcse"].sel(epsilon=epsilon, method="nearest"))
     return percent(share, error)
 
