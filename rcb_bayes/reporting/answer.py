@@ -8,7 +8,7 @@ from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, tag
 from rcb_bayes.reporting.pieces import badge, facts, parameters, prose
-from rcb_bayes.reporting.words import knowing
+from rcb_bayes.reporting.words import followers
 from rcb_bayes.telling.wording import brief, figure, how_often, percent, times
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def parts(report: "Report") -> list[tuple[str, Any, Any]]:
         words = f"regret of a whole run, {report.horizon:,} rounds, in units of the reward"
         rows.append(("At what cost?", total, words))
     if audit is not None:
-        at = audit.compliance.sel(epsilon=audit.epsilon, method="nearest")
-        share = percent(float(at["share"]), float(at["share_mcse"]))
-        rows.append(("Would they follow?", share, f"of users{' at random' if audit.n_random else ''}{knowing(audit)}"))
+        rows.append(("Would they follow?", *followers(audit)))
     return rows
 
 

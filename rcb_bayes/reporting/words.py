@@ -99,22 +99,21 @@ def _in_time(plan: Plan, horizon: int | None, runs: "xr.Dataset | None") -> tupl
 def _not_passed(plan: Plan, audit: Audit, late: tuple[str, ...]) -> Answer:
     """An audit that fails, or does not tell."""
     worst = deciding_cell(audit.margins)
-    followers = f"{_followers(audit)} would follow at every stage, by the point estimates. "
+    told = f"{' '.join(followers(audit))} would follow at every stage, by the point estimates. "
     if audit.verdict == "fail":
         headline, more = "Not as planned: some users would not follow.", _remedy(plan, worst)
     else:
         headline = "Perhaps: the simulations cannot tell."
         more = "More worlds would tell: the bounds are too wide, or too few worlds have the arm as the best one."
-    return Answer(verdict=audit.verdict, headline=headline, sentences=(_loss(worst), followers + more, *late))
+    return Answer(verdict=audit.verdict, headline=headline, sentences=(_loss(worst), told + more, *late))
 
 
 def _remedy(plan: Plan, worst: DecidingCell | None) -> str:
     """What mends a failure: a guard in exploitation; in the cold start the rates."""
     if worst is not None and str(worst.stage).startswith("epoch"):
         return "A guard, or a larger epsilon, can mend it."
-    if plan.kind != "sampled":
-        return "A plan with sampled rates (calibrate), or a larger epsilon, can mend it."
-    return "A plan for more worlds of audit, or a larger epsilon, can mend it."
+    what = "for more worlds of audit" if plan.kind == "sampled" else "with sampled rates (calibrate)"
+    return f"A plan {what}, or a larger epsilon, can mend it."
 
 
 def radius_words(radius: "xr.Dataset") -> str:
@@ -189,9 +188,11 @@ def _loss(worst: DecidingCell | None) -> str:
     )
 
 
-def _followers(audit: Audit) -> str:
-    share = percent(float(audit.compliance["share"].sel(epsilon=audit.epsilon, method="nearest")))
-    return f"{share} of users{' at random' if audit.n_random else ''}{knowing(audit)}"
+def followers(audit: Audit) -> tuple[str, str]:
+    """The share that would follow, and of whom."""
+    at = audit.compliance.sel(epsilon=audit.epsilon, method="nearest")
+    share = percent(float(at["share"]), float(at["share_mcse"]))
+    return share, f"of users{' at random' if audit.n_random else ''}{knowing(audit)}"
 
 
 def knowing(audit: Audit) -> str:
