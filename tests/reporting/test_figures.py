@@ -16,7 +16,7 @@ from tests.reporting.test_page import Walk
 
 ARMS, FEATURES = ("old", "new", "odd"), ("base", "age")
 SMALL = ReportSizes(
-    check_worlds=100, plan_worlds=300, audit_worlds=300, audit_users=20, run_worlds=12, radius_worlds=60,
+    check_worlds=100, plan_worlds=300, audit_worlds=300, audit_users=20, run_worlds=20, radius_worlds=60,
     map_users=30, payment_worlds=0, n_multiples=(2.0,), epsilons=(0.15, 0.2),
 )  # fmt: skip
 # Figures that are words: names of assumptions, of theorems, of what a band is, and of papers.
@@ -36,7 +36,7 @@ def market_of(users: rcb.users.Covariates, sigma: float = 0.3) -> rcb.Market:
 def page_of(name: str) -> Report:
     table = rcb.Empirical([[1, age] for age in (-1.0, -0.3, 0.3, 1.0)], features=FEATURES)
     market = market_of(table)
-    asked = {"epsilon": 0.15, "n_per_arm": 10, "horizon": 200, "sizes": SMALL, "seed": 1}
+    asked = {"epsilon": 0.15, "n_per_arm": 10, "horizon": 400, "sizes": SMALL, "seed": 1}
     if name == "fixed":
         plan = rcb.fixed_plan(market, n_per_arm=10, exploration_rate=0.8, epsilon=0.15)
         return rcb.report(market, plan, horizon=200, sizes=SMALL, seed=1)
