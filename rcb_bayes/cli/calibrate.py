@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -320,17 +319,18 @@ def _share(plan: "Plan", horizon: int | None) -> float | None:
 
 
 def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
-    from rcb_bayes.planning.plan_wording import promise, users_know
+    from rcb_bayes.planning.plan_wording import arm_table, promise, stage_table, users_know
 
     console = Console(highlight=False)
     console.print(Text(f"Sampled plan: {promise(plan)}, {users_know(plan)}\n"))
-    console.print(_stage_table(plan))
+    head, stages = stage_table(plan, most=_MOST_ROWS)
+    console.print(_table(head, [cells for _, cells in stages], words=("saturated arms",)))
     console.print(Text(_legend(plan)), style="dim")
     typer.echo("")
     for name, text in _main_figures(plan, horizon=horizon):
         console.print(f"{name:<23}", Text(text), sep="")
     typer.echo("")
-    console.print(_arm_table(plan))
+    console.print(_table(*arm_table(plan), words=("arm", "explored")))
     if plan.notes:
         typer.echo("")
     for note in plan.notes:
@@ -345,42 +345,14 @@ def _print_plan(plan: "Plan", *, horizon: int | None) -> None:
         )
 
 
-def _stage_table(plan: "Plan") -> Table:
-    """The stages that most cold starts pass, and the others summed up."""
+def _table(head: list[str], rows: list[list[str]], *, words: tuple[str, ...]) -> Table:
+    """Cells as they stand; columns of words are set to the left."""
     table = Table(box=None, pad_edge=False)
-    rate, explored = ("mean rate", "explored") if plan.personalised else ("largest rate", "explorable")
-    for title in ("saturated arms", "cold starts", rate, explored, "free"):
-        table.add_column(title, justify="left" if title == "saturated arms" else "right")
-    stages = sorted(plan.stages, key=lambda stage: -stage.share)
-    shown = stages if len(stages) <= _MOST_ROWS else stages[: _MOST_ROWS - 1]
-    shown = sorted(shown, key=lambda stage: (len(stage.saturated), -stage.share))
-    for stage in shown:
-        table.add_row(
-            Text(plan.stage_name(stage)),
-            percent(stage.share),
-            figure(stage.rate, stage.rate_mcse),
-            percent(stage.share_explored),
-            percent(stage.share_free),
-        )
-    rest = stages[len(shown) :]
-    if rest:
-        table.add_row(
-            f"and {len(rest)} more stages",
-            f"{percent(rest[0].share)} at most",
-            _range([stage.rate for stage in rest], "{:.3f}".format),
-            _range([stage.share_explored for stage in rest], _whole),
-            _range([stage.share_free for stage in rest], _whole),
-        )
+    for title in head:
+        table.add_column(title, justify="left" if title in words else "right")
+    for name, *row in rows:
+        table.add_row(Text(name), *row)
     return table
-
-
-def _whole(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _range(values: list[float], words: Callable[[float], str]) -> str:
-    low, high = words(min(values)), words(max(values))
-    return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
 def _legend(plan: "Plan") -> str:
@@ -438,25 +410,6 @@ def _choice_figures(plan: "Plan") -> list[tuple[str, str]]:
         ("without a guard", unguarded),
         ("audit in fresh worlds", verdict or "none made"),
     ]
-
-
-def _arm_table(plan: "Plan") -> Table:
-    from rcb_bayes.planning.plan_wording import explored_words
-
-    table = Table(box=None, pad_edge=False)
-    explored = explored_words(plan)
-    titles = ("arm", "expected pulls", "coverage (least eigenvalue of X'X/N)")
-    for title in titles if explored is None else (*titles, "explored"):
-        table.add_column(title, justify="left" if title in ("arm", "explored") else "right")
-    pulls = [figure(*pair) for pair in zip(plan.expected_pulls, plan.expected_pulls_mcse, strict=True)]
-    coverage = [
-        figure(value, mcse) if math.isfinite(value) else "never saturated"
-        for value, mcse in zip(plan.coverage, plan.coverage_mcse, strict=True)
-    ]
-    columns = [pulls, coverage] if explored is None else [pulls, coverage, explored]
-    for arm, *row in zip(plan.arms, *columns, strict=True):
-        table.add_row(Text(arm), *row)
-    return table
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def command(
         typer.echo(market.describe() + "\n")
         print_checks([*([] if first_check is None else [first_check]), *checks])
         _print_gaps(gaps, market.arms[first], share=share, n_per_arm=n_per_arm)
-        Console().print(f"\nVerdict: [{_STYLES[verdict]}]{verdict}[/]")
+        Console().print(f"\nVerdict of assumptions 1 to 3: [{_STYLES[verdict]}]{verdict}[/]")
     if out is not None:
         _save_figure(gaps, out, quiet=is_stdout(json_file))
     raise typer.Exit(_CODES[verdict])

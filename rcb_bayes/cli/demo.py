@@ -31,7 +31,7 @@ _SIZES: dict[str, Any] = {
     "check_worlds": 1000,
     "audit_worlds": 1000,
     "audit_users": 60,
-    "run_worlds": 8,
+    "run_worlds": 100,
     "knowledge_worlds": 200,
 } | {"radius_worlds": 200}
 

@@ -112,7 +112,10 @@ def command(
     horizon: Annotated[
         int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
     ] = DEFAULT_HORIZON,
-    worlds: Annotated[int, typer.Option("--run-worlds", "--worlds", min=1, help="Worlds to run the plan in.")] = 20,
+    worlds: Annotated[
+        int | None,
+        typer.Option("--run-worlds", "--worlds", min=1, help="Worlds to run the plan in; 400 at most unless given."),
+    ] = None,
     users: Annotated[int, typer.Option("--users", min=1, help="Users at random that the audit looks at.")] = 100,
     runs_file: Annotated[
         Path | None,

@@ -78,7 +78,13 @@ def greedy_runs(
     ----------
     engine : of the users' belief, where posteriors have no closed form
     """
-    worlds = draw_worlds(market.prior, n_worlds, rng=rng)
+    return greedy_in(market, panel, engine, draw_worlds(market.prior, n_worlds, rng=rng), horizon=horizon, rng=rng)
+
+
+def greedy_in(
+    market: Market, panel: Panel, engine: Engine | None, worlds: Worlds, *, horizon: int, rng: np.random.Generator
+) -> GreedyRuns:
+    """The same in given worlds."""
     if engine is None:
         return _one_by_one(market, panel, worlds, horizon=horizon, rng=rng)
     return _in_batches(market, panel, worlds, engine, horizon=horizon, rng=rng)

@@ -250,7 +250,7 @@ def with_best_n(
 
     for k in order:
         plan = made(choices[k].n_per_arm)
-        verdict = _audited(market, plan, horizon=horizon, judge=judge, hand_out=how) if plan.feasible else "infeasible"
+        verdict = _audited(market, plan, horizon=horizon, judge=judge, hand_out=how) if plan.feasible else plan.verdict
         choices[k] = replace(choices[k], verdict=verdict)
         plan = replace(plan, feasibility=replace(plan.feasibility, verdict=verdict))
         best = best or plan

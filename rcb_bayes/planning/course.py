@@ -17,7 +17,7 @@ from rcb_bayes.planning.stage_rates import StageRates
 from rcb_bayes.schema import FloatArray
 
 MOST_STUCK = 0.01  # of cold starts
-_USUAL_STAGE = 0.05  # of cold starts that pass a stage, for it to count in who is explored
+USUAL_STAGE = 0.05  # of cold starts that pass a stage, for it to count in who is explored
 _BEST_DRAWS = 1000
 _COVERAGE_PATHS = 1000
 
@@ -43,7 +43,7 @@ def _shares_of_users(forward: PlannedWalk, rate: float) -> tuple[float, float]:
     passed = np.array([stage.share for stage in stages])
     passed = passed / passed.sum()
     free = passed @ [stage.is_free.astype(float) for stage in stages]  # (P,): how often each user needs no subsidy
-    usual = [stage for stage in stages if stage.share >= _USUAL_STAGE] or stages
+    usual = [stage for stage in stages if stage.share >= USUAL_STAGE] or stages
     explored = np.any([stage.rates > 0 for stage in usual], axis=0)
     panel = forward.panel
     share_explored = panel.mean(explored.astype(float))[0] if forward.settings.personalised else float(rate > 0)

@@ -31,14 +31,17 @@ def feasibility_of(forward: PlannedWalk, course: Course, *, rate: float) -> Feas
     holds = explores and broken <= _MOST_BROKEN
     if holds and is_known:
         return Feasibility()
+    stopped = _stopped_at(forward)
     if holds:
         reason = _unknown_length(forward, length, length_mcse)
     else:
-        reason = _reason(forward, stuck=stuck, broken=broken)
+        reason = _reason(forward, stopped, stuck=stuck, broken=broken)
     nearest = nearest_epsilon(forward)
     if nearest is not None:
         reason += f" With {request.n_worlds:,} worlds {_from_where(forward, nearest)}."
-    return Feasibility(feasible=False, reason=reason, nearest_epsilon=nearest)
+    more_tell = holds or (broken <= _MOST_BROKEN and stopped is not None and not _is_closed(stopped))
+    verdict = "inconclusive" if more_tell else "infeasible"
+    return Feasibility(feasible=False, reason=reason, nearest_epsilon=nearest, verdict=verdict)
 
 
 def _from_where(forward: PlannedWalk, nearest: float) -> str:
@@ -163,20 +166,28 @@ def _broken_at(forward: PlannedWalk, stage: StageRates, rate: float) -> np.ndarr
     return broken_constraints(stage.outlook, panel.users, rates, promoted=stage.promoted, **asked)
 
 
-def _reason(forward: PlannedWalk, *, stuck: float, broken: float) -> str:
+def _stopped_at(forward: PlannedWalk) -> StageRates | None:
+    """The stage that stops the plan; None where no single one does."""
+    if not forward.settings.personalised:
+        return min(forward.stages.values(), key=lambda part: part.rate, default=None)
+    return next((stage for stage in forward.stages.values() if _is_blocked(forward, stage)), None)
+
+
+def _is_closed(stage: StageRates) -> bool:
+    """Whether the point estimates allow no rate there, so that more worlds would not either."""
+    return stage.ideal < LEAST_RATE or not np.isfinite(stage.worlds_needed)
+
+
+def _reason(forward: PlannedWalk, stopped: StageRates | None, *, stuck: float, broken: float) -> str:
     if broken > _MOST_BROKEN:
         return (
             f"{percent(broken)} of users would lose more than epsilon by what the platform takes for their best "
             "arm: it believes otherwise than they do. Plan with the users' belief, or allow a larger epsilon."
         )
-    if not forward.settings.personalised:
-        stage = min(forward.stages.values(), key=lambda part: part.rate)
-        return f"Once {_named(forward, stage)} saturated {_why_blocked(forward, stage)}"
-    blocked = [stage for stage in forward.stages.values() if _is_blocked(forward, stage)]
-    if not blocked:
+    if stopped is None:
         return f"{percent(stuck)} of cold starts reach a stage at which nobody can be explored."
-    ends = f"({percent(stuck)} of cold starts end there)"
-    return f"Once {_named(forward, blocked[0])} saturated {ends} {_why_blocked(forward, blocked[0])}"
+    ends = f" ({percent(stuck)} of cold starts end there)" if forward.settings.personalised else ""
+    return f"Once {_named(forward, stopped)} saturated{ends} {_why_blocked(forward, stopped)}"
 
 
 def _named(forward: PlannedWalk, stage: StageRates) -> str:
@@ -191,7 +202,7 @@ def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
     """Whether no rate would do, or these worlds cannot certify one, and how many could."""
     n = forward.settings.n_worlds
     one = not forward.settings.personalised
-    if stage.ideal < LEAST_RATE or not np.isfinite(stage.worlds_needed):
+    if _is_closed(stage):
         who = "some users cannot be explored, and one rate must suit all" if one else "no user can be explored"
         return (
             f"{who}: data speak for the arm promoted to them in hardly any of {n:,} worlds, or in none, so that "

@@ -97,7 +97,8 @@ class Feasibility:
     ----------
     feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it
         gets past the stage that stops it
-    verdict : of an audit in fresh worlds, made where N was chosen; empty where none was made
+    verdict : of an audit in fresh worlds, made where N was chosen; empty where none was made. Of a plan that is not
+        feasible "inconclusive" where its worlds are too few to tell, else "infeasible"
     choices : the numbers of samples N was chosen from; none where it was given
     """
 

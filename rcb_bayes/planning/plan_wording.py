@@ -6,7 +6,7 @@ from rcb_bayes.mechanism.knowledge import as_knowledge
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.stages import PlannedStage, SampledRule, sampled_rates
 from rcb_bayes.schema import FloatArray
-from rcb_bayes.telling.wording import figure, percent
+from rcb_bayes.telling.wording import figure, how_often, percent
 from rcb_bayes.users.labelled import Users, as_users
 
 
@@ -21,8 +21,8 @@ def users_know(plan: Plan) -> str:
     return f"users know {as_knowledge(plan.knows).words}"
 
 
-def summary(plan: Plan) -> str:
-    """The plan in a few lines."""
+def summary(plan: Plan, *, audited: str = "") -> str:
+    """The plan in a few lines, with the verdict of an audit that it does not know of itself."""
     constants, course, provenance = plan.constants, plan.course, plan.provenance
     length = figure(course.expected_cold_start, course.expected_cold_start_mcse)
     ends = math.isfinite(course.expected_cold_start)
@@ -30,8 +30,7 @@ def summary(plan: Plan) -> str:
     lines = [
         f"{constants.kind} plan, {promise(plan)}, {users_know(plan)}" + (sand if provenance.n_not_vouched else ""),
         f"samples per arm N      {plan.agenda.words}" + (", by expected regret" if plan.choices else ""),
-        f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}"
-        f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})",
+        f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}{_inverse(plan)}",
         f"expected cold start    {length} rounds" if ends else "expected cold start    no end",
     ]
     if constants.kind == "sampled":
@@ -39,16 +38,74 @@ def summary(plan: Plan) -> str:
             f"users explored         {percent(course.share_explored)}; "
             f"{percent(course.share_free)} lose at most epsilon by it and need no subsidy"
         )
-    if plan.guards:
-        first, last = plan.guards[0], plan.guards[-1]
-        lines.append(
-            f"guard                  keeps {percent(first.kept)} of off-best recommendations at first, "
-            f"{percent(last.kept)} later; {percent(last.closed)} of users have an arm closed"
-        )
+    lines += [f"guard                  {guard_words(plan)}"] if plan.guards else []
     lines += [] if plan.feasible else [f"not feasible           {plan.reason}"]
     if constants.kind == "sampled" and plan.feasible:
-        lines.append(f"audit                  {plan.verdict or 'not made: rcb.audit(market, plan) makes one'}")
+        lines.append(f"audit                  {audited or plan.verdict or 'rcb.audit(market, plan) makes one'}")
     return "\n".join([*lines, *provenance.notes])
+
+
+def _inverse(plan: Plan) -> str:
+    """L beside one rate for all; the mean of many rates tells no number of rounds."""
+    if plan.personalised:
+        return ", the mean over users and stages"
+    rate, constants = plan.exploration_rate, plan.constants
+    if rate >= 1 or rate <= 0:
+        return f" ({how_often(rate)})"
+    return f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})"
+
+
+def guard_words(plan: Plan) -> str:
+    """What the guards of a plan leave, where it has any."""
+    first, last = plan.guards[0], plan.guards[-1]
+    return (
+        f"keeps {percent(first.kept)} of off-best recommendations at first, {percent(last.kept)} later; "
+        f"{percent(last.closed)} of users have an arm closed"
+    )
+
+
+def stage_table(plan: Plan, *, most: int) -> tuple[list[str], list[tuple[PlannedStage | None, list[str]]]]:
+    """A head, and the cells of the stages that most cold starts pass; the others are summed up, as no stage."""
+    rate, explored = ("mean rate", "explored") if plan.personalised else ("largest rate", "explorable")
+    stages = sorted(plan.stages, key=lambda stage: -stage.share)
+    shown = stages if len(stages) <= most else stages[: most - 1]
+    rest = stages[len(shown) :]
+    rows: list[tuple[PlannedStage | None, list[str]]] = [
+        (
+            stage,
+            [
+                plan.stage_name(stage),
+                percent(stage.share),
+                figure(stage.rate, stage.rate_mcse),
+                percent(stage.share_explored),
+                percent(stage.share_free),
+            ],
+        )
+        for stage in sorted(shown, key=lambda stage: (len(stage.saturated), -stage.share))
+    ]
+    if rest:
+        names = {"rate": "{:.3f}", "share_explored": "{:.0%}", "share_free": "{:.0%}"}
+        ranges = [_range([getattr(stage, name) for stage in rest], form) for name, form in names.items()]
+        rows.append((None, [f"and {len(rest)} more stages", f"{percent(rest[0].share)} at most", *ranges]))
+    return ["saturated arms", "cold starts", rate, explored, "free"], rows
+
+
+def _range(values: list[float], form: str) -> str:
+    low, high = (form.format(value).replace("%", " %") for value in (min(values), max(values)))
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def arm_table(plan: Plan) -> tuple[list[str], list[list[str]]]:
+    """A head, and a row for each arm: pulls, coverage, and where not all arms are alike whether it is explored."""
+    pulls = [figure(*pair) for pair in zip(plan.expected_pulls, plan.expected_pulls_mcse, strict=True)]
+    coverage = [
+        figure(value, mcse) if math.isfinite(value) else "never saturated"
+        for value, mcse in zip(plan.coverage, plan.coverage_mcse, strict=True)
+    ]
+    columns = {"expected pulls": pulls, "coverage (least eigenvalue of X'X/N)": coverage}
+    explored = explored_words(plan)
+    columns |= {} if explored is None else {"explored": explored}
+    return ["arm", *columns], [list(row) for row in zip(plan.arms, *columns.values(), strict=True)]
 
 
 def explored_words(plan: Plan) -> list[str] | None:

@@ -75,7 +75,8 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
 def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     """Realised gain over rounds: what the platform expects of the recommended arm beyond its best rival.
 
-    Averaged over windows of rounds that grow in proportion, then over worlds, with a band of two standard errors.
+    Averaged over windows of rounds that grow in proportion, then over worlds, with a band of two standard errors. It is
+    no user's margin, and may dip below -epsilon where everybody follows: the platform knows more than she does.
 
     Parameters
     ----------
@@ -107,8 +108,6 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     axes.plot(rounds, mean, color=PALETTE[0], marker="o", markersize=3, label="mean over worlds")
     draw_band(axes, rounds, mean - 2 * error, mean + 2 * error, colour=PALETTE[0], label="± 2 standard errors")
     axes.axhline(0.0, color="black", linewidth=1)
-    if "epsilon" in runs.attrs:
-        axes.axhline(-float(runs.attrs["epsilon"]), color="black", linestyle="--", linewidth=1, label="-epsilon")
     end = cold_start_end(runs)
     if end is not None:
         axes.axvline(end, color=PALETTE[5], linestyle="--", linewidth=1.0, label=f"end of the cold start ({end:,.0f})")

@@ -6,10 +6,13 @@ from rcb_bayes.reporting.data import run_regret
 from rcb_bayes.reporting.markup import Markup, table, tag
 from rcb_bayes.reporting.paying import bill_rows, bill_words
 from rcb_bayes.reporting.pieces import chart, plain, prose, section
-from rcb_bayes.reporting.yardsticks import told
+from rcb_bayes.reporting.yardsticks import YARDSTICKS, compared_words, yardstick_rows
+from rcb_bayes.running.need import mean_of
 from rcb_bayes.telling.wording import figure
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from rcb_bayes.reporting.result import Report
 
 
@@ -18,7 +21,7 @@ def cost(report: "Report", data: dict[str, Any]) -> Markup:
     if report.runs is None:
         return section("cost", "What it costs", prose("Not run: the plan is not feasible."), *_bill(report))
     regret = data["regret"]
-    end = "did not end" if regret["end"] is None else f"ended after {regret['end']:,.0f} rounds on average"
+    end = cold_start_words(report.runs)
     last = figure(*run_regret(report.runs))
     many = "one world" if regret["n"] == 1 else f"{regret['n']:,} worlds"
     return section(
@@ -26,28 +29,34 @@ def cost(report: "Report", data: dict[str, Any]) -> Markup:
         "What it costs",
         prose(
             f"The plan run in {many} of {report.horizon:,} rounds. The cold start {end}; the regret of a whole "
-            f"run is {last}, against the best arm for each user."
+            f"run is {last}, against the best arm for each user, in units of the reward."
         ),
-        None if report.yardsticks is None else _yardsticks(report),
+        None if report.yardsticks is None else _yardsticks(report.yardsticks),
         *_bill(report),
         _regret(regret, alt=f"Cumulative regret over {report.horizon:,} rounds reaches {last}; the cold start {end}."),
         tag("div", _gain(data["gain"]), _samples(data["arms"], data["samples"]), class_="pair"),
     )
 
 
-def _yardsticks(report: "Report") -> Markup:
-    assert report.runs is not None  # asked for where it is
-    assert report.yardsticks is not None
-    rows = [[name, figure(*more)] for name, *more in told(report.yardsticks, own=run_regret(report.runs))]
+def cold_start_words(runs: "xr.Dataset") -> str:
+    """When the cold start ended, over the worlds in which it did, and in how many it did not."""
+    lengths = runs["cold_start_length"].values.astype(float)
+    ended = lengths[lengths >= 0]
+    if not len(ended):
+        return "did not end"
+    told = f"ended after {figure(*mean_of(ended))} rounds on average"
+    late = len(lengths) - len(ended)
+    return f"{told}, and in {late:,} of {len(lengths):,} worlds not at all" if late else told
+
+
+def _yardsticks(found: "xr.Dataset") -> Markup:
+    rows = yardstick_rows(found)
     return chart(
         "yardsticks",
         "Regret of a whole run, beside what needs no plan",
-        alt=f"Regret over {report.horizon:,} rounds: {'; '.join(f'{name} {value}' for name, value in rows)}.",
-        note=(
-            "Greedy recommends what looks best so far, and learns by luck. A favourite is the arm that a user expects "
-            "most of before any data. Everybody follows either of the two. Whiskers: ± 2 standard errors."
-        ),
-        head=["", "regret"],
+        alt=f"Regret over {found.attrs['horizon']:,} rounds: {'; '.join(f'{row[0]} {row[1]}' for row in rows)}.",
+        note=f"{compared_words(found)} Whiskers: ± 2 standard errors; in the table ± is one.",
+        head=YARDSTICKS,
         rows=rows,
     )
 
@@ -84,7 +93,10 @@ def _gain(gain: dict[str, Any]) -> Markup:
             "What the platform expects of the recommended arm beyond its best rival, over rounds: "
             f"{plain(gain['mean'][0])} at first, {plain(gain['mean'][-1])} at the end."
         ),
-        note="Mean over windows of rounds and over worlds, ± 2 standard errors.",
+        note=(
+            "Mean over windows of rounds and over worlds, ± 2 standard errors. These are gains by the data that the "
+            "platform has, and no user's margin: what is held against epsilon stands under 'Would users follow?'."
+        ),
         head=["about round", "gain", "± one error"],
         rows=[[plain(t), plain(mean), plain(error)] for t, mean, error in points],
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from rcb_bayes.mechanism.deciding import FIGURES, pair_cells, stage_cells
 from rcb_bayes.mechanism.run_curves import cold_start_end, mean_over_worlds, windowed_gain
-from rcb_bayes.reporting.yardsticks import told
+from rcb_bayes.running.need import mean_of
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.directions import principal_places
@@ -45,7 +45,7 @@ def chart_data(report: "Report") -> dict[str, Any]:
     if report.runs is not None:
         data |= {"regret": _regret(report.runs), "gain": _gain(report.runs), "samples": _samples(report.runs)}
         if report.yardsticks is not None:
-            data["yardsticks"] = _yardsticks(report.yardsticks, own=run_regret(report.runs))
+            data["yardsticks"] = _yardsticks(report.yardsticks)
     return data
 
 
@@ -57,10 +57,14 @@ def short(value: Any, digits: int = 4) -> Any:
     return float(f"{number:.{digits}g}") if math.isfinite(number) else None
 
 
+def _pair(mean: FloatArray, error: FloatArray) -> dict[str, Any]:
+    """Figures with their errors, to fewer digits."""
+    return {"mean": short(mean), "error": short(error, 2)}
+
+
 def run_regret(runs: "xr.Dataset") -> tuple[float, float]:
     """The regret of a whole run, the mean over worlds, and its error; NaN for the error of one world."""
-    total = runs["regret"].sum("t").values
-    return float(total.mean()), float(total.std(ddof=1) / len(total) ** 0.5) if len(total) > 1 else math.nan
+    return mean_of(runs["regret"].sum("t").values)
 
 
 def _frontier(gaps: "xr.Dataset", arms: tuple[str, ...], *, alike: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
@@ -121,8 +125,7 @@ def _knowledge(prices: "xr.Dataset") -> dict[str, Any]:
     lengths = prices["expected_cold_start"].where(prices["feasible"]).values
     return {
         "names": [str(name) for name in prices["knows"].values],
-        "mean": short(lengths),
-        "error": short(prices["expected_cold_start_mcse"].values, 2),
+        **_pair(lengths, prices["expected_cold_start_mcse"].values),
     }
 
 
@@ -133,7 +136,7 @@ def _sizes(found: "xr.Dataset") -> dict[str, Any]:
     curves = zip(found["n"].values, lengths, errors, strict=True)
     return {
         "epsilon": [float(epsilon) for epsilon in found["epsilon"].values],
-        "curves": [{"n": int(n), "mean": short(mean), "error": short(error, 2)} for n, mean, error in curves],
+        "curves": [{"n": int(n), **_pair(*pair)} for n, *pair in curves],
     }
 
 
@@ -187,13 +190,11 @@ def _counted(part: str) -> str:
     return f"{short} and {len(more)} more" if more else short
 
 
-def _yardsticks(found: "xr.Dataset", *, own: tuple[float, float]) -> dict[str, Any]:
+def _yardsticks(found: "xr.Dataset") -> dict[str, Any]:
     """The plan's regret, and what it is measured by."""
-    rows = told(found, own=own)
     return {
-        "names": [name for name, _, _ in rows],
-        "mean": short([value for _, value, _ in rows]),
-        "error": short([0.0 if error != error else error for _, _, error in rows], 2),
+        "names": [str(name) for name in found["policy"].values],
+        **_pair(found["regret"].values, np.nan_to_num(found["regret_mcse"].values)),
     }
 
 
@@ -219,23 +220,20 @@ def _regret(runs: "xr.Dataset") -> dict[str, Any]:
     n = len(t)
     even, growing = np.linspace(0, n - 1, min(_POINTS, n)), np.geomspace(1, n, min(_POINTS // 2, n)) - 1
     kept = np.unique(np.concatenate([even, growing]).round().astype(int))
-    mean, error = mean_over_worlds(total[:, kept])
+    end = cold_start_end(runs)
     return {
         "t": [int(k) for k in t[kept]],
-        "mean": short(mean),
-        "error": short(error, 2),
+        **_pair(*mean_over_worlds(total[:, kept])),
         "worlds": short(total[:_WORLDS, kept], 3) if len(total) > 1 else [],
         "n": len(total),
-        "end": short(cold_start_end(runs)) if cold_start_end(runs) is not None else None,
+        "end": None if end is None else short(end),
     }
 
 
 def _gain(runs: "xr.Dataset") -> dict[str, Any]:
     rounds, gains = windowed_gain(runs)
-    mean, error = mean_over_worlds(gains)
-    return {"t": short(rounds, 3), "mean": short(mean), "error": short(error, 2)}
+    return {"t": short(rounds, 3), **_pair(*mean_over_worlds(gains))}
 
 
 def _samples(runs: "xr.Dataset") -> dict[str, Any]:
-    mean, error = mean_over_worlds(runs["n_samples"].transpose("world", "arm").values)
-    return {"mean": short(mean), "error": short(error, 2)}
+    return _pair(*mean_over_worlds(runs["n_samples"].transpose("world", "arm").values))

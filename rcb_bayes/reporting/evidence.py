@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_bayes._version import __version__
 from rcb_bayes.gaps.assumptions import Check
+from rcb_bayes.planning.plan_wording import guard_words
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import badge, chart, parameters, plain, prose, section
-from rcb_bayes.reporting.words import panel
+from rcb_bayes.reporting.words import panel, radius_words
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -96,11 +97,12 @@ def diagnostics(report: "Report") -> Markup:
                 f"tau = {figure(plan.tau, plan.tau_mcse)}, rho = {figure(plan.rho, plan.rho_mcse)}",
             ),
         ]
-    rows.append(("guard in exploitation", _guard(report)))
+    guarded = plan.guards and report.guard
+    rows.append(("guard in exploitation", guard_words(plan) if guarded else "none: the paper's kernel"))
     if audit is not None:
-        rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit)}"))
+        rows.append(("audit", f"{audit.n_worlds:,} worlds a stage, {panel(audit, report.market.covariates)}"))
     if report.radius is not None:
-        rows += [("how wrong the belief may be", str(words)) for words in report.radius["words"].values if words]
+        rows.append(("how wrong the belief may be", radius_words(report.radius)))
     if runs is not None:
         rows.append(("runs", f"{runs.sizes['world']:,} worlds of {report.horizon:,} rounds"))
     weak = report.market.population.weak_directions()
@@ -114,17 +116,6 @@ def _vouched(n_not: int, n_worlds: int) -> str:
     if not n_not:
         return "all vouched for"
     return f"{n_not:,} not vouched for (in at most {percent(min(n_not / max(n_worlds, 1), 1.0))} of the worlds)"
-
-
-def _guard(report: "Report") -> str:
-    rules = report.plan.guards
-    if not rules or not report.guard:
-        return "none: the paper's kernel"
-    first, last = rules[0], rules[-1]
-    return (
-        f"keeps {percent(first.kept)} of off-best recommendations at first, {percent(last.kept)} later; "
-        f"{percent(last.closed)} of users have an arm closed"
-    )
 
 
 def repeat(report: "Report") -> Markup:

@@ -75,10 +75,10 @@ def _who(plan: Plan) -> str:
     if plan.kind == "theorem":
         return f"Theorem 1 explores all users at one rate, {plan.exploration_rate:.3g}."
     if not plan.personalised:
-        return (
-            "One rate serves all users, so the most reluctant of them sets it: "
-            f"{figure(plan.exploration_rate, plan.exploration_rate_mcse)}."
-        )
+        rate = figure(plan.exploration_rate, plan.exploration_rate_mcse)
+        if plan.kind == "fixed":
+            return f"One rate was given for all users: {rate}."
+        return f"One rate serves all users, so the most reluctant of them sets it: {rate}."
     if not plan.feasible:
         return (
             f"At epsilon = {plan.epsilon:g} cold starts end before every arm has its samples, so nobody should be "

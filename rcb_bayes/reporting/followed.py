@@ -14,6 +14,7 @@ from rcb_bayes.telling.wording import percent
 if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
 
+MARGINS = ["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"]
 _MOST_ARMS = 12  # of a matrix
 _BESIDE = 4  # arms of a matrix that stands beside the chart
 
@@ -28,8 +29,9 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
         "follow",
         "Would users follow?",
         prose(
-            f"{audit.n_worlds:,} fresh worlds a stage, {panel(audit)}. A margin is what a user expects of the "
-            "recommended arm beyond a rival, given that it was recommended; down to minus epsilon she follows."
+            f"{audit.n_worlds:,} fresh worlds a stage, {panel(audit, report.market.covariates)}. A margin is what a "
+            "user expects of the recommended arm beyond a rival, given that it was recommended; down to minus epsilon "
+            "she follows."
         ),
         *(prose(f"{note[:1].upper()}{note[1:]}.") for note in audit.notes),
         _margins(audit, data["margins"]),
@@ -37,6 +39,11 @@ def follow(report: "Report", data: dict[str, Any]) -> Markup:
         if len(report.plan.arms) <= _BESIDE
         else join(_compliance(audit, data["compliance"]), matrix),
     )
+
+
+def margin_table(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The deciding cell of each stage in words, under ``MARGINS``."""
+    return [[*(row[name] for name in MARGINS[:4]), *(plain(row[name]) for name in FIGURES)] for row in rows]
 
 
 def _margins(audit: Audit, rows: list[dict[str, Any]]) -> Markup:
@@ -52,11 +59,8 @@ def _margins(audit: Audit, rows: list[dict[str, Any]]) -> Markup:
             "A cell passes if its lower bound clears minus epsilon, or if the constraint held in every world; rare "
             "recommendations have wide bounds. Shown is the lowest cell with the stage's worst verdict."
         ),
-        head=["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"],
-        rows=[
-            [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in FIGURES)]
-            for row in rows
-        ],
+        head=MARGINS,
+        rows=margin_table(rows),
     )
 
 
@@ -68,8 +72,8 @@ def _compliance(audit: Audit, found: dict[str, list[float]]) -> Markup:
         "Users who would follow this plan",
         alt=f"The share of users at random who would follow, over epsilon: {percent(at)} at {audit.epsilon:g}.",
         note=f"At every stage, by the point estimates{knowing(audit).rstrip(',')}. Band: ± 2 standard errors.",
-        head=["epsilon", "share", "± one error"],
-        rows=[[plain(epsilon), percent(share), percent(error)] for epsilon, share, error in points[::10]],
+        head=["epsilon", "share ± one error"],
+        rows=[[plain(epsilon), percent(share, error)] for epsilon, share, error in points[::10]],
     )
 
 

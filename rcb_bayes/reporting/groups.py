@@ -1,9 +1,11 @@
 """Who is explored: users by each of their features, and how often the plan explores them."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rcb_bayes.planning.course import USUAL_STAGE
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.reporting.markup import Markup, join, table, tag
 from rcb_bayes.reporting.pieces import bar
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 _MOST_FEATURES = 12
 _FEW_VALUES = 4  # told one by one; more are cut into thirds
 _EVEN = 0.01  # a difference below this is not worth rows of a table
-_HARDLY = 0.005  # a rate below this is none, as on the map
+GROUPS = ["feature", "value", "of all users", "mean rate", "explored"]
 
 
 class Group(NamedTuple):
@@ -27,12 +29,12 @@ class Group(NamedTuple):
     values: str
     share: float  # of all users
     rate: float
-    explored: float  # share of the group
+    explored: float  # share of the group, at some stage that is not rare
 
 
 def groups(plan: Plan, users: FloatArray, *, weights: FloatArray) -> list[Group]:
     """Users by the value of each feature that varies: (U, d), with weights (U,) that sum to 1."""
-    rates = plan.rate(users)
+    rates, explored = plan.rate(users), explores(plan, users)
     found: list[Group] = []
     for j, feature in enumerate(plan.inputs[:_MOST_FEATURES]):
         for name, members in _parts(users[:, j], weights):
@@ -46,10 +48,18 @@ def groups(plan: Plan, users: FloatArray, *, weights: FloatArray) -> list[Group]
                     values=name,
                     share=mass,
                     rate=float(own @ rates[members]),
-                    explored=float(own @ (rates[members] >= _HARDLY)),
+                    explored=float(own @ explored[members]),
                 )
             )
     return found
+
+
+def explores(plan: Plan, users: FloatArray) -> BoolArray:
+    """Users who are explored at some stage that is not rare, (U,): what ``plan.share_explored`` is a share of."""
+    usual = tuple(stage for stage in plan.stages if stage.share >= USUAL_STAGE)
+    if usual and len(usual) < len(plan.stages):
+        plan = replace(plan, cold_start=replace(plan.cold_start, stages=usual))
+    return plan.rate(users) > 0
 
 
 def weights_of(report: "Report") -> FloatArray:
@@ -74,14 +84,14 @@ def by_group(report: "Report") -> Markup | None:
         if one.feature not in even
     ]
     words = (
-        f"Rates averaged over stages, of the {len(report.users):,} users of the map. A feature with few values is told "
-        "value by value, others in thirds. Look whether exploration falls on one group."
+        f"Of the {len(report.users):,} users of the map: rates averaged over stages, and the share who are explored "
+        "at some stage that one cold start in twenty passes. A feature with few values is told value by value, others "
+        "in thirds. Look whether exploration falls on one group."
         + (f" By {', '.join(even)} rates differ by less than {_EVEN:g}." if even else "")
     )
-    head = ["feature", "value", "of all users", "mean rate", "explored"]
     return join(
         tag("h3", "Who is explored, feature by feature"),
-        table(head, rows, class_="stack labelled", numbers=2) if rows else None,
+        table(GROUPS, rows, class_="stack labelled", numbers=2) if rows else None,
         tag("p", words, class_="note"),
     )
 

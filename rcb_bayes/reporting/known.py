@@ -23,37 +23,39 @@ def known(report: "Report") -> Markup:
         "known",
         "What users know",
         prose(
-            f"The plan is for users who know {words}. Who knows less is easier to satisfy: the slack of one moment "
-            "pays for another that she cannot tell from it. What is published of the clock is the platform's choice."
+            f"The plan is for users who know {words}. It satisfies those who know less, too. A plan of their own may "
+            "be shorter: the slack of one moment pays for another that they cannot tell from it. What is published of "
+            "the clock is the platform's choice."
         ),
-        prose("Not compared with plans for users who know more or less.") if prices is None else _prices(prices),
+        prose("Not compared with plans for users who know more or less.")
+        if prices is None
+        else _prices(prices, n_own=report.plan.n_worlds),
     )
 
 
-def known_figures(prices: "xr.Dataset") -> list[dict[str, Any]]:
-    """Every figure by what users know, as plain values."""
-    return [
-        {"knows": str(name)} | {str(key): prices[key].values[k].item() for key in prices.data_vars}
-        for k, name in enumerate(prices["knows"].values)
-    ]
+def figures_of(found: "xr.Dataset") -> list[dict[str, Any]]:
+    """Every figure at each of the coordinates, as plain values."""
+    return found.reset_coords(drop=True).to_dataframe().reset_index().to_dict("records")
 
 
-def _prices(prices: "xr.Dataset") -> Markup:
-    found = known_figures(prices)
+def _prices(prices: "xr.Dataset", *, n_own: int) -> Markup:
+    found = figures_of(prices)
+    n_worlds = prices.attrs["n_worlds"]
     if not any(one["feasible"] for one in found):
         whom = ", ".join(str(one["knows"]) for one in found)
-        return prose(f"No plan is feasible for users who know the {whom} either.")
+        return prose(f"With {n_worlds:,} worlds no plan is found, whatever users know of the clock ({whom}).")
     rows = [_row(one) for one in found]
     lengths = "; ".join(f"{row[0]}: {row[1]}" for row in rows)
     n = prices.attrs["n_per_arm"]
-    sizes = f"N = {n if isinstance(n, str) else f'{n:,}'}, {prices.attrs['n_worlds']:,} worlds, ± 2 Monte Carlo errors."
+    fewer = " Fewer worlds than the plan's make for more cautious rates: compare these with one another."
+    told = f"N = {n if isinstance(n, str) else f'{n:,}'}, {n_worlds:,} worlds.{fewer if n_worlds < n_own else ''}"
     return chart(
         "knowledge",
         "Rounds of cold start, by what users know",
         alt=f"Expected rounds of cold start by what users know: {lengths}.",
         note=(
-            f"{sizes} Fewer worlds than the plan's make for more cautious rates: compare these with one another. "
-            f"A user who knows nothing of the clock may be in any of {prices.attrs['horizon']:,} rounds."
+            f"{told} Whiskers: ± 2 Monte Carlo errors; in the table ± is one. A user who knows nothing of the clock "
+            f"may be in any of {prices.attrs['horizon']:,} rounds."
         ),
         head=["users know", "cold start", "regret of the cold start", "mean rate", "explored"],
         rows=rows,

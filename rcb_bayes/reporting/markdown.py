@@ -3,15 +3,15 @@
 import re
 from typing import TYPE_CHECKING
 
-from rcb_bayes.mechanism.deciding import FIGURES
+from rcb_bayes.planning.plan_wording import summary
 from rcb_bayes.reporting.answer import parts
 from rcb_bayes.reporting.data import margin_rows, run_regret
-from rcb_bayes.reporting.groups import groups, weights_of
+from rcb_bayes.reporting.followed import MARGINS, margin_table
+from rcb_bayes.reporting.groups import GROUPS, groups, weights_of
 from rcb_bayes.reporting.paying import bill_rows, bill_words
-from rcb_bayes.reporting.pieces import plain
 from rcb_bayes.reporting.protocol import paragraph
 from rcb_bayes.reporting.sized import size_rows
-from rcb_bayes.reporting.yardsticks import told
+from rcb_bayes.reporting.yardsticks import PLAN, YARDSTICKS, compared_words, yardstick_rows
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def markdown(report: "Report") -> str:
 
 
 def _plan(report: "Report") -> list[str]:
-    plan = report.plan
-    blocks = ["## The plan", "\n".join(f"- {_escaped(line)}" for line in plan.summary().splitlines())]
+    plan, verdict = report.plan, "" if report.audit is None else report.audit.verdict
+    blocks = ["## The plan", "\n".join(f"- {_escaped(line)}" for line in summary(plan, audited=verdict).splitlines())]
     if plan.personalised:
         rows = [
             [one.feature, one.values, percent(one.share), f"{one.rate:.3f}", percent(one.explored)]
             for one in groups(plan, report.users, weights=weights_of(report))
         ]
-        blocks += [_table(["feature", "value", "of all users", "mean rate", "explored"], rows)] if rows else []
+        blocks += [_table(GROUPS, rows)] if rows else []
     if report.by_size is not None:
         blocks += ["Expected rounds of cold start, by samples of each arm (N):", _table(*size_rows(report.by_size))]
     return blocks
@@ -61,24 +61,17 @@ def _plan(report: "Report") -> list[str]:
 def _margins(report: "Report") -> list[str]:
     if report.audit is None:
         return []
-    rows = [
-        [row["stage"], row["verdict"], row["arm"], row["rival"], *(plain(row[name]) for name in FIGURES)]
-        for row in margin_rows(report.audit)
-    ]
-    head = ["stage", "verdict", "arm", "rival", "margin", "± one error", "lower", "upper"]
-    return ["## Would users follow?", _table(head, rows)]
+    return ["## Would users follow?", _table(MARGINS, margin_table(margin_rows(report.audit)))]
 
 
 def _costs(report: "Report") -> list[str]:
     if report.runs is None:
         return ["## What it costs", *_bill(report)] if report.payments is not None else []
-    own = run_regret(report.runs)
-    rows = [("this plan", *own)] if report.yardsticks is None else told(report.yardsticks, own=own)
-    return [
-        "## What it costs",
-        _table([f"over {report.horizon:,} rounds", "regret"], [[name, figure(*more)] for name, *more in rows]),
-        *_bill(report),
-    ]
+    if report.yardsticks is None:
+        table = _table([f"over {report.horizon:,} rounds", "regret"], [[PLAN, figure(*run_regret(report.runs))]])
+        return ["## What it costs", table, *_bill(report)]
+    table = _table([f"over {report.horizon:,} rounds", *YARDSTICKS[1:]], yardstick_rows(report.yardsticks))
+    return ["## What it costs", table, compared_words(report.yardsticks), *_bill(report)]
 
 
 def _bill(report: "Report") -> list[str]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
 
 SUFFIX = ".zip"
-_FORM = Format(name="report", version=1, remedy="Report again: `report(...).save('report.zip')` writes a file.")
+_FORM = Format(name="report", version=2, remedy="Report again: `report(...).save('report.zip')` writes a file.")
 _HEAD = "report.json"
 _OPTIONAL = ("knowledge", "radius", "yardsticks", "payments", "by_size")  # tables that not every report has
 

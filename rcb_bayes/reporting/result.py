@@ -14,11 +14,12 @@ from rcb_bayes.gaps.checks import Check, Checks
 from rcb_bayes.market import Market
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.plan_wording import summary
 from rcb_bayes.plots import plot_rates, plot_regret
-from rcb_bayes.reporting.known import known_figures
+from rcb_bayes.reporting.data import run_regret
+from rcb_bayes.reporting.known import figures_of
 from rcb_bayes.reporting.paying import bill_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
-from rcb_bayes.reporting.sized import size_figures
 from rcb_bayes.reporting.words import Answer, answer_of
 from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
 from rcb_bayes.telling.html import as_html
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FIGURES = ("rates", "margins", "regret")
+_LEAST = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "audit_users": 1, "map_users": 1, "run_worlds": 1}
+_LEAST |= {"sweep_worlds": 50, "knowledge_worlds": 50, "radius_worlds": 50, "payment_worlds": 2}
+_CHOSEN = ("run_worlds", "sweep_worlds", "knowledge_worlds")  # unless given
+_LEFT_OUT = ("knowledge_worlds", "radius_worlds", "payment_worlds")  # with 0
 _MOST_MAPPED = 100_000
 _MOST_MULTIPLE = 10.0
 
@@ -44,13 +49,15 @@ class ReportSizes:
         Behind each stage of the plan.
     audit_worlds, audit_users : int
         Of the audit, and of the audit that the plan is made to pass.
-    run_worlds : int
-        In which the plan is run.
+    run_worlds : int, optional
+        In which the plan, and greedy beside it, are run; as many as take sensible time unless given: 400 where
+        posteriors have a closed form, 100 elsewhere, 20 where each takes a NUTS run, and fewer over long horizons.
     sweep_worlds : int, optional
         Behind each stage of the plans at other values of epsilon; as many as the plan's unless given, since fewer make
         for more cautious plans.
-    knowledge_worlds : int
-        Behind each stage of the plans for users who know more or less of the clock; 0 leaves them out.
+    knowledge_worlds : int, optional
+        Behind each stage of the plans for users who know more or less of the clock; as many as the plan's unless given,
+        and 0 leaves them out.
     radius_worlds : int
         Of the audits behind how wrong the plan may be about what users expect; 0 leaves that out.
     payment_worlds : int
@@ -74,9 +81,9 @@ class ReportSizes:
     plan_worlds: int = 2000
     audit_worlds: int = 1000
     audit_users: int = 100
-    run_worlds: int = 20
+    run_worlds: int | None = None
     sweep_worlds: int | None = None
-    knowledge_worlds: int = 400
+    knowledge_worlds: int | None = None
     radius_worlds: int = 400
     payment_worlds: int = 10
     n_multiples: tuple[float, ...] = (0.5, 2.0)
@@ -84,16 +91,10 @@ class ReportSizes:
     epsilons: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        least = {"check_worlds": 2, "plan_worlds": 50, "audit_worlds": 50, "sweep_worlds": 50}
-        for name in ("check_worlds", "plan_worlds", "audit_worlds", "sweep_worlds", "audit_users", "map_users"):
-            if name != "sweep_worlds" or self.sweep_worlds is not None:
-                as_count(getattr(self, name), name=name, least=least.get(name, 1))
-        as_count(self.run_worlds, name="run_worlds", least=1)
-        for name in ("knowledge_worlds", "radius_worlds"):
-            if getattr(self, name) != 0:
-                as_count(getattr(self, name), name=name, least=50)
-        if self.payment_worlds != 0:
-            as_count(self.payment_worlds, name="payment_worlds", least=2)
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not ((value is None and name in _CHOSEN) or (value == 0 and name in _LEFT_OUT)):
+                as_count(value, name=name, least=least)
         for value in self.n_multiples:
             if not (np.isfinite(value) and 0 < value <= _MOST_MULTIPLE):
                 raise RcbError(f"n_multiples must be above 0 and at most {_MOST_MULTIPLE:g}, got {value!r}.")
@@ -148,8 +149,8 @@ class Report:
     radius : xarray.Dataset, optional
         How much more users may expect of their favourite arm, see ``sensitivity``; None where it was left out.
     yardsticks : xarray.Dataset, optional
-        The regret of greedy and of everybody's favourite beside the plan's; None in older files, and where nature is
-        not what users believe.
+        The regret of the plan, of greedy and of everybody's favourite in the same worlds, and how far they are apart;
+        None without runs, and where nature is not what users believe.
     payments : xarray.Dataset, optional
         What paying users would cost instead; None where it was left out, where it does not apply, and in older files.
     by_size : xarray.Dataset, optional
@@ -196,7 +197,9 @@ class Report:
             not_audited=self.not_audited,
             radius=self.radius,
             horizon=self.horizon,
+            runs=self.runs,
             sweep=self.sweep,
+            users=self.market.covariates,
         )
         object.__setattr__(self, "answer", found)
 
@@ -311,11 +314,12 @@ class Report:
             if self.need is None
             else [self.need.headline(), f"   {self.need.meaning} {self.need.remedy}".rstrip(), ""]
         )
-        return "\n".join([*answer, "", *need, self.checks.summary(), "", self.plan.summary()])
+        plan = summary(self.plan, audited="" if self.audit is None else self.audit.verdict)
+        return "\n".join([*answer, "", *need, self.checks.summary(), "", plan])
 
     def to_dict(self) -> dict[str, Any]:
         """What the page says, as plain values."""
-        total = None if self.runs is None else float(self.runs["regret"].sum("t").mean())
+        total, error = (None, None) if self.runs is None else run_regret(self.runs)
         return plain(
             {
                 "verdict": self.verdict,
@@ -324,11 +328,12 @@ class Report:
                 "checks": self.checks.to_dict()["checks"],
                 "plan": self.plan.to_dict(),
                 "epsilons": [plan.to_dict() for plan in self.sweep],
-                "knowledge": None if self.knowledge is None else known_figures(self.knowledge),
-                "by_size": None if self.by_size is None else size_figures(self.by_size),
+                "knowledge": None if self.knowledge is None else figures_of(self.knowledge),
+                "by_size": None if self.by_size is None else figures_of(self.by_size.rename(n="n_per_arm")),
                 "payments": None if self.payments is None else bill_figures(self.payments),
                 "audit": None if self.audit is None else self.audit.to_dict(),
                 "regret": total,
+                "regret_mcse": error,
                 "horizon": self.horizon,
                 "seed": self.seed,
             }

@@ -111,16 +111,6 @@ def size_rows(found: "xr.Dataset") -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def size_figures(found: "xr.Dataset") -> list[dict[str, Any]]:
-    """A length for each N and epsilon, as plain values."""
-    return [
-        {"n_per_arm": int(n), "epsilon": float(epsilon)}
-        | {str(name): found[name].sel(n=n, epsilon=epsilon).item() for name in found.data_vars}
-        for n in found["n"].values
-        for epsilon in found["epsilon"].values
-    ]
-
-
 def by_size(found: "xr.Dataset | None") -> Markup | None:
     """The chart with its table; a sentence where no plan is feasible, nothing where there are no such plans."""
     if found is None:

@@ -1,6 +1,7 @@
 """``report``: everything that a page shows, computed once and kept together."""
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.auditing import Audit, audit
@@ -27,7 +28,7 @@ from rcb_bayes.reporting.result import Report, ReportSizes
 from rcb_bayes.reporting.sized import lengths_by_size
 from rcb_bayes.reporting.swept import plans_over_epsilon, worlds_behind
 from rcb_bayes.reporting.yardsticks import yardsticks
-from rcb_bayes.running.need import n_sampled, need_and_greedy
+from rcb_bayes.running.need import n_runs, n_sampled, need_and_greedy
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _STEPS = 10
+_SMALL = (0.125, 0.25, 0.5)  # of the least amount that is usual: a plan that just passes allows little
 _TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
@@ -122,35 +124,36 @@ def report(
     sizes = sizes or ReportSizes()
     check_workers(workers)
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
+    run_worlds = sizes.run_worlds or n_runs(market, horizon=horizon, seed=seed)
+    sizes = replace(sizes, run_worlds=run_worlds)
     check_audit_size(market, n_worlds=sizes.audit_worlds, n_users=sizes.audit_users)
     check_stage_size(market, n_per_arm=_MOST_CHECKED, n_worlds=sizes.check_worlds)
-    check_run_size(horizon=horizon, n_worlds=sizes.run_worlds, every=_every(horizon, sizes))
-    check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds)
+    check_run_size(horizon=horizon, n_worlds=run_worlds, every=_every(horizon, run_worlds))
+    check_plan_size(market, n_per_arm=1, n_worlds=sizes.knowledge_worlds or 0)
     if plan is not None:
         check_plan(market, plan)
     if runs is not None:
         _check_runs(market, runs)
-    asked: dict[str, Any] = {
-        "epsilon": epsilon,
-        "notion": notion,
-        "personalised": personalised,
-        "n_per_arm": n_per_arm,
-        "guard": guard,
-        "knows": knows,
-        "exploring": exploring,
-        "horizon": horizon,
-        "sizes": sizes,
-        "seed": seed,
-    }
+    made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personalised, "knows": knows}
+    made |= {"n_per_arm": n_per_arm, "guard": guard, "exploring": exploring, "horizon": horizon, "seed": seed}
+
+    def study(own: Market, own_plan: Plan | None, workers: Workers) -> Report:
+        """Everything that a page shows."""
+        begin_step("planning")
+        if own_plan is None:
+            worlds = {"n_worlds": sizes.plan_worlds, "audit_worlds": sizes.audit_worlds}
+            own_plan = calibrate(own, workers=workers, **worlds, **made)
+        return _studied(_Study(own, own_plan, horizon, sizes, Exploiting(guard=guard), workers, seed), runs)
+
     foresee(
         market,
-        lambda other: _study(other, _for_any_market(plan), runs, workers=None, **asked),
-        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds),
+        lambda other: study(other, _for_any_market(plan), None),
+        more=n_sampled(market, horizon=horizon, most_worlds=sizes.check_worlds, n_runs=run_worlds),
         workers=workers,
         seed=seed,
     )
     with told(), progress(_STEPS, description="Report", by_steps=True):
-        return _study(market, plan, runs, workers=workers, **asked)
+        return study(market, plan, workers)
 
 
 def _for_any_market(plan: Plan | None) -> Plan | None:
@@ -161,77 +164,57 @@ def _for_any_market(plan: Plan | None) -> Plan | None:
     return replace(plan, provenance=replace(plan.provenance, made_of=history))
 
 
-def _study(
-    market: Market,
-    plan: Plan | None,
-    runs: "xr.Dataset | None",
-    *,
-    epsilon: float,
-    notion: str,
-    personalised: bool,
-    n_per_arm: int,
-    guard: bool,
-    knows: str,
-    exploring: Exploring | None,
-    horizon: int,
-    sizes: ReportSizes,
-    workers: Workers,
-    seed: int,
-) -> Report:
-    """Everything that a page shows."""
-    begin_step("planning")
-    made: dict[str, Any] = {"notion": notion, "personalised": personalised, "n_per_arm": n_per_arm, "seed": seed}
-    if plan is None:
-        plan = calibrate(
-            market,
-            epsilon=epsilon,
-            guard=guard,
-            n_worlds=sizes.plan_worlds,
-            audit_worlds=sizes.audit_worlds,
-            knows=knows,
-            exploring=exploring,
-            horizon=horizon,
-            workers=workers,
-            **made,
-        )
-    checks, gaps = _belief(market, plan, n_worlds=sizes.check_worlds, workers=workers, seed=seed)
-    users = users_to_draw(market.covariates, sizes.map_users, seed=seed)
-    options = Exploiting(guard=guard)
-    found, why_not = _audited(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
-    shown = horizon if runs is None else int(runs["t"].values[-1])
-    if runs is None:
-        runs = _runs(market, plan, options, horizon=horizon, sizes=sizes, workers=workers, seed=seed)
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """What every part of a page is computed from."""
+
+    market: Market
+    plan: Plan
+    horizon: int
+    sizes: ReportSizes
+    options: Exploiting
+    workers: Workers
+    seed: int
+
+
+def _studied(study: _Study, runs: "xr.Dataset | None") -> Report:
+    market, plan, sizes, seed = study.market, study.plan, study.sizes, study.seed
+    checks, gaps = _belief(study)
+    found, why_not = _audited(study)
+    shown = study.horizon if runs is None else int(runs["t"].values[-1])
+    runs = _runs(study) if runs is None else runs
     begin_step("would greedy do?")
-    need, greedy = need_and_greedy(
+    need, beside = need_and_greedy(
         market, plan=plan, runs=runs, horizon=shown, epsilon=plan.epsilon, most_worlds=sizes.check_worlds, seed=seed
     )
-    sweep = plans_over_epsilon(market, plan, horizon=horizon, sizes=sizes, workers=workers)
+    sweep = plans_over_epsilon(market, plan, horizon=study.horizon, sizes=sizes, workers=study.workers)
     return Report(
         market=market,
         need=need,
         checks=checks,
         gaps=gaps,
         plan=plan,
-        theorem=_theorem(market, plan, horizon=horizon),
+        theorem=_theorem(study),
         sweep=sweep,
-        by_size=_by_size(market, plan, sweep, sizes=sizes, workers=workers),
-        knowledge=_knowledge(market, plan, horizon=horizon, sizes=sizes, workers=workers),
-        radius=_radius(market, plan, found, options, horizon=horizon, sizes=sizes, seed=seed),
-        users=users,
-        yardsticks=yardsticks(market, greedy, horizon=shown, seed=seed),
-        payments=_payments(market, plan, horizon=shown, sizes=sizes, workers=workers, seed=seed),
+        by_size=_by_size(study, sweep),
+        knowledge=_knowledge(study),
+        radius=_radius(study, found),
+        users=users_to_draw(market.covariates, sizes.map_users, seed=seed),
+        yardsticks=yardsticks(market, beside, horizon=shown, seed=seed),
+        payments=_payments(study, shown),
         runs=runs,
         audit=found,
         not_audited=why_not,
         horizon=shown,
-        guard=guard,
+        guard=study.options.guard,
         sizes=sizes,
         seed=seed,
     )
 
 
 def _check_runs(market: Market, runs: "xr.Dataset") -> None:
-    missing = [name for name in ("regret", "gain", "n_samples", "cold_start_length") if name not in runs]
+    needed = ("regret", "gain", "stage", "n_samples", "cold_start_length")
+    missing = [name for name in needed if name not in runs] + ([] if "seed" in runs.attrs else ["the seed"])
     if missing or "world" not in runs.dims:
         raise RcbError(f"These are no runs (missing: {', '.join(missing) or 'world'}). Pass the result of simulate().")
     arms = tuple(str(arm) for arm in runs["arm"].values)
@@ -239,33 +222,32 @@ def _check_runs(market: Market, runs: "xr.Dataset") -> None:
         raise RcbError(f"The runs are of arms {', '.join(arms)}, the market has {', '.join(market.arms)}.")
 
 
-def _belief(market: Market, plan: Plan, *, n_worlds: int, workers: Workers, seed: int) -> tuple[Checks, "xr.Dataset"]:
+def _belief(study: _Study) -> tuple[Checks, "xr.Dataset"]:
     """The assumptions, and the gaps once the usual first arm is saturated, from the same simulations."""
     begin_step("checking the assumptions")
-    n = min(plan.agenda.most, _MOST_CHECKED)
-    stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, workers=workers, seed=seed)
+    market, seed = study.market, study.seed
+    n = min(study.plan.agenda.most, _MOST_CHECKED)
+    stages = Stages(market, n_per_arm=n, n_worlds=study.sizes.check_worlds, workers=study.workers, seed=seed)
     checks = check_stages(stages, tau=_TAU, rho=_RHO)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
     first = next(arms for arms in sets if len(arms) == 1)
     return checks, gaps_at(stages, [market.arms[k] for k in first])
 
 
-def _audited(
-    market: Market, plan: Plan, options: Exploiting, *, horizon: int, sizes: ReportSizes, workers: Workers, seed: int
-) -> tuple[Audit | None, str]:
-    if not plan.feasible:
+def _audited(study: _Study) -> tuple[Audit | None, str]:
+    if not study.plan.feasible:
         return None, "The plan is not feasible."
     begin_step("auditing the plan")
     try:
         found = audit(
-            market,
-            plan,
-            horizon=horizon,
-            n_worlds=sizes.audit_worlds,
-            n_users=sizes.audit_users,
-            options=options,
-            workers=workers,
-            seed=seed + 1,  # not the worlds that the plan was made from
+            study.market,
+            study.plan,
+            horizon=study.horizon,
+            n_worlds=study.sizes.audit_worlds,
+            n_users=study.sizes.audit_users,
+            options=study.options,
+            workers=study.workers,
+            seed=study.seed + 1,  # not the worlds that the plan was made from
         )
     except WorkersError:
         raise
@@ -274,104 +256,109 @@ def _audited(
     return found, ""
 
 
-def _every(horizon: int, sizes: ReportSizes) -> int:
+def _every(horizon: int, n_worlds: int) -> int:
     """Rounds that are summed up, so that what is kept stays bounded."""
-    return max(1, -(-horizon * sizes.run_worlds // _MOST_ROUNDS))
+    return max(1, -(-horizon * n_worlds // _MOST_ROUNDS))
 
 
-def _runs(
-    market: Market,
-    plan: Plan,
-    options: Exploiting,
-    *,
-    horizon: int,
-    sizes: ReportSizes,
-    workers: Workers,
-    seed: int,
-) -> "xr.Dataset | None":
-    if not plan.feasible:
+def _runs(study: _Study) -> "xr.Dataset | None":
+    if not study.plan.feasible:
         return None
+    n_worlds = study.sizes.run_worlds
+    assert n_worlds is not None  # chosen before
     begin_step("running the plan")
-    oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")  # summaries of many worlds take time
-    worlds: dict[str, Any] = {
-        "horizon": horizon,
-        "n_worlds": sizes.run_worlds,
-        "every": _every(horizon, sizes),
-        "seed": seed,
-    }
-    return simulate(market, plan, oracle=oracle, options=options, workers=workers, **worlds)
+    market = study.market
+    return simulate(
+        market,
+        study.plan,
+        oracle=PosteriorOracle(market.platform_prior, market.noise, read="engine"),  # summaries of many take time
+        options=study.options,
+        workers=study.workers,
+        horizon=study.horizon,
+        n_worlds=n_worlds,
+        every=_every(study.horizon, n_worlds),
+        seed=study.seed,
+    )
 
 
-def _radius(
-    market: Market, plan: Plan, found: Audit | None, options: Exploiting, *, horizon: int, sizes: ReportSizes, seed: int
-) -> "xr.Dataset | None":
-    """How much more users may expect of their favourite arm before the plan fails, where it does not as it is."""
-    if not sizes.radius_worlds or found is None or found.verdict == "fail" or not market.noise.is_gaussian:
+def _radius(study: _Study, found: Audit | None) -> "xr.Dataset | None":
+    """How much more users may expect of their favourite arm before the plan fails, where it passes as it is."""
+    market, plan, sizes = study.market, study.plan, study.sizes
+    if not sizes.radius_worlds or found is None or found.verdict != "pass" or not market.noise.is_gaussian:
         return None
     begin_step("how wrong the plan may be")
     name = f"shift:{favourite(market)}"
     upwards = [amount for amount in direction_of(name, market, plan).amounts if amount >= 0]
+    least = min((amount for amount in upwards if amount > 0), default=0.0)
+    amounts = sorted({*upwards, *(float(f"{part * least:.2g}") for part in _SMALL)})
     return sensitivity(
         market,
         plan,
         along=name,
-        amounts={name: upwards},
-        horizon=horizon,
+        amounts={name: amounts},
+        horizon=study.horizon,
         n_worlds=sizes.radius_worlds,
         n_users=sizes.audit_users,
         n_runs=0,
-        options=options,
-        seed=seed + 1,
+        options=study.options,
+        seed=study.seed + 1,
     )
 
 
-def _theorem(market: Market, plan: Plan, *, horizon: int) -> Plan | None:
+def _theorem(study: _Study) -> Plan | None:
+    """Theorem 1's plan with the tau and rho found; the error of its length has theirs, which enter by their product.
+
+    Tau is where tau rho is largest, so that the product's error is that of rho at it, to first order.
+    """
+    plan = study.plan
     if plan.kind == "theorem":
         return plan
+    asked = {"epsilon": plan.epsilon, "tau": plan.tau, "horizon": study.horizon, "seed": plan.seed}
     try:
-        return theorem_plan(market, epsilon=plan.epsilon, tau=plan.tau, rho=plan.rho, horizon=horizon, seed=plan.seed)
+        found = theorem_plan(study.market, rho=plan.rho, **asked)
+        off = theorem_plan(study.market, rho=max(plan.rho - plan.rho_mcse, 0.0), **asked)
     except RcbError:
         return None
+    length = found.course.expected_cold_start
+    error = math.hypot(found.course.expected_cold_start_mcse, off.course.expected_cold_start - length)
+    return replace(found, course=replace(found.course, expected_cold_start_mcse=error))
 
 
-def _knowledge(
-    market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers
-) -> "xr.Dataset | None":
+def _knowledge(study: _Study) -> "xr.Dataset | None":
     """The plan's cold start for users who know more or less of the clock, where there are such plans."""
-    if not sizes.knowledge_worlds or plan.kind != "sampled" or not plan.personalised or not market.noise.is_gaussian:
+    plan, sizes = study.plan, study.sizes
+    are_such = plan.kind == "sampled" and plan.personalised and study.market.noise.is_gaussian
+    if sizes.knowledge_worlds == 0 or not are_such:
         return None
     begin_step("plans for users who know more or less")
     return price_of_knowledge(
-        market,
+        study.market,
         epsilon=plan.epsilon,
         notion=plan.notion,
         n_per_arm=plan.agenda,
-        n_worlds=sizes.knowledge_worlds,
+        n_worlds=sizes.knowledge_worlds or plan.n_worlds,
         audit_worlds=plan.audit_worlds or sizes.audit_worlds,
-        horizon=horizon,
-        workers=workers,
+        horizon=study.horizon,
+        workers=study.workers,
         seed=plan.seed,
     )
 
 
-def _payments(
-    market: Market, plan: Plan, *, horizon: int, sizes: ReportSizes, workers: Workers, seed: int
-) -> "xr.Dataset | None":
-    """What paying users would cost instead, where that is asked for."""
-    if not sizes.payment_worlds:
+def _payments(study: _Study, horizon: int) -> "xr.Dataset | None":
+    """What paying users would cost instead, over so many rounds, where that is asked for."""
+    n_worlds = study.sizes.payment_worlds
+    if not n_worlds:
         return None
     begin_step("what payments would cost")
-    asked: dict[str, Any] = {"horizon": horizon, "n_worlds": sizes.payment_worlds}
-    return payments(market, epsilon=plan.epsilon, workers=workers, seed=seed, **asked)
+    asked: dict[str, Any] = {"horizon": horizon, "n_worlds": n_worlds, "workers": study.workers}
+    return payments(study.market, epsilon=study.plan.epsilon, seed=study.seed, **asked)
 
 
-def _by_size(
-    market: Market, plan: Plan, sweep: tuple[Plan, ...], *, sizes: ReportSizes, workers: Workers
-) -> "xr.Dataset | None":
+def _by_size(study: _Study, sweep: tuple[Plan, ...]) -> "xr.Dataset | None":
     """The cold start with fewer and with more samples, where there are such plans."""
+    plan, sizes = study.plan, study.sizes
     if plan.kind == "theorem":
         return None
     begin_step("plans with other numbers of samples")
-    return lengths_by_size(
-        market, plan, sweep, multiples=sizes.n_multiples, workers=workers, **worlds_behind(plan, sizes)
-    )
+    worlds = worlds_behind(plan, sizes)
+    return lengths_by_size(study.market, plan, sweep, multiples=sizes.n_multiples, workers=study.workers, **worlds)

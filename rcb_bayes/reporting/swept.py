@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any
 
 from rcb_bayes.market import Market
-from rcb_bayes.planning.calibration import few_users, planned
+from rcb_bayes.mechanism.simulator import Simulator
+from rcb_bayes.planning.calibration import planned
 from rcb_bayes.planning.goal import PlanRequest, as_request, check_request_size
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.reporting.result import ReportSizes
@@ -22,9 +23,9 @@ def plans_over_epsilon(
 ) -> tuple[Plan, ...]:
     """Plans at other values of epsilon, made as the plan was, in one simulation.
 
-    They have no guards, which no figure here depends on, and fewer cold starts and users behind them, which their
-    errors tell (``few_users``). Posterior means are computed once wherever the law of the data is the same for every
-    epsilon.
+    They have no guards, which no figure here depends on, and as many cold starts and users behind them as the plan:
+    with fewer users a cold start could seem to grow with epsilon. Posterior means are computed once wherever the law of
+    the data is the same for every epsilon.
     """
     if plan.kind == "theorem":
         return (plan,)
@@ -48,7 +49,7 @@ def plans_over_epsilon(
     for request in requests:
         check_request_size(market, request)
     function = partial(_planned, horizon=horizon)
-    make = partial(_Sweep, market, requests[0] if requests else None)
+    make = partial(_simulator, market, requests)
     done = dict(run_tasks(function, requests, make=make, workers=workers, description="plans"))
     plans = {epsilon: done[k] for k, epsilon in enumerate(others)}
     plans[plan.epsilon] = replace(plan, exploitation=replace(plan.exploitation, guards=()))
@@ -63,18 +64,15 @@ def worlds_behind(plan: Plan, sizes: ReportSizes) -> dict[str, int]:
     }
 
 
-class _Sweep:
+def _simulator(market: Market, requests: list[PlanRequest]) -> Simulator | None:
     """What plans of a sweep share: one simulation."""
-
-    def __init__(self, market: Market, request: PlanRequest | None) -> None:
-        self.market = market
-        self.simulator = None if request is None else few_users(market, request)
+    return Simulator(market, engine="auto", seed=requests[0].seed, remember=True) if requests else None
 
 
-def _planned(sweep: _Sweep, request: PlanRequest, *, horizon: int) -> Plan:
-    assert sweep.simulator is not None  # there is a request
+def _planned(simulator: Simulator | None, request: PlanRequest, *, horizon: int) -> Plan:
+    assert simulator is not None  # there is a request
     made: dict[str, Any] = {"guard": False, "spread": "posterior", "horizon": horizon}
-    return planned(sweep.market, request, simulator=sweep.simulator.again(), **made)
+    return planned(simulator.market, request, simulator=simulator.again(), **made)
 
 
 def grid_of(plan: Plan) -> list[float]:

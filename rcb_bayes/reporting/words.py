@@ -1,16 +1,25 @@
 """The answer in words."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rcb_bayes.auditing import Audit
+from rcb_bayes.gaps.checks import combine, judge
+from rcb_bayes.gaps.estimation import probability_error
 from rcb_bayes.mechanism.deciding import DecidingCell, deciding_cell
+from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.telling.wording import brief, figure, percent
+from rcb_bayes.users import Covariates, Empirical
 
 if TYPE_CHECKING:
     import xarray as xr
+
+_MOST_RUNS = 0.5  # of runs whose cold start has to end: it does on average
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,74 +38,103 @@ def answer_of(
     not_audited: str,
     radius: "xr.Dataset | None" = None,
     horizon: int | None = None,
+    runs: "xr.Dataset | None" = None,
     sweep: tuple[Plan, ...] = (),
+    users: Covariates | None = None,
 ) -> Answer:
-    """May I explore here? Is there time for it, and how wrong may the belief be, where that was looked at?"""
-    found = _answer(plan, audit, not_audited=not_audited)
-    told = () if radius is None else tuple(f"It {words}." for words in radius["words"].values if words)
-    return replace(found, sentences=(*found.sentences, *_too_long(plan, horizon), *_elsewhere(plan, sweep), *told))
+    """May I explore here? The one place where the headline is decided.
 
-
-def _elsewhere(plan: Plan, sweep: tuple[Plan, ...]) -> tuple[str, ...]:
-    """Of a plan that is not feasible: the least epsilon that was looked at and has one."""
-    others = [other for other in sweep if other.feasible and other.epsilon > plan.epsilon]
-    if plan.feasible or not others:
-        return ()
-    nearest = min(others, key=lambda other: other.epsilon)
-    length = figure(nearest.expected_cold_start, nearest.expected_cold_start_mcse)
-    return (f"At epsilon = {nearest.epsilon:g} there is a plan, with a cold start of {length} rounds.",)
-
-
-def _too_long(plan: Plan, horizon: int | None) -> tuple[str, ...]:
-    """That rounds run out before every arm has its samples."""
-    if horizon is None or not plan.feasible or plan.expected_cold_start <= horizon:
-        return ()
-    return (
-        f"There are only {horizon:,} rounds, so most runs end before every arm has its samples. Ask for fewer samples, "
-        "fewer arms or a larger epsilon.",
-    )
-
-
-def _answer(plan: Plan, audit: Audit | None, *, not_audited: str) -> Answer:
+    A plan that users follow, and whose cold start ends before the horizon, is a yes. How wrong the belief may be is
+    told beside it, where that was looked at.
+    """
     at = f"epsilon = {plan.epsilon:g}"
     if not plan.feasible:
-        return Answer(verdict="fail", headline=f"No, not at {at}.", sentences=(plan.reason,))
+        return _no_plan(plan, at, sweep)
+    in_time, late = _in_time(plan, horizon, runs)
     if audit is None:
-        return Answer(
-            verdict="inconclusive",
-            headline="There is a plan; whether users follow it was not audited.",
-            sentences=(not_audited, _takes(plan)),
-        )
+        headline, told = "There is a plan; whether users follow it was not audited.", (not_audited, _takes(plan))
+        return Answer(verdict=combine(["inconclusive", in_time]), headline=headline, sentences=(*told, *late))
+    if audit.verdict != "pass":
+        return _not_passed(plan, audit, late)
+    follows = f"In {audit.n_worlds:,} fresh worlds of their own belief {_loses(audit, at, users)}, at any stage."
+    sentences = (follows, _takes(plan), *late, *([] if radius is None else [radius_words(radius)]))
+    if in_time != "pass":
+        takes = "takes" if in_time == "fail" else "may take"
+        headline = f"Not within {horizon:,} rounds: the cold start {takes} longer."
+        return Answer(verdict=in_time, headline=headline, sentences=sentences)
+    whom = f"with {percent(plan.share_explored)} of users" if plan.personalised else "with all users, at one rate"
+    return Answer(verdict="pass", headline=f"Yes, {whom}.", sentences=sentences)
+
+
+def _no_plan(plan: Plan, at: str, sweep: tuple[Plan, ...]) -> Answer:
+    """That there is none, or that the worlds are too few to tell; and the least epsilon looked at that has one."""
+    untold = plan.verdict == "inconclusive"
+    headline = f"Not known at {at}: {plan.n_worlds:,} worlds do not tell." if untold else f"No, not at {at}."
+    others = [other for other in sweep if other.feasible and other.epsilon > plan.epsilon]
+    told = [plan.reason]
+    if others:
+        nearest = min(others, key=lambda other: other.epsilon)
+        length = figure(nearest.expected_cold_start, nearest.expected_cold_start_mcse)
+        told.append(f"At epsilon = {nearest.epsilon:g} there is a plan, with a cold start of {length} rounds.")
+    return Answer(verdict="inconclusive" if untold else "fail", headline=headline, sentences=tuple(told))
+
+
+def _in_time(plan: Plan, horizon: int | None, runs: "xr.Dataset | None") -> tuple[Verdict, tuple[str, ...]]:
+    """Whether the cold start ends before the horizon, by the plan's runs or else by its own figure, and how many do."""
+    if horizon is None:
+        return "pass", ()
+    verdict, told = "inconclusive", ""
+    if runs is not None:
+        ended = (runs["cold_start_length"].values >= 0).astype(float)
+        share, error = float(ended.mean()), float(probability_error(ended))
+        verdict = judge(share, error, _MOST_RUNS)
+        told = "" if share == 1.0 else f"It ends within {horizon:,} rounds in {percent(share, error)} of runs."
+    if verdict == "inconclusive":
+        verdict = judge(float(horizon), plan.expected_cold_start_mcse, plan.expected_cold_start)
+    if verdict != "pass":
+        told = f"{told or f'There are only {horizon:,} rounds.'} Ask for fewer samples, fewer arms or a larger epsilon."
+    return verdict, (told,) if told else ()
+
+
+def _not_passed(plan: Plan, audit: Audit, late: tuple[str, ...]) -> Answer:
+    """An audit that fails, or does not tell."""
     worst = deciding_cell(audit.margins)
-    if audit.verdict == "pass":
-        whom = f"with {percent(plan.share_explored)} of users" if plan.personalised else "with all users, at one rate"
-        return Answer(
-            verdict="pass",
-            headline=f"Yes, {whom}.",
-            sentences=(
-                f"In {audit.n_worlds:,} fresh worlds of their own belief {_loses(audit, at)}, at any stage.",
-                _takes(plan),
-            ),
-        )
+    told = f"{' '.join(followers(audit))} would follow at every stage, by the point estimates. "
     if audit.verdict == "fail":
-        return Answer(
-            verdict="fail",
-            headline="Not as planned: some users would not follow.",
-            sentences=(
-                _loss(worst),
-                f"{_followers(audit)} would follow at every stage, by the point estimates. "
-                "A guard, a larger epsilon or a plan for more worlds of audit can mend it.",
-            ),
-        )
-    return Answer(
-        verdict="inconclusive",
-        headline="Perhaps: the simulations cannot tell.",
-        sentences=(
-            _loss(worst),
-            f"{_followers(audit)} would follow at every stage, by the point estimates. "
-            "More worlds would tell: the bounds are too wide, or too few worlds have the arm as the best one.",
-        ),
+        headline, more = "Not as planned: some users would not follow.", _remedy(plan, worst)
+    else:
+        headline = "Perhaps: the simulations cannot tell."
+        more = "More worlds would tell: the bounds are too wide, or too few worlds have the arm as the best one."
+    return Answer(verdict=audit.verdict, headline=headline, sentences=(_loss(worst), told + more, *late))
+
+
+def _remedy(plan: Plan, worst: DecidingCell | None) -> str:
+    """What mends a failure: a guard in exploitation; in the cold start the rates."""
+    if worst is not None and str(worst.stage).startswith("epoch"):
+        return "A guard, or a larger epsilon, can mend it."
+    what = "for more worlds of audit" if plan.kind == "sampled" else "with sampled rates (calibrate)"
+    return f"A plan {what}, or a larger epsilon, can mend it."
+
+
+def radius_words(radius: "xr.Dataset") -> str:
+    """How wrong the belief may be: the largest amount that passes, and from where on it fails, with the error."""
+    one = radius.isel(direction=0)
+    arm = str(one["direction"].item()).partition(":")[2]
+    looks = zip(one["amount"].values.tolist(), one["verdict"].values.tolist(), strict=True)
+    passed = [amount for amount, _ in takewhile(lambda look: look[1] == "pass", looks)]
+    fails = float(one["fails_above"])
+    held = "only as it is written" if passed else "not even as it is written"
+    if passed and passed[-1] > 0:
+        held = f"if users expect up to {brief(passed[-1])} more of {arm}"
+    told = f"In audits of {int(radius.attrs['n_worlds']):,} worlds it passes {held}"
+    if not math.isfinite(fails):
+        return f"{told}."
+    end = (
+        f"it fails from {figure(fails, float(one['fails_above_mcse']))} more of {arm} on"
+        if fails > 0
+        else "any more fails"
     )
+    return f"{told}; by the estimates {end}."
 
 
 def _takes(plan: Plan) -> str:
@@ -113,19 +151,31 @@ def averages(audit: Audit) -> bool:
     return "user" not in audit.margins.dims
 
 
-def panel(audit: Audit) -> str:
-    """The users that the audit looks at."""
+def panel(audit: Audit, users: Covariates | None = None) -> str:
+    """The users that the audit looks at; all of them where it is a small table."""
     if averages(audit):
         return f"an average over {len(audit.users):,} users{' at random' if audit.n_random else ''}"
     n, n_random = audit.margins.sizes["user"], audit.n_random
+    if n_kinds(audit, users):
+        return f"all {n_kinds(audit, users):,} different users of the table"
     rest = f" ({n_random:,} at random, the rest the worst of many)" if 0 < n_random < n else ""
     return f"{n:,} users{rest}"
 
 
-def _loses(audit: Audit, at: str) -> str:
+def n_kinds(audit: Audit, users: Covariates | None) -> int:
+    """How many users differ in a table all of which the audit looks at; 0 where that is not so.
+
+    Of such a table the worst users are some whom the audit has already.
+    """
+    kinds = len(np.unique(users.rows, axis=0)) if isinstance(users, Empirical) else 0
+    return kinds if kinds and len(np.unique(np.asarray(audit.users), axis=0)) == kinds else 0
+
+
+def _loses(audit: Audit, at: str, users: Covariates | None) -> str:
     if averages(audit):
         return f"users who know their recommendation, but not their features, lose at most {at} by following"
-    return f"none of the {audit.margins.sizes['user']:,} users of the panel would lose more than {at} by following"
+    n = n_kinds(audit, users) or audit.margins.sizes["user"]
+    return f"none of the {n:,} users of the panel would lose more than {at} by following"
 
 
 def _loss(worst: DecidingCell | None) -> str:
@@ -138,9 +188,11 @@ def _loss(worst: DecidingCell | None) -> str:
     )
 
 
-def _followers(audit: Audit) -> str:
-    share = percent(float(audit.compliance["share"].sel(epsilon=audit.epsilon, method="nearest")))
-    return f"{share} of users{' at random' if audit.n_random else ''}{knowing(audit)}"
+def followers(audit: Audit) -> tuple[str, str]:
+    """The share that would follow, and of whom."""
+    at = audit.compliance.sel(epsilon=audit.epsilon, method="nearest")
+    share = percent(float(at["share"]), float(at["share_mcse"]))
+    return share, f"of users{' at random' if audit.n_random else ''}{knowing(audit)}"
 
 
 def knowing(audit: Audit) -> str:

@@ -6,6 +6,7 @@ two it is here is simulated, under the users' own belief.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,15 +18,16 @@ from rcb_bayes.market import Market
 from rcb_bayes.market.scales import check_predictors
 from rcb_bayes.market.sizes import check_run_size
 from rcb_bayes.mechanism.foreseeing import foresee
-from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_runs, is_exact, n_refits
+from rcb_bayes.mechanism.greedy import GreedyRuns, greedy_in, greedy_runs, is_exact, n_refits
 from rcb_bayes.mechanism.panel import Panel, make_panel
 from rcb_bayes.mechanism.streams import Stream, generator
-from rcb_bayes.mechanism.worlds import draw_worlds
+from rcb_bayes.mechanism.worlds import Worlds, draw_worlds
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
+from rcb_bayes.running.worlds import Nature
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
 from rcb_bayes.telling.wording import brief, figure, percent
 from rcb_bayes.users.diversity import covariate_diversity
 
@@ -33,11 +35,12 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _OPPOSITE = {"pass": "fail", "fail": "pass", "inconclusive": "inconclusive"}
-_WORLDS, _FITTED_WORLDS = 1000, 320  # where posteriors have a closed form, and where they are fitted anew
-_SAMPLED_WORLDS = 40  # where each takes a NUTS run
+# Worlds of greedy, and of a plan: where posteriors have a closed form, are fitted anew, and each takes a NUTS run.
+_WORLDS, _RUNS = (1000, 320, 40), (400, 100, 20)
 _REACH_WORLDS, _AT_ONCE = 2000, 100
 _PANEL, _ROW_PANEL = 2048, 256
-_PLAN_WORLDS = 40
+_MOST_ROUNDS = 2_000_000  # of all runs of a plan, but for the fewest
+_LATE = 0.05  # of runs whose cold start has not ended: then their regret is not that of a plan carried out
 _MOST_NAMED = 4
 _NEGLECT = 0.1
 
@@ -64,7 +67,7 @@ def check_need(
     plan : Plan, optional
         A plan whose regret stands beside that of greedy: what starvation costs.
     runs : Dataset, optional
-        Runs of that plan over as many rounds, by ``simulate``; run here unless given.
+        Runs of that plan over as many rounds, by ``simulate``; run here unless given. Greedy is run in the same worlds.
     horizon : int
         Rounds of greedy, and of the plan.
     epsilon : float
@@ -134,8 +137,8 @@ def need_and_greedy(
     n_worlds: int | None = None,
     most_worlds: int | None = None,
     seed: int = DEFAULT_SEED,
-) -> tuple[Check, GreedyRuns]:
-    """``check_need``, with the runs of greedy that it rests on."""
+) -> tuple[Check, "Beside | None"]:
+    """``check_need``, with the regret of the plan and of greedy in the same worlds, where there is a plan that runs."""
     horizon, seed = as_count(horizon, name="horizon", least=1), as_count(seed, name="seed")
     for name, value in (("share", share), ("tolerated", tolerated)):
         if not (is_number(value) and 0 < value < 1):
@@ -148,12 +151,14 @@ def need_and_greedy(
     engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
     n_worlds = _worlds(engine, most_worlds) if n_worlds is None else as_count(n_worlds, name="n_worlds", least=2)
     check_run_size(horizon=horizon, n_worlds=n_worlds, every=horizon)
-    foresee(market, n_worlds * n_refits(market, horizon=horizon), seed=seed)
+    again = 0 if plan is None and runs is None else _RUNS[-1] if runs is None else runs.sizes["world"]
+    foresee(market, (n_worlds + again) * n_refits(market, horizon=horizon), seed=seed)
     rows = not market.noise.is_gaussian
     panel = make_panel(market, n_users=_ROW_PANEL if rows else _PANEL, rng=generator(seed, Stream.GREEDY_USERS))
     found = greedy_runs(
         market, panel, engine, horizon=horizon, n_worlds=n_worlds, rng=generator(seed, Stream.GREEDY_WORLDS)
     )
+    beside = _beside(market, plan, runs, panel, engine, horizon=horizon, seed=seed)
     starved = found.starved(share=share).astype(float)
     value, error = float(starved.mean()), float(probability_error(starved))
     verdict = _OPPOSITE[judge(value, error, tolerated)]
@@ -170,17 +175,45 @@ def need_and_greedy(
             verdict,
             horizon=horizon,
             share=share,
-            beside=_beside(market, plan, runs, found, horizon=horizon, seed=seed),
+            beside="" if plan is None and runs is None else _beside_words(beside),
         )
         + _out_of_reach(market, panel, epsilon=float(epsilon), seed=seed),
         remedy=_remedy(verdict, n_worlds=n_worlds),
     )
-    return check, found
+    return check, beside
 
 
-def n_sampled(market: Market, *, horizon: int, most_worlds: int) -> int:
-    """How many posteriors ``check_need`` asks for where each takes a NUTS run."""
-    return min(_SAMPLED_WORLDS, most_worlds) * n_refits(market, horizon=horizon)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Beside:
+    """A plan and greedy in the same W worlds.
+
+    Attributes
+    ----------
+    worlds : in which both were run
+    plan, greedy : the regret of each over the horizon, (W,)
+    n_late : worlds in which the plan's cold start has not ended
+    """
+
+    worlds: Worlds
+    plan: FloatArray
+    greedy: FloatArray
+    n_late: int
+
+    @property
+    def is_late(self) -> bool:
+        """Whether so many cold starts have not ended that regrets are not to be compared."""
+        return self.n_late > _LATE * len(self.plan)
+
+
+def n_runs(market: Market, *, horizon: int, seed: int = DEFAULT_SEED) -> int:
+    """Worlds that a plan is run in: as many as take sensible time, by what computes posteriors."""
+    engine = None if is_exact(market) else make_engine(market.prior, market.noise, seed=seed)
+    return min(_usual(engine, _RUNS), max(_RUNS[-1], _MOST_ROUNDS // horizon))
+
+
+def n_sampled(market: Market, *, horizon: int, most_worlds: int, n_runs: int) -> int:
+    """How many posteriors ``check_need`` asks for where each takes a NUTS run, beside so many runs of a plan."""
+    return (min(_WORLDS[-1], most_worlds) + n_runs) * n_refits(market, horizon=horizon)
 
 
 def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, share: float, beside: str) -> str:
@@ -206,30 +239,65 @@ def _meaning(market: Market, runs: GreedyRuns, verdict: str, *, horizon: int, sh
     return text
 
 
-def _worlds(engine: Engine | None, most: int | None) -> int:
+def _usual(engine: Engine | None, numbers: tuple[int, int, int]) -> int:
     """Worlds that take sensible time, by what computes posteriors; None has a closed form."""
-    usual = _WORLDS if engine is None else _SAMPLED_WORLDS if engine.name == "nuts" else _FITTED_WORLDS
+    return numbers[0 if engine is None else 2 if engine.name == "nuts" else 1]
+
+
+def _worlds(engine: Engine | None, most: int | None) -> int:
+    usual = _usual(engine, _WORLDS)
     return usual if most is None else min(usual, as_count(most, name="most_worlds", least=2))
 
 
 def _beside(
-    market: Market, plan: Plan | None, runs: "xr.Dataset | None", greedy: GreedyRuns, *, horizon: int, seed: int
-) -> str:
-    """The regret of a plan, over as many rounds, and how much more or less greedy's is."""
-    if plan is None and runs is None:
-        return ""
-    if plan is not None and plan.kind == "sampled" and not plan.feasible:
-        return " The plan beside it is not feasible."
+    market: Market,
+    plan: Plan | None,
+    runs: "xr.Dataset | None",
+    panel: Panel,
+    engine: Engine | None,
+    *,
+    horizon: int,
+    seed: int,
+) -> Beside | None:
+    """A plan and greedy in the same worlds; None where no plan is given, or it cannot be run."""
     if runs is None:
-        assert plan is not None  # one of the two is given
+        if plan is None or (plan.kind == "sampled" and not plan.feasible):
+            return None
         oracle = PosteriorOracle(market.platform_prior, market.noise, read="engine")
-        runs = simulate(market, plan, horizon=horizon, n_worlds=_PLAN_WORLDS, oracle=oracle, every=horizon, seed=seed)
-    total = runs["regret"].sum("t").values
-    value, error = float(total.mean()), float(mean_error(total, scale=0.0)) if len(total) > 1 else float("nan")
-    apart = float(greedy.regret.mean()) - value
-    both = float(np.hypot(error, mean_error(greedy.regret, scale=0.0)))
-    costs = f"greedy costs {figure(abs(apart), both)} {'more' if apart >= 0 else 'less'} over the horizon"
-    return f" The plan's is {figure(value, error)}: {costs}."
+        n = n_runs(market, horizon=horizon, seed=seed)
+        runs = simulate(market, plan, horizon=horizon, n_worlds=n, every=horizon, oracle=oracle, seed=seed)
+    seeds = [np.random.SeedSequence(int(runs.attrs["seed"]), spawn_key=(int(w),)) for w in runs["world"].values]
+    natures = [Nature(market, one) for one in seeds]
+    sigmas = [nature.sigma for nature in natures if nature.sigma is not None]
+    worlds = Worlds(beta=np.stack([nature.beta for nature in natures]), sigma=np.array(sigmas) if sigmas else None)
+    greedy = greedy_in(market, panel, engine, worlds, horizon=horizon, rng=generator(seed, Stream.GREEDY_WORLDS, 1))
+    late = int((runs["cold_start_length"].values < 0).sum())
+    return Beside(worlds=worlds, plan=runs["regret"].sum("t").values, greedy=greedy.regret, n_late=late)
+
+
+def _beside_words(found: Beside | None) -> str:
+    """The regret of a plan, over as many rounds, and how much more or less greedy's is."""
+    if found is None:
+        return " The plan beside it is not feasible."
+    n = len(found.plan)
+    own, greedys = (figure(*mean_of(values)) for values in (found.plan, found.greedy))
+    if found.is_late:
+        return (
+            f" The plan's is {own} so far: in {found.n_late:,} of {n:,} worlds its cold start has not ended by then, "
+            "and no difference is told."
+        )
+    if n < 2:
+        return f" The plan's is {own} in one world, which tells no difference."
+    apart, error = mean_of(found.greedy - found.plan)
+    costs = f"greedy costs {figure(abs(apart), error)} {'more' if apart >= 0 else 'less'} over the horizon"
+    chance = ", which may be chance" if abs(apart) < 2 * error else ""
+    return f" The plan's is {own} and greedy's {greedys} in the same {n:,} worlds: {costs}{chance}."
+
+
+def mean_of(values: FloatArray) -> tuple[float, float]:
+    """The mean over worlds and its standard error; NaN for the error of one."""
+    n = len(values)
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
 def _out_of_reach(market: Market, panel: Panel, *, epsilon: float, seed: int) -> str:

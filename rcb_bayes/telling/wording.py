@@ -7,6 +7,7 @@ _ROUNDING = 1e-9  # and of a share that is none, or all
 _LARGE = 999.5  # rounds to a thousand
 _UNSEEN = 5e-5  # of a figure: an error below what three digits show
 _PLACES = 6  # of a figure that is not written in powers of ten
+_BOUND = 3.0  # errors between a share at its limit and what it may be
 
 
 def figure(value: float, mcse: float) -> str:
@@ -56,24 +57,47 @@ def brief(value: float, digits: int = 3) -> str:
 def percent(share: float, mcse: float | None = None) -> str:
     """A share in per cent to one decimal, between 0 and 100, with its error if it has one.
 
-    What is too small to be seen at one decimal is "under 0.1 %", and 0.0 % is none at all but for rounding.
+    What is too small to be seen at one decimal is "under 0.1 %", and 0.0 % is none at all but for rounding. A share at
+    its limit can be off to one side only: it is told as a bound, three errors away (of n without an exception about 3/n
+    to 6/n, by the rule of three).
 
     Examples
     --------
     >>> from rcb_bayes.telling.wording import percent
-    >>> percent(0.52149), percent(3.3e-16), percent(0.0002), percent(1.0, 0.1)
-    ('52.1 %', '0.0 %', 'under 0.1 %', '100.0 ± 10.0 %')
+    >>> percent(0.52149), percent(3.3e-16), percent(0.0002), percent(0.9, 0.03)
+    ('52.1 %', '0.0 %', 'under 0.1 %', '90.0 ± 3.0 %')
+    >>> percent(1.0, 0.01), percent(0.0, 0.006)
+    ('at least 97.0 %', 'at most 1.8 %')
     """
     if math.isnan(share):
         return "unknown"
     share = min(max(share, 0.0), 1.0)
     if mcse is not None and math.isfinite(mcse) and 100 * mcse >= 0.05:
+        bound = min(_BOUND * mcse, 1.0)
+        if share <= _ROUNDING:
+            return f"at most {100 * bound:.1f} %"
+        if share >= 1 - _ROUNDING:
+            return f"at least {100 * (1 - bound):.1f} %"
         return f"{100 * share:.1f} ± {min(100 * mcse, 100.0):.1f} %"
     if _ROUNDING < share < 5e-4:
         return "under 0.1 %"
     if 1 - 5e-4 < share < 1 - _ROUNDING:
         return "over 99.9 %"
     return f"{100 * share:.1f} %"
+
+
+def how_often(rate: float, mcse: float = 0.0) -> str:
+    """How often something happens in a round, in words, with the error of the rate if it has one.
+
+    Examples
+    --------
+    >>> from rcb_bayes.telling.wording import how_often
+    >>> how_often(1.0), how_often(0.256, 0.002), how_often(0.0)
+    ('always', 'once in 3.906 ± 0.031 rounds', 'never')
+    """
+    if rate >= 1 - _ROUNDING:
+        return "always"
+    return f"once in {figure(1 / rate, mcse / rate**2)} rounds" if rate > _ROUNDING else "never"
 
 
 def times(ratio: float) -> str:

@@ -17,6 +17,7 @@ from rcb_bayes.cli import calibrate as command
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
 from rcb_bayes.planning.plan import Plan
+from rcb_bayes.planning.plan_wording import stage_table
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.users import Sphere
 from tests.cli.command_line import Run, runner
@@ -206,7 +207,8 @@ def _with_stages(rates: list[float]) -> Plan:
 @pytest.mark.parametrize(("n_stages", "n_rows", "rest"), [(1, 1, 0), (8, 8, 0), (9, 8, 2), (40, 8, 33)])
 def test_many_stages_are_summed_up(capsys: pytest.CaptureFixture[str], n_stages: int, n_rows: int, rest: int) -> None:
     plan = _with_stages([1 - 0.01 * k for k in range(n_stages)])
-    table = command._stage_table(plan)
+    head, rows = stage_table(plan, most=command._MOST_ROWS)
+    table = command._table(head, [cells for _, cells in rows], words=("saturated arms",))
     assert table.row_count == n_rows
     from rich.console import Console
 

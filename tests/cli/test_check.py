@@ -91,7 +91,7 @@ def test_columns_are_found_by_name_where_the_belief_names_its_own(rcb: Run, tmp_
 def test_the_verdict_is_the_exit_code(rcb: Run, options: tuple[str, ...], code: int, verdict: str) -> None:
     outcome = rcb("setting_1", *SMALL, *options)
     assert (outcome.code, outcome.err) == (code, "")
-    assert outcome.out.endswith(f"Verdict: {verdict}\n")
+    assert outcome.out.endswith(f"Verdict of assumptions 1 to 3: {verdict}\n")
 
 
 def test_what_is_printed(rcb: Run) -> None:

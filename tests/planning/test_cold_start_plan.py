@@ -226,4 +226,4 @@ def test_guards_for_the_global_clock_are_refused():
 
 
 def test_a_plan_with_n_given_says_that_it_was_not_audited():
-    assert "not made: rcb.audit(market, plan)" in guarded().summary()
+    assert "audit                  rcb.audit(market, plan) makes one" in guarded().summary()

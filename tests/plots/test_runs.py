@@ -89,7 +89,7 @@ def test_gain_is_averaged_over_windows_that_cover_every_round_once(tmp_path: Pat
     runs["gain"] = (("world", "t"), np.ones((4, 300)))
     axes = plot_gain(runs)
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata()), 1.0)
-    assert labels_of(axes) == ["mean over worlds", "± 2 standard errors", "-epsilon", "end of the cold start (10)"]
+    assert labels_of(axes) == ["mean over worlds", "± 2 standard errors", "end of the cold start (10)"]
     save(axes, tmp_path)
 
 

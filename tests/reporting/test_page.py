@@ -164,6 +164,12 @@ def test_the_data_are_those_of_the_result(walk: Walk) -> None:
     assert data["compliance"]["share"] == pytest.approx(found.audit.compliance["share"].values, rel=1e-3)
 
 
+def test_realised_gains_are_held_against_no_epsilon(text: str) -> None:
+    drawing = text[text.index("function gain()") : text.index("/* A bar for each row")]
+    assert "epsilon" not in drawing
+    assert "no user&#x27;s margin" in text
+
+
 def test_the_same_seed_is_the_same_page(text: str) -> None:
     again = report(market_of(), n_per_arm=10, horizon=200, sizes=SIZES, seed=1)
     assert again.to_html() == text

@@ -26,6 +26,10 @@ def test_the_plan_is_that_of_calibrate_and_stands_in_the_sweep() -> None:
     assert found.plan.to_json() == plan.to_json()
     assert [one.epsilon for one in found.sweep] == [0.0, 0.05, 0.2]
     assert found.sweep[1].exploration_rate == plan.exploration_rate
+    other = calibrate(
+        market_of(), epsilon=0.2, n_per_arm=10, n_worlds=60, audit_worlds=200, horizon=found.horizon, seed=1
+    )
+    assert found.sweep[2].expected_cold_start == other.expected_cold_start  # of as many users, too
     assert found.users.shape == (40, 2)
     assert [check.name[0] for check in found.checks] == ["1", "2", "3", "4"]
     assert found.runs is not None
@@ -90,15 +94,18 @@ def test_rewards_that_are_not_gaussian_are_planned_for_and_audited() -> None:
     rows = np.random.default_rng(1).normal(size=(12, 2))
     prior = Prior.gaussian([[0.5, 0.2], [0.0, 0.0]], 0.2)
     market = Market(prior=prior, covariates=Empirical(rows), noise=BernoulliLogit())
-    sizes = replace(SIZES, epsilons=(0.05,), check_worlds=20, plan_worlds=50, audit_worlds=50)
+    sizes = replace(SIZES, epsilons=(0.05,), check_worlds=20, plan_worlds=50, audit_worlds=50, audit_users=15)
     found = report(market, n_per_arm=3, horizon=10, sizes=sizes)
     assert found.audit is not None
     assert (found.verdict, found.audit.n_worlds) == (found.audit.verdict, 50)
-    alone = audit(market, found.plan, horizon=10, n_worlds=50, n_users=SIZES.audit_users, seed=found.seed + 1)
+    alone = audit(market, found.plan, horizon=10, n_worlds=50, n_users=15, seed=found.seed + 1)
     assert alone.margins.equals(found.audit.margins)
     assert len(found.users) == 12
     page = found.to_html()
     assert "Not audited." not in page
+    assert "is recommended the arm that the data favour for her." in page  # and nothing else
+    assert "mostly recommended" not in page
+    assert "all 12 different users of the table" in page
     assert all(f"{note[1:]}." in page for note in found.audit.notes)
 
 

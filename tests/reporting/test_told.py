@@ -13,16 +13,21 @@ import pytest
 from rcb_bayes.belief import Prior
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.mechanism.greedy import GreedyRuns
+from rcb_bayes.mechanism.worlds import draw_worlds
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.reporting.data import row_labels
 from rcb_bayes.reporting.groups import groups
-from rcb_bayes.reporting.yardsticks import FAVOURITE, GREEDY, yardsticks
+from rcb_bayes.reporting.yardsticks import FAVOURITE, GREEDY, compared_words, yardsticks
+from rcb_bayes.running.need import Beside
 from rcb_bayes.users import Empirical
 from tests.planning.revising import revised
 from tests.reporting.reports import ARMS, small_report
 
-GREEDILY = GreedyRuns(n_tried=np.ones((2, 2)), best_share=np.ones((2, 2)), regret=np.array([1.0, 3.0]))
+
+def beside(market: Market, *, n_worlds: int = 2000, n_late: int = 0) -> Beside:
+    """Worlds of the market's own, with a plan that costs 5 in each and greedy that costs 4 and 8."""
+    worlds = draw_worlds(market.prior, n_worlds, rng=np.random.default_rng(1))
+    return Beside(worlds=worlds, plan=np.full(n_worlds, 5.0), greedy=np.tile([4.0, 8.0], n_worlds // 2), n_late=n_late)
 
 
 def market_of(gap: float, **more: Any) -> Market:
@@ -39,22 +44,38 @@ def favourite_loss(gap: float) -> float:
 
 @pytest.mark.parametrize("gap", [0.0, 0.3])
 def test_the_favourite_costs_what_the_normal_law_says(gap: float) -> None:
-    found = yardsticks(market_of(gap), GREEDILY, horizon=1000, seed=1)
+    market = market_of(gap)
+    found = yardsticks(market, beside(market), horizon=1000, seed=1)
     assert found is not None
     cost = found.sel(policy=FAVOURITE)
     off = float(cost["regret"]) - 1000 * favourite_loss(gap)
     assert abs(off) < 4.5 * float(cost["regret_mcse"])
     assert abs(off + 0.5 * 1000 * favourite_loss(gap)) > 4.5 * float(cost["regret_mcse"])  # a planted half
-    assert float(found["regret"].sel(policy=GREEDY)) == 2.0
+    greedy = found.sel(policy=GREEDY)
+    assert (float(greedy["regret"]), float(greedy["apart"])) == (6.0, 1.0)
+    assert float(greedy["apart_mcse"]) == pytest.approx(2 / 1999**0.5)
 
 
-def test_there_are_no_yardsticks_where_nature_is_another() -> None:
-    other = market_of(0.1).prior
-    assert yardsticks(market_of(0.3, nature=other), GREEDILY, horizon=10, seed=1) is None
+def test_no_difference_is_told_while_cold_starts_have_not_ended() -> None:
+    market = market_of(0.3)
+    found = yardsticks(market, beside(market, n_worlds=100, n_late=90), horizon=1000, seed=1)
+    assert found is not None
+    assert np.isnan(found["apart"].values[1:]).all()
+    assert np.isfinite(found["regret"].values).all()
+    assert "No difference is told: in 90 of them the cold start has not ended." in compared_words(found)
+    few = yardsticks(market, beside(market, n_late=4), horizon=9, seed=1)
+    assert few is not None
+    assert "No difference" not in compared_words(few)
+
+
+def test_there_are_no_yardsticks_where_nature_is_another_or_nothing_was_run() -> None:
+    market = market_of(0.3, nature=market_of(0.1).prior)
+    assert yardsticks(market, beside(market), horizon=10, seed=1) is None
+    assert yardsticks(market_of(0.3), None, horizon=10, seed=1) is None
 
 
 def plan_with(rates: list[float], inputs: tuple[str, ...]) -> Plan:
-    return cast(Plan, SimpleNamespace(rate=lambda users: np.asarray(rates), inputs=inputs))
+    return cast(Plan, SimpleNamespace(rate=lambda users: np.asarray(rates), inputs=inputs, stages=()))
 
 
 def test_groups_count_by_weight() -> None:

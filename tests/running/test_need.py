@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
+from rcb_bayes.baselines.always import AlwaysArm
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.mechanism.worlds import draw_worlds
+from rcb_bayes.running.need import need_and_greedy
 
 
 def alike(gap: float = 0.3) -> Market:
@@ -44,12 +47,40 @@ def test_regret_of_a_plan_beside_it() -> None:
     plan = rcb.calibrate(market, epsilon=0.05, n_per_arm=10, n_worlds=500, seed=1)
     need = rcb.check_need(market, plan=plan, horizon=300, n_worlds=400, seed=1)
     assert "The plan's is" in need.meaning
-    assert "greedy costs" in need.meaning
+    assert "in the same 400 worlds: greedy costs" in need.meaning
     runs = rcb.simulate(market, plan, horizon=300, n_worlds=5, every=300, seed=1)
     again = rcb.check_need(market, plan=plan, runs=runs, horizon=300, n_worlds=400, seed=1)
     assert (again.estimate, again.mcse) == (need.estimate, need.mcse)
     with pytest.raises(RcbError, match="The runs have 300 rounds, greedy 200"):
         rcb.check_need(market, runs=runs, horizon=200)
+
+
+def test_a_plan_and_greedy_are_run_in_the_same_worlds() -> None:
+    """What a plan that goes on with the favourite loses in a world is known: greedy's worlds are those, one by one."""
+    market = alike(gap=0.1)
+
+    def stay(own: Market, seed: int) -> AlwaysArm:
+        return AlwaysArm(own, "old", seed=seed)
+
+    stays = rcb.simulate(market, stay, horizon=200, n_worlds=60, every=200, seed=3)
+    found = need_and_greedy(market, runs=stays, horizon=200, n_worlds=50, seed=1)[1]
+    assert found is not None
+    lead = found.worlds.beta[:, 1, 0] - found.worlds.beta[:, 0, 0]
+    np.testing.assert_allclose(found.plan, 200 * np.maximum(lead, 0.0), atol=1e-9)
+    others = draw_worlds(market.prior, 60, rng=np.random.default_rng(1)).beta[:, :, 0]  # planted: worlds of its own
+    assert np.abs(found.plan - 200 * np.maximum(others[:, 1] - others[:, 0], 0.0)).max() > 1
+    # Greedy goes on with the same arm where it never tries the other: it loses the same there, to the last digit.
+    assert (np.isclose(found.greedy, found.plan) & (lead > 0)).any()
+    assert (found.n_late, found.is_late) == (0, False)
+
+
+def test_no_difference_is_told_while_cold_starts_have_not_ended() -> None:
+    market = alike(gap=0.1)
+    plan = rcb.calibrate(market, epsilon=0.05, n_per_arm=100, n_worlds=500, seed=1)
+    runs = rcb.simulate(market, plan, horizon=120, n_worlds=10, every=120, seed=1)
+    need = rcb.check_need(market, plan=plan, runs=runs, horizon=120, n_worlds=50, seed=1)
+    assert "in 10 of 10 worlds its cold start has not ended by then, and no difference is told" in need.meaning
+    assert "greedy costs" not in need.meaning
 
 
 def test_arms_that_no_mechanism_could_have_tried() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rcb_bayes.telling.wording import brief, figure, percent, times
+from rcb_bayes.telling.wording import brief, figure, how_often, percent, times
 
 PACKAGE = Path(__file__).parents[2] / "rcb_bayes"
 
@@ -57,7 +57,11 @@ def test_figures_have_three_digits_and_no_powers_of_ten(value: float, text: str)
         (1 + 1e-15, None, "100.0 %"),
         (0.0002, None, "under 0.1 %"),
         (0.9999, None, "over 99.9 %"),
-        (1.0, 0.1, "100.0 ± 10.0 %"),
+        (1.0, 0.1, "at least 70.0 %"),
+        (1.0, 0.01, "at least 97.0 %"),
+        (0.0, 0.006, "at most 1.8 %"),
+        (1.0, 0.0, "100.0 %"),
+        (0.999, 0.001, "99.9 ± 0.1 %"),
         (0.5621, 0.013, "56.2 ± 1.3 %"),
         (0.5621, 0.0, "56.2 %"),
         (math.nan, 0.1, "unknown"),
@@ -71,8 +75,13 @@ def test_no_share_is_written_in_powers_of_ten() -> None:
     rng = np.random.default_rng(1)
     for share, mcse in zip(10.0 ** rng.uniform(-18, 0.1, 2000), 10.0 ** rng.uniform(-18, 0, 2000), strict=True):
         for text in (percent(share), percent(1 - share), percent(share, mcse)):
-            assert re.fullmatch(r"(under |over )?\d{1,3}\.\d( ± \d{1,3}\.\d)? %", text), text
+            assert re.fullmatch(r"(under |over |at most |at least )?\d{1,3}\.\d( ± \d{1,3}\.\d)? %", text), text
             assert 0 <= float(re.findall(r"[\d.]+", text)[0]) <= 100
+
+
+def test_a_rate_of_one_is_always() -> None:
+    assert (how_often(1.0, 0.1), how_often(1.0 - 1e-12), how_often(0.0)) == ("always", "always", "never")
+    assert how_often(0.25, 0.01) == "once in 4.00 ± 0.16 rounds"
 
 
 def test_ratios_may_exceed_one() -> None:

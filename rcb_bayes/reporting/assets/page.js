@@ -32,11 +32,10 @@ function regret() {
 
 function gain() {
   const found = data.gain;
-  const low = Math.min(-1.6 * data.epsilon, ...found.mean.map((v, k) => v - 2 * found.error[k]));
+  const low = Math.min(0, ...found.mean.map((v, k) => v - 2 * found.error[k]));
   curves(place("gain"), {
     at: found.t, log: true, bottom: low, xlabel: "round t", xname: "about round", ylabel: "gain (in units of the reward)", legend: false,
     curves: [{ name: "gain", y: found.mean, error: found.error, colour: "var(--accent)" }],
-    lines: [{ y: -data.epsilon, text: `−epsilon = ${words(-data.epsilon)}` }],
   });
 }
 
@@ -166,7 +165,7 @@ function map() {
     const dot = make("circle", { cx: drawn.x(found.x[k]).toFixed(1), cy: drawn.y(ys[k]).toFixed(1), r: now[k] ? 4 : 3, class: now[k] ? "user" : "user never" }, drawn.svg);
     if (now[k]) dot.style.fill = `color-mix(in oklab, var(--map-high) ${now[k] / 10}%, var(--map-low))`;
   }
-  hover(where, drawn, now.map((rate, k) => ({ x: drawn.x(found.x[k]), y: drawn.y(ys[k]), lines: [`rate ${words(rate / 1000)}`, rate ? `explored once in ${words(1000 / rate)} rounds` : "hardly or never explored"] })), "dots");
+  hover(where, drawn, now.map((rate, k) => ({ x: drawn.x(found.x[k]), y: drawn.y(ys[k]), lines: [rate >= 1000 ? "always explored" : rate ? `rate ${words(rate / 1000)}, on average over stages` : "hardly or never explored"] })), "dots");
   key(where);
 }
 
