@@ -263,7 +263,8 @@ class Plan(PlanFigures):
     def with_rule(self, rule: "Rule") -> "Plan":
         """The plan with the rates and guards of a rule in the place of its own: simulated, audited and saved as such.
 
-        Expected lengths, regret and the like stay those of the plan that was distilled.
+        The expected cold start is the rule's own; expected pulls, regret and the like stay those of the plan that was
+        distilled.
 
         Parameters
         ----------
