@@ -171,7 +171,9 @@ def _as_estimators(names: Sequence[str] | None) -> tuple[str, ...]:
     return wanted
 
 
-def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...], *, is_exploit: bool) -> None:
+def _check_reach(
+    logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...], *, is_exploit: bool
+) -> None:
     """Refuse what a log cannot tell, and say what it can."""
     if all(name == "direct" for name in names):
         return

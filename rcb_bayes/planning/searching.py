@@ -14,6 +14,7 @@ import numpy as np
 from rcb_bayes.mechanism.bands import clopper_pearson
 from rcb_bayes.mechanism.panel import some_users
 from rcb_bayes.mechanism.streams import Stream, generator
+from rcb_bayes.planning.course import MOST_STUCK
 from rcb_bayes.planning.cutting import grouped
 from rcb_bayes.planning.growing import Grown, Sample, grow
 from rcb_bayes.planning.leaves import Hopes, LeafTable
@@ -111,7 +112,7 @@ class Search:
         """A tree for each part with the least of each leaf, and how many users were looked at."""
         samples = [self._sample(part, prior_mean) for part in parts]
         if self.is_exact:
-            return self._balanced(samples, prior_mean, max_leaves=max_leaves), len(self.users)
+            return self._balanced(parts, samples, prior_mean, max_leaves), len(self.users)
         fewest, seen = max(8, int(_FEWEST * len(self.users))), list(samples)
         options = {"max_leaves": max_leaves, "fewest": fewest, "worth": _WORTH}
         grown = grow(samples, prior_mean, **options)
@@ -133,13 +134,33 @@ class Search:
             found.append((now.lowered_since(before), len(sample.users)))
         return [one for one, _ in found], sum(n for _, n in found) - (len(parts) - 1) * len(self.users)
 
-    def _balanced(self, samples: list[Sample], prior_mean: FloatArray, *, max_leaves: int) -> list[Grown]:
-        """Of all users there are, the trees that keep the most where they keep the least; closed stages weigh most."""
-        tried = [grow(samples, prior_mean, max_leaves=max_leaves, fewest=1)]
-        for _ in range(_BALANCED if any(sample.stages is not None for sample in samples) else 0):
+    def _balanced(
+        self, parts: list[Part], samples: list[Sample], prior_mean: FloatArray, max_leaves: int
+    ) -> list[Grown]:
+        """Of all users there are, the trees that close no stage if any do, and keep the most where they keep the least.
+
+        Stages weigh more from tree to tree, the less is kept of them; at last guards get the leaves that rates leave.
+        """
+
+        def grown_from(some: list[Sample], n_leaves: int) -> list[Grown]:
+            return grow(some, prior_mean, max_leaves=n_leaves, fewest=1)
+
+        tried = [grown_from(samples, max_leaves)]
+        if samples[0].stages is None:
+            return tried[0]
+        for _ in range(_BALANCED):
             pressed = [sample.pressed(one.table) for sample, one in zip(samples, tried[-1], strict=True)]
-            tried.append(grow(pressed, prior_mean, max_leaves=max_leaves, fewest=1))
-        return max(tried, key=lambda grown: min(map(_length_kept, samples, grown)))
+            tried.append(grown_from(pressed, max_leaves))
+        first = grown_from(samples[:1], max_leaves)
+        left = max_leaves - sum(one.leaves.n_leaves for one in first if one.leaves.n_leaves > 1)
+        tried.append(first + grown_from(samples[1:], max(left, 1)))
+
+        def worth(grown: list[Grown]) -> tuple[bool, float]:
+            rates = self.table(parts[0], grown[0]).of(self.users)
+            is_open = parts[0].rounds is None or parts[0].rounds(self.users, self.shares, rates).stuck <= MOST_STUCK
+            return is_open, min(map(_length_kept, samples, grown))
+
+        return max(tried, key=worth)
 
     def table(self, part: Part, grown: Grown) -> LeafTable:
         """The table of a part; nothing where no user of a leaf asks for it, if not all ask for everything."""
