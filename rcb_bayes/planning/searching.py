@@ -33,7 +33,8 @@ _N_KEPT = 8192  # that the share kept is estimated with, and how many are given 
 _LEVEL = 0.05  # of the bound on these
 _BALANCED = 3  # times that trees of a table are grown anew
 _SEARCHES = 1  # after each of which the table is grown anew
-_CLOSER = 6  # after which its leaves stay, and cuts only move back
+_CLOSER = 6  # after which its leaves stay
+_TURNING = 0  # of these, those after which cuts may turn; after the others they only move back
 _FEWEST = 1 / 1365  # of the users, on either side of a split, but no fewer than 8
 _WORTH = 1e-4  # of what is to be kept, for a cut
 _CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
@@ -127,11 +128,12 @@ class Search:
         found = []
         for part, one, sample in zip(parts, grown, seen, strict=True):
             before = now = one.renewed(sample, since=len(self.users))
-            for _ in track(range(_CLOSER), description="borders"):
+            turning = _TURNING if part.room is None else _CLOSER  # a guard's cuts that only move back keep too little
+            for search in track(range(_CLOSER), description="borders"):
                 since = len(sample.users)
                 sample = sample.joined(*self._looked(part, sample, now, is_last=True))
-                before, now = now, now.renewed(sample, since=since, turn=False)
-            found.append((now.lowered_since(before), len(sample.users)))
+                before, now = now, now.renewed(sample, since=since, turn=search < turning)
+            found.append((now.lowered_since(before) if part.room is None else now, len(sample.users)))
         return [one for one, _ in found], sum(n for _, n in found) - (len(parts) - 1) * len(self.users)
 
     def _balanced(
