@@ -274,7 +274,7 @@ class Rule:
             where = ", ".join(self.stages[least]) if self.stages else f"{self.levels[least]} of {len(self.arms)} arms"
             share = figure(found.stages[least], found.stages_mcse[least])
             lines += [
-                f"expected cold start    {own} rounds, the plan's {found.length_of_plan:,.0f}",
+                f"expected cold start    {own} rounds, the plan's {found.length_of_plan:,.1f}",
                 f"least kept             {share} of its length, with {where} saturated",
             ]
         if found.exceeded_upper > 0.0:

@@ -24,7 +24,7 @@ from rcb_bayes.telling.progress import track
 from rcb_bayes.users import Covariates
 
 _N_USERS = 32_768  # that a table is grown from
-_N_FRESH = 16_384  # at random in each of the last searches, once leaves stay
+_N_FRESH = 65_536  # at random in each of the last searches, once leaves stay
 _N_FRESH_TOLD = 8192  # the same where the border is told
 _N_LOOKED = 2048  # at random, and as many moved, in each search
 _N_POOL = 32_768  # among whom those who expect to lose the most are looked for
@@ -33,8 +33,7 @@ _N_KEPT = 8192  # that the share kept is estimated with, and how many are given 
 _LEVEL = 0.05  # of the bound on these
 _BALANCED = 3  # times that trees of a table are grown anew
 _SEARCHES = 1  # after each of which the table is grown anew
-_CLOSER = 6  # after which its leaves stay
-_TURNING = 0  # of these, those after which cuts may turn; after the others they only move back
+_CLOSER = 6  # after which its leaves stay; half as many, and cuts may turn, where looking at users takes long
 _FEWEST = 1 / 1365  # of the users, on either side of a split, but no fewer than 8
 _WORTH = 1e-4  # of what is to be kept, for a cut
 _CLIMBS, _TRIES = 15, 6  # steps of those who expect to lose the most, and tries of each
@@ -43,7 +42,7 @@ _SIDE_TRIES = 4  # of each step
 _SIDE_STEPS = np.geomspace(0.4, 0.004, 12)  # of the way towards another user
 _STEPS = (0.3, 0.1, 0.03, 0.01, 0.003)  # of the way towards another user
 _MOVES = 8  # of each size
-_GUARDED = 0.25  # of them, where factors are looked at
+_FEWER = 0.125  # of them, where looking at users takes long
 _LOWEST = 0.1  # share of users that count as the lowest
 
 
@@ -90,6 +89,11 @@ class Part:
     stages: np.ndarray | None = None
     rounds: Callable[[FloatArray, FloatArray, FloatArray], Rounds] | None = None
 
+    @property
+    def is_cheap(self) -> bool:
+        """Whether users are looked at quickly: rates at sets are, by levels and factors are not."""
+        return self.room is None and not self.is_partial
+
     def whole(self, table: LeafTable) -> LeafTable:
         """A table of the part's values as a rule has it."""
         return table if self.columns is None else table.columns(self.columns)
@@ -128,12 +132,11 @@ class Search:
         found = []
         for part, one, sample in zip(parts, grown, seen, strict=True):
             before = now = one.renewed(sample, since=len(self.users))
-            turning = _TURNING if part.room is None else _CLOSER  # a guard's cuts that only move back keep too little
-            for search in track(range(_CLOSER), description="borders"):
+            for _ in track(range(_CLOSER if part.is_cheap else _CLOSER // 2), description="borders"):
                 since = len(sample.users)
                 sample = sample.joined(*self._looked(part, sample, now, is_last=True))
-                before, now = now, now.renewed(sample, since=since, turn=search < turning)
-            found.append((now.lowered_since(before) if part.room is None else now, len(sample.users)))
+                before, now = now, now.renewed(sample, since=since, turn=not part.is_cheap)
+            found.append((now.lowered_since(before) if part.is_cheap else now, len(sample.users)))
         return [one for one, _ in found], sum(n for _, n in found) - (len(parts) - 1) * len(self.users)
 
     def _balanced(
@@ -280,11 +283,10 @@ class Search:
 
         room = left(sample.users, sample.values)
         lowest = np.argsort(room, kind="stable")[: max(1, int(_LOWEST * len(room)))]
-        part_of = 1.0 if part.room is None else _GUARDED  # factors take longer than rates do
-        half = max(1, int(part_of * self.part * _N_LOOKED) // 2)
+        half = max(1, int((1.0 if part.is_cheap else _FEWER) * self.part * _N_LOOKED) // 2)
         start = np.concatenate([self.rng.choice(lowest, size=half), self.rng.integers(len(room), size=half)])
         users, least = sample.users[start], room[start]
-        for step in np.repeat(_STEPS, _MOVES):
+        for step in np.repeat(_STEPS, _MOVES if part.is_cheap else 1):
             other = sample.users[self.rng.integers(len(room), size=2 * half)]
             moved = project(users + self.rng.choice([-step, step], size=(2 * half, 1)) * (other - users))
             found = left(moved, part.values(moved))
@@ -339,7 +341,7 @@ class Search:
         room = left(users, group)
         best = _first_of_each(side, room, _BEST)
         users, side, group, room = users[best], side[best], group[best], room[best]
-        for size in np.repeat(_SIDE_STEPS, _SIDE_TRIES):
+        for size in np.repeat(_SIDE_STEPS, _SIDE_TRIES if part.is_cheap else 1):
             other = sample.users[self.rng.integers(len(sample.users), size=len(users))]
             moved = project(users + self.rng.choice([-size, size], size=(len(users), 1)) * (other - users))
             stays = np.flatnonzero(_side(table, moved, group) == side)
