@@ -15,9 +15,9 @@ given (``planning.searching``). Whoever is below is taken in and the table is gr
 leaves stay, and further searches, with as many users at random again, lower values and move cuts. The search ends, not
 the users: whom a table gives more than the plan does is counted among users of its own, and told with a bound.
 
-What a lower rate costs is rounds. A stage of T rounds at a mean rate c grows by T/c for each that its rate loses, to first
-order, so that this is what rates weigh as a table is grown, and more once some are lost: by 1/kept^2. A rule that closes
-a stage is refused, and how long its own cold start takes is simulated among users of its own.
+What a lower rate costs is rounds. A stage of T rounds at a mean rate c grows by T/c times what its rate loses, to
+first order, so that T/c is what rates weigh as a table is grown, and 1/kept^2 times that once some are lost. A rule
+that closes a stage is refused, and how long its own cold start takes is simulated among users of its own.
 
 Rates at a set have a border that no search is needed for: who loses at most epsilon by the best arm that is open is
 explored, whatever the worlds say (``planning.growing``).
