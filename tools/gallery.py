@@ -46,7 +46,8 @@ def figures(*, seed: int = 1) -> Iterator[tuple[str, Axes]]:
     yield "plot_samples", rcb.plots.plot_samples(runs)
     yield "plot_propensities", rcb.plots.plot_propensities(runs)
 
-    agent = rcb.Recommender(market, plan, keep_log=3000, seed=seed)
+    open_plan = rcb.fixed_plan(market, n_per_arm=50, exploration_rate=0.5)  # without a guard: every arm has a chance
+    agent = rcb.Recommender(market, open_plan, keep_log=3000, seed=seed)
     for user, z in zip(market.covariates.sample(3000, seed=seed), rng.standard_normal(3000), strict=True):
         told = agent.recommend(user)
         agent.observe(user @ truth[market.arms.index(told.arm)] + 0.05 * z, ticket=told.ticket)

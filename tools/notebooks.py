@@ -14,14 +14,13 @@ from typing import Any
 
 import nbformat
 import papermill
-from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 FOLDER = Path(__file__).resolve().parents[1] / "notebooks"
 
 
 def main() -> int:
-    """Execute what was asked for; 1 at the first notebook with an error."""
+    """Execute what was asked for, on after a failure too; 1 where a notebook has failed, and which ones have."""
     parser = argparse.ArgumentParser(description="Execute the notebooks.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name; all of them unless given")
     parser.add_argument("--keep", action="store_true", help="at full size, and keep the outputs in the notebook")
@@ -29,18 +28,23 @@ def main() -> int:
     asked = parser.parse_args()
     os.environ["RCB_PROGRESS"] = "off"  # of the kernels: a bar leaves an empty output behind
     small = tomllib.loads((FOLDER / "small.toml").read_text(encoding="utf-8"))
+    failed: list[tuple[str, str]] = []
     for path in chosen(asked.names):
         began = time.perf_counter()
         target = path if asked.keep else asked.out / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             execute(path, target, {} if asked.keep else small.get(path.stem, {}))
-        except PapermillExecutionError as error:
-            print(f"{path.name}: {error}", file=sys.stderr)
-            return 1
+        except Exception as error:  # of a cell, or a kernel that died: the others are still to be run
+            print(f"{path.name}: {error}", file=sys.stderr, flush=True)
+            failed.append((path.name, str(error).strip().splitlines()[-1] if str(error).strip() else repr(error)))
+            continue
         took, size = time.perf_counter() - began, target.stat().st_size / 1024
         print(f"{target}: {took:.0f} s, {size:.0f} KiB", flush=True)
-    return 0
+    if failed:
+        width = max(len(name) for name, _ in failed)
+        print("\n".join(["failed:", *(f"  {name:<{width}}  {why}" for name, why in failed)]), file=sys.stderr)
+    return 1 if failed else 0
 
 
 def chosen(names: list[str]) -> list[Path]:

@@ -127,7 +127,7 @@ def evaluate(
     used = logged.used & came
     if not used.any():
         raise DataError("No round of the log has a reward and is asked for: there is nothing to learn a value from.")
-    _check_reach(logged, told, used, names)
+    _check_reach(logged, told, used, names, is_exploit=stages == "exploit")
     found = _values(logged, told, used, names, oracle=oracle, seed=seed)
     reward = logged.reward[used]
     attrs = {
@@ -171,7 +171,9 @@ def _as_estimators(names: Sequence[str] | None) -> tuple[str, ...]:
     return wanted
 
 
-def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...]) -> None:
+def _check_reach(
+    logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...], *, is_exploit: bool
+) -> None:
     """Refuse what a log cannot tell, and say what it can."""
     if all(name == "direct" for name in names):
         return
@@ -186,9 +188,10 @@ def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tupl
     rows = np.flatnonzero(out_of_reach.any(axis=1))
     if len(rows):
         arm = logged.arms[int(np.flatnonzero(out_of_reach[rows[0]])[0])]
+        narrower = "" if is_exploit else "stages='exploit', or "
         raise DataError(
             f"In {len(rows):,} of {int(used.sum()):,} rounds the policy may recommend an arm that the log never would "
-            f"(first in row {rows[0] + 1}, '{arm}'), and no weight makes up for that. Evaluate stages='exploit', or a "
+            f"(first in row {rows[0] + 1}, '{arm}'), and no weight makes up for that. Evaluate {narrower}a "
             "policy within the log's reach; estimators=['direct'] trusts a regression instead."
         )
 

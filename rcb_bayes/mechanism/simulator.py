@@ -145,40 +145,14 @@ class Simulator:
         RcbError
             So many arms that differ, and samples of each, that cold starts cannot be followed.
         """
-        agenda = as_agenda(n_per_arm, self.market.n_arms)
-        if n_sets(agenda) <= MOST_SETS:
-            return self.walk(self._set_by_set(rates_at, agenda), n_per_arm=agenda, alike=(), first=first)
-        n_most = int(agenda.missing.max())
-        n_paths = min(fitting_paths(self.market.n_arms, n_most), self.n_paths)
-        if not n_paths:
-            raise RcbError(
-                f"A cold start of {self.market.n_arms} different arms with {n_most:,} samples each takes too much "
-                "memory or time to simulate. Ask for fewer samples of each arm, or fewer arms at a time."
-            )
-        return walk_by_samples(
+        return walk_levels(
             self.panel,
             rates_at,
-            n_per_arm=agenda,
-            n_paths=n_paths,
+            n_per_arm=as_agenda(n_per_arm, self.market.n_arms),
+            n_paths=self.n_paths,
             rng_of=lambda level: self.rng(Stream.PATHS, level),
             first=first,
         )
-
-    def _set_by_set(self, rates_of_level: RatesOfLevel, agenda: Agenda) -> RatesAt:
-        """Rates by promoted arm, told level by level, as rates at each set."""
-        known: dict[int, FloatArray | float] = {}
-        promoted_by = self.panel.promoted_by
-
-        def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
-            level = len(arms_of(code))
-            if level not in known:
-                known[level] = rates_of_level(so_far, level)
-            by_arm = known[level]
-            if not isinstance(by_arm, np.ndarray):
-                return by_arm
-            return rates_by_arm(by_arm, promoted_by, agenda.open_arms(arms_of(code)))
-
-        return rates_at
 
     def walk_under(self, mechanism: Mechanism, *, knows: Knowledge = STAGE, names: bool = False) -> ColdStarts:
         """The cold start under a mechanism's own rates, as users see it who know so much of the clock.
@@ -375,6 +349,46 @@ class Simulator:
                 else:
                     values.swapaxes(1, 2)[at] = before[k].T[arms]
         return expected
+
+
+def walk_levels(
+    panel: Panel,
+    rates_at: RatesOfLevel,
+    *,
+    n_per_arm: Agenda,
+    n_paths: int,
+    rng_of: Callable[[int], np.random.Generator],
+    first: FloatArray | float = 1.0,
+) -> ColdStarts:
+    """The cold start of a panel's users with rates that are told level by level; see ``Simulator.walk_by_level``."""
+    agenda = n_per_arm
+    if n_sets(agenda) <= MOST_SETS:
+        of_sets = _set_by_set(rates_at, panel.promoted_by, agenda)
+        return walk(panel, of_sets, n_per_arm=agenda, n_paths=n_paths, rng_of=rng_of, first=first)
+    n_most = int(agenda.missing.max())
+    n_paths = min(fitting_paths(agenda.n_arms, n_most), n_paths)
+    if not n_paths:
+        raise RcbError(
+            f"A cold start of {agenda.n_arms} different arms with {n_most:,} samples each takes too much "
+            "memory or time to simulate. Ask for fewer samples of each arm, or fewer arms at a time."
+        )
+    return walk_by_samples(panel, rates_at, n_per_arm=agenda, n_paths=n_paths, rng_of=rng_of, first=first)
+
+
+def _set_by_set(rates_of_level: RatesOfLevel, promoted_by: FloatArray, agenda: Agenda) -> RatesAt:
+    """Rates by promoted arm, told level by level, as rates at each set."""
+    known: dict[int, FloatArray | float] = {}
+
+    def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray | float:
+        level = len(arms_of(code))
+        if level not in known:
+            known[level] = rates_of_level(so_far, level)
+        by_arm = known[level]
+        if not isinstance(by_arm, np.ndarray):
+            return by_arm
+        return rates_by_arm(by_arm, promoted_by, agenda.open_arms(arms_of(code)))
+
+    return rates_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -15,9 +15,16 @@ given (``planning.searching``). Whoever is below is taken in and the table is gr
 leaves stay, and further searches, with as many users at random again, lower values and move cuts. The search ends, not
 the users: whom a table gives more than the plan does is counted among users of its own, and told with a bound.
 
+What a lower rate costs is rounds. A stage of T rounds at a mean rate c grows by T/c times what its rate loses, to
+first order, so that T/c is what rates weigh as a table is grown, and 1/kept^2 times that once some are lost. A rule
+that closes a stage is refused, and how long its own cold start takes is simulated among users of its own.
+
 Rates at a set have a border that no search is needed for: who loses at most epsilon by the best arm that is open is
 explored, whatever the worlds say (``planning.growing``).
 """
+
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -26,22 +33,29 @@ from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.exchange import class_of_each
 from rcb_bayes.mechanism.guard import off_best_mass, users_room
 from rcb_bayes.mechanism.knowledge import STAGE
+from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import explored_terms
+from rcb_bayes.mechanism.simulator import ColdStarts, walk_levels
+from rcb_bayes.mechanism.streams import Stream, generator
+from rcb_bayes.mechanism.walk import Walk, arms_of, walk
+from rcb_bayes.planning.course import MOST_STUCK
 from rcb_bayes.planning.cutting import MOST_GROUPS
 from rcb_bayes.planning.growing import Grown
 from rcb_bayes.planning.leaves import LeafTable, count_leaves, single_leaf
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import plan_digest
 from rcb_bayes.planning.rule import Kept, Rule
-from rcb_bayes.planning.searching import Part, Search
+from rcb_bayes.planning.searching import Part, Rounds, Search
 from rcb_bayes.planning.stages import LevelRule
 from rcb_bayes.schema import FloatArray, as_count
+from rcb_bayes.telling.wording import percent
 from rcb_bayes.users import Covariates
 
 _FEW_STAGES = 32  # beyond them fewer users are looked at, in proportion
 _LEAST_PART = 0.125  # but no fewer than this part of them
 _CHUNK_VALUES = 500_000
+_N_PATHS = 4000  # cold starts that are simulated
 
 
 def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: int) -> Rule:
@@ -49,7 +63,7 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
     max_leaves = as_count(max_leaves, name="max_leaves", least=1)
     seed = as_count(seed, name="seed")
     _check(plan)
-    parts = _parts(plan)
+    parts = _parts(plan, seed)
     found: dict[str, LeafTable] = {}
     kept, course, n_users = Kept(), ((1, 1.0),), 0
     if parts:
@@ -58,6 +72,7 @@ def distil(plan: Plan, *, max_leaves: int, covariates: Covariates | None, seed: 
         grown, n_users = search.tables(parts, plan.prior_mean, max_leaves=max_leaves)
         found = {part.name: search.table(part, one) for part, one in zip(parts, grown, strict=True)}
         kept = search.kept(parts, found)
+        _check_open(plan, kept, max_leaves)
         found = {part.name: part.whole(found[part.name]) for part in parts}
         course = _course(grown)
     by_level = plan.knows != STAGE.name and plan.personalised
@@ -99,6 +114,20 @@ def _check(plan: Plan) -> None:
         raise RcbError(f"This plan cannot be run: {plan.reason}")
 
 
+def _check_open(plan: Plan, kept: Kept, max_leaves: int) -> None:
+    """Refuse a rule that closes a stage: whoever runs it would never get past there."""
+    closed = (
+        [stage for stage, share in zip(plan.stages, kept.stages, strict=True) if share <= 0.0] if kept.stages else []
+    )
+    if closed:
+        where = f"the stage with {plan.stage_name(closed[0])} saturated"
+    elif kept.stuck > MOST_STUCK:
+        where = f"a stage that {percent(kept.stuck)} of cold starts reach"
+    else:
+        return
+    raise RcbError(f"A rule of {max_leaves} leaves closes {where}, which the plan keeps open. Ask for more leaves.")
+
+
 def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
     users = covariates
     if users is None and plan.before.whom is not None:
@@ -116,11 +145,11 @@ def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
 # --- what is distilled -----------------------------------------------------------------------------------------------
 
 
-def _parts(plan: Plan) -> list[Part]:
+def _parts(plan: Plan, seed: int) -> list[Part]:
     """Rates, where each user has her own, and guards, where each has."""
     parts = []
     if plan.personalised and plan.stages:
-        parts.append(_rates_by_set(plan) if plan.knows == STAGE.name else _rates_by_level(plan))
+        parts.append((_rates_by_set if plan.knows == STAGE.name else _rates_by_level)(plan, seed))
     if any(guard.outlook is not None for guard in plan.guards):
         parts.append(_factors(plan))
     return parts
@@ -153,7 +182,7 @@ def _factors(plan: Plan) -> Part:
     )
 
 
-def _rates_by_set(plan: Plan) -> Part:
+def _rates_by_set(plan: Plan, seed: int) -> Part:
     """Rates by set. Who loses at most epsilon by the best arm that is open is explored, whatever the worlds say."""
     shares = np.array([stage.share for stage in plan.stages])
     arms = [plan.before.open_arms(stage.saturated) for stage in plan.stages]
@@ -166,10 +195,12 @@ def _rates_by_set(plan: Plan) -> Part:
         weights=lambda users: np.tile(shares / shares.sum(), (len(users), 1)),
         outlooks=lambda users: _explored(plan, users),
         border=-plan.epsilon if is_told else None,
+        stages=np.arange(len(shares)),
+        rounds=partial(_rounds, plan, seed),
     )
 
 
-def _rates_by_level(plan: Plan) -> Part:
+def _rates_by_level(plan: Plan, seed: int) -> Part:
     """Rates by level and promoted arm; those of arms that are never promoted to a user do not count."""
 
     def values(users: FloatArray) -> FloatArray:
@@ -184,6 +215,58 @@ def _rates_by_level(plan: Plan) -> Part:
         values=values,
         weights=lambda users: _promoted(plan, users),
         outlooks=lambda users: _leads(plan.before.of(users)[0]),
+        stages=np.repeat(np.arange(len(plan.stages)), len(plan.arms)),
+        rounds=partial(_rounds, plan, seed),
+    )
+
+
+def _rounds(plan: Plan, seed: int, users: FloatArray, shares: FloatArray, values: FloatArray) -> Rounds:
+    """How long cold starts take of users (U, d) with weights (U,) who are explored at rates (U, q), as they stand."""
+    k, agenda, by_level = len(plan.arms), plan.agenda, plan.knows != STAGE.name
+    expected, promoted_by = plan.before.of(users)
+    panel = Panel(users=users, weights=shares, prior_rewards=expected, promoted_by=promoted_by, is_exact=True)
+    place_of = {stage.level if by_level else stage.saturated: n for n, stage in enumerate(plan.stages)}
+
+    def rates_of_level(so_far: ColdStarts, level: int) -> FloatArray:
+        first = k * place_of[level] if level in place_of else values.shape[1]
+        return values[:, first : first + k] if level in place_of else np.zeros((len(users), k))
+
+    def rates_at(so_far: Walk, code: int, members: np.ndarray) -> FloatArray:
+        names = tuple(plan.arms[arm] for arm in arms_of(code))
+        place = place_of.get(names)
+        return plan.rate(users, saturated=names) if place is None else values[:, place]
+
+    options: dict[str, Any] = {
+        "n_per_arm": agenda,
+        "n_paths": _N_PATHS,
+        "rng_of": lambda level: generator(seed, Stream.PATHS, level),
+        "first": 1.0 if agenda.is_plain else plan.rate(users, saturated=()),
+    }
+    if by_level:
+        walked = walk_levels(panel, rates_of_level, **options)
+    else:
+        alike = tuple(tuple(plan.arms.index(arm) for arm in arms) for arms in plan.alike)
+        walked = walk(panel, rates_at, alike=alike, **options)
+    ended, spent = walked.ended, np.zeros(len(plan.stages))
+    rounds = walked.rounds(rng=generator(seed, Stream.ROUNDS))
+    for level in range(1, agenda.n_levels):
+        if by_level or not isinstance(walked, Walk):
+            groups = {level: walked.at(level)}
+        else:
+            groups = {
+                tuple(plan.arms[arm] for arm in arms_of(code)): some
+                for code, some in walked.paths.members(level).items()
+            }
+        for stage, some in groups.items():
+            if stage in place_of:
+                spent[place_of[stage]] = rounds[level, some[ended[some]]].sum() / max(ended.sum(), 1)
+    length = rounds[:, ended].sum(axis=0)
+    error = length.std() / np.sqrt(max(len(length), 1)) if len(length) else 0.0
+    return Rounds(
+        stages=spent,
+        length=float(length.mean()) if len(length) else 0.0,
+        error=float(error),
+        stuck=float(1.0 - ended.mean()),
     )
 
 

@@ -27,6 +27,7 @@ from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves
 from rcb_bayes.schema import FloatArray
 
 _FEW_GROUPS = 5  # each with a cut in every leaf
+_LEAST_KEPT = 0.05  # of a stage, for its weight: one that is closed counts for much, and not for all
 _MOST_PAIRS = 24  # of arms, along whose prior means users are split
 
 
@@ -42,7 +43,8 @@ class Sample:
     groups : of values that are cut together, (q,); None for leaves without cuts
     hopes, looks : what cuts look at, and that of the users, (U, G + 1)
     border : users whose lead (``planning.leaves.Hopes``) is above are given everything for certain; None where none are
-    certain : what that keeps
+    certain : what that keeps of each value, (q,)
+    stages : of each value, (q,), where values are rates; weights are then such that a stage's sum is its rounds
     """
 
     users: FloatArray
@@ -52,12 +54,34 @@ class Sample:
     hopes: Hopes | None = None
     looks: FloatArray | None = None
     border: float | None = None
-    certain: float = 0.0
+    certain: FloatArray | float = 0.0
+    stages: np.ndarray | None = None
 
     @property
     def total(self) -> float:
         """What is to be kept."""
-        return float((self.weights * self.values).sum()) + self.certain
+        return float(((self.weights * self.values).sum(axis=0) + self.certain).sum())
+
+    def kept_by(self, table: LeafTable) -> tuple[FloatArray, FloatArray]:
+        """The share that a table keeps of each stage, or of all values, (S,), and what each of them weighs, (S,)."""
+        stages = np.zeros(self.values.shape[1], dtype=np.int64) if self.stages is None else self.stages
+        given = np.minimum(self.values, table.of(self.users))
+        after, before = (
+            np.bincount(stages, weights=(self.weights * some).sum(axis=0) + self.certain)
+            for some in (given, self.values)
+        )
+        return np.divide(after, before, out=np.ones(len(before)), where=before > 0.0), before
+
+    def at_least(self, share: float) -> float:
+        """A share kept, for comparisons: guards that keep nothing stop nobody, so that stages come first."""
+        return share if self.stages is not None else max(share, _LEAST_KEPT)
+
+    def pressed(self, table: LeafTable) -> "Sample":
+        """With more weight on stages that a table keeps less of: as much as their rounds grow, to first order."""
+        if self.stages is None:
+            return self
+        factor = np.maximum(self.kept_by(table)[0], _LEAST_KEPT)[self.stages] ** -2
+        return replace(self, weights=self.weights * factor, certain=self.certain * factor)
 
     @property
     def n_groups(self) -> int:
@@ -165,6 +189,22 @@ class Grown:
                 cuts[k] = tuple(sample.cuts(some, worth=self.worth, known=self.cuts[k], turn=turn, only=only))
         return replace(self, values=values, cuts=tuple(cuts))
 
+    def lowered_since(self, before: "Grown") -> "Grown":
+        """The same leaves, lowered by as much again as since an earlier form of them: room for what was not found."""
+
+        def again(now: FloatArray, then: FloatArray) -> FloatArray:
+            return np.maximum(now - np.maximum(then - now, 0.0), 0.0)
+
+        def moved(now: Cut | None, then: Cut | None) -> Cut | None:
+            if now is None or then is None:
+                return None
+            further = now.threshold + max(now.threshold - then.threshold, 0.0)
+            return replace(now, above=again(now.above, then.above), threshold=further)
+
+        pairs = zip(self.cuts, before.cuts, strict=True)
+        cuts = tuple(tuple(map(moved, own, then)) for own, then in pairs)
+        return replace(self, values=again(self.values, before.values), cuts=cuts)
+
 
 def split_directions(users: FloatArray, prior_mean: FloatArray) -> FloatArray:
     """Directions that splits are looked for along, (M, d): features, and differences of arms' prior means.
@@ -214,7 +254,7 @@ class _Tree:
     def __post_init__(self) -> None:
         everybody = np.arange(len(self.sample.users))
         self._enter(everybody, leaf=0, cut=self.sample.border is not None)
-        self.kept.append(self.of_leaf[0] + self.sample.certain)
+        self.kept.append(self.of_leaf[0] + float(np.sum(self.sample.certain)))
         self._consider(everybody, leaf=0, parent=None)
 
     @property
@@ -224,9 +264,9 @@ class _Tree:
 
     @property
     def share(self) -> float:
-        """Of what is to be kept."""
+        """Of what is to be kept; see ``Sample.at_least``."""
         total = self.sample.total
-        return self.kept[-1] / total if total > 0.0 else 1.0
+        return self.sample.at_least(self.kept[-1] / total if total > 0.0 else 1.0)
 
     def _enter(self, some: np.ndarray, *, leaf: int, cut: bool = True) -> None:
         """What a leaf with some of the users gives, and keeps."""

@@ -225,13 +225,13 @@ class Plan(PlanFigures):
         Returns
         -------
         Rule
-            With the share of exploration that it keeps, ``kept``.
+            With the share that it keeps, ``kept``, of the cold start's length and of guards.
 
         Raises
         ------
         RcbError
-            Fewer than one leaf; a plan that was distilled before, that is not feasible, or that does not know its
-            users.
+            Fewer than one leaf; too few leaves to keep every stage open that the plan keeps open; a plan that was
+            distilled before, that is not feasible, or that does not know its users.
 
         Applicability
         -------------
@@ -263,7 +263,8 @@ class Plan(PlanFigures):
     def with_rule(self, rule: "Rule") -> "Plan":
         """The plan with the rates and guards of a rule in the place of its own: simulated, audited and saved as such.
 
-        Expected lengths, regret and the like stay those of the plan that was distilled.
+        The expected cold start is the rule's own; expected pulls, regret and the like stay those of the plan that was
+        distilled.
 
         Parameters
         ----------

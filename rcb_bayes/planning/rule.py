@@ -28,11 +28,15 @@ class Kept:
 
     Attributes
     ----------
-    rates : of the mean rate over the stages that cold starts pass, with its error
+    rates : of the length of all stages but the first phase: the plan's rounds over the rule's, with its error
     guards : of the off-best probability that the plan's guards let through, over its epochs, with its error
     exceeded : the share of users to whom some leaf gives more than the plan does, with its error
     exceeded_upper : what that share is at most, by a one-sided 95 % bound
     exceeded_by : how much more, at most, among the users looked at
+    stages : of each stage's length, with errors: the plan's rounds over the rule's
+    length : of a cold start under the rule, in rounds, simulated, with its error; 0 where none was simulated
+    length_of_plan : the plan's own among the same users
+    stuck : the share of cold starts that do not end under the rule
     """
 
     rates: float = 1.0
@@ -43,6 +47,12 @@ class Kept:
     exceeded_mcse: float = 0.0
     exceeded_upper: float = 0.0
     exceeded_by: float = 0.0
+    stages: tuple[float, ...] = ()
+    stages_mcse: tuple[float, ...] = ()
+    length: float = 0.0
+    length_mcse: float = 0.0
+    length_of_plan: float = 0.0
+    stuck: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +142,7 @@ class Rule:
 
     @property
     def kept(self) -> float:
-        """The share of exploration that is kept: of rates or of guards, whichever keeps less."""
+        """The share that is kept of the cold start's length or of guards, whichever is less."""
         return min(self.shares_kept.rates, self.shares_kept.guards)
 
     @property
@@ -252,13 +262,21 @@ class Rule:
         """The rule in a few lines."""
         found = self.shares_kept
         known = "" if self.knows == STAGE.name else f", users know {as_knowledge(self.knows).words}"
-        parts = [f"rates {figure(found.rates, found.rates_mcse)} in {_leaves(self.rates.leaves.n_leaves)}"]
+        parts = [f"length {figure(found.rates, found.rates_mcse)} in {_leaves(self.rates.leaves.n_leaves)}"]
         if self.guards is not None:
             parts.append(f"guards {figure(found.guards, found.guards_mcse)} in {_leaves(self.guards.leaves.n_leaves)}")
         lines = [
             f"rule of {_leaves(self.n_leaves)}, {self.notion} notion, epsilon {self.epsilon:g}{known}",
             f"exploration kept       {percent(self.kept)}: {', '.join(parts)}",
         ]
+        if found.length > 0.0:
+            own, least = figure(found.length, found.length_mcse), int(np.argmin(found.stages))
+            where = ", ".join(self.stages[least]) if self.stages else f"{self.levels[least]} of {len(self.arms)} arms"
+            share = figure(found.stages[least], found.stages_mcse[least])
+            lines += [
+                f"expected cold start    {own} rounds, the plan's {found.length_of_plan:,.1f}",
+                f"least kept             {share} of its length, with {where} saturated",
+            ]
         if found.exceeded_upper > 0.0:
             most = f"at most {percent(found.exceeded_upper)} (95 %)"
             share = figure(found.exceeded, found.exceeded_mcse)
@@ -288,6 +306,12 @@ class Rule:
                 "kept_rates_mcse": found.rates_mcse,
                 "kept_guards": found.guards,
                 "kept_guards_mcse": found.guards_mcse,
+                "kept_stages": found.stages,
+                "kept_stages_mcse": found.stages_mcse,
+                "expected_cold_start": found.length or None,
+                "expected_cold_start_mcse": found.length_mcse,
+                "expected_cold_start_of_plan": found.length_of_plan or None,
+                "stuck": found.stuck,
                 "exceeded": found.exceeded,
                 "exceeded_mcse": found.exceeded_mcse,
                 "exceeded_upper": found.exceeded_upper,

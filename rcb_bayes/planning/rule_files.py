@@ -84,6 +84,12 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     exceeded_by: Share
     exceeded_mcse: NonNegative = 0.0
     exceeded_upper: Share = 1.0  # files from before it was told know of no bound
+    stages: tuple[Share, ...] = ()  # nor of lengths
+    stages_mcse: tuple[NonNegative, ...] = ()
+    length: NonNegative = 0.0
+    length_mcse: NonNegative = 0.0
+    length_of_plan: NonNegative = 0.0
+    stuck: Share = 0.0
 
 
 class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -267,6 +273,13 @@ def _faults(rule: Rule) -> Iterator[str]:
     parts = stages or rule.levels
     if len(rule.shares) != len(parts) or (parts and not sum(rule.shares) > 0.0):
         yield "each stage has the share of cold starts that pass it"
+    own = rule.shares_kept
+    if (
+        len(own.stages) != len(own.stages_mcse)
+        or len(own.stages) not in (0, len(parts))
+        or (own.length and not own.stages)
+    ):
+        yield "each stage has the share that is kept of its length"
     if len(set(parts)) != len(parts):
         yield "a stage stands there twice"
     if any(stage != tuple(arm for arm in rule.arms if arm in stage) or not 0 < len(stage) < k for stage in stages):

@@ -32,11 +32,15 @@ def ruled(plan: Plan, rule: Rule) -> Plan:
             for epoch, guard in enumerate(plan.guards)
         ]
         exploitation = replace(exploitation, guards=tuple(guards))
+    found, course = rule.shares_kept, plan.course
+    if found.length:
+        course = replace(course, expected_cold_start=found.length, expected_cold_start_mcse=found.length_mcse)
     note = f"rates and guards by a rule of {rule.n_leaves} leaves, which keeps {percent(rule.kept)} of exploration"
     return replace(
         plan,
         cold_start=cold_start,
         exploitation=exploitation,
+        course=course,
         feasibility=replace(plan.feasibility, verdict=""),
         provenance=replace(plan.provenance, notes=(*plan.notes, note)),
     )

@@ -80,3 +80,32 @@ def test_an_error_in_a_notebook_is_told(tmp_path: Path) -> None:
     nbformat.write(broken, tmp_path / "broken.ipynb")
     with pytest.raises(PapermillExecutionError, match="ZeroDivisionError"):
         tool["execute"](tmp_path / "broken.ipynb", tmp_path / "out.ipynb", {})
+
+
+def test_the_others_run_after_a_failure_and_a_table_tells_which_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("01_good", "02_broken", "03_good"):
+        (tmp_path / f"{name}.ipynb").touch()
+    (tmp_path / "small.toml").write_text("", encoding="utf-8")
+    tool = runpy.run_path(str(ROOT / "tools" / "notebooks.py"))
+    ran: list[str] = []
+
+    def execute(path: Path, target: Path, parameters: dict[str, Any]) -> None:
+        ran.append(path.stem)
+        if path.stem == "02_broken":
+            raise ValueError("a long story\nZeroDivisionError: division by zero")
+        target.touch()
+
+    names = tool["main"].__globals__
+    monkeypatch.setitem(names, "FOLDER", tmp_path)
+    monkeypatch.setitem(names, "execute", execute)
+    monkeypatch.setattr(sys, "argv", ["notebooks.py", "--out", str(tmp_path / "out")])
+    monkeypatch.setenv("RCB_PROGRESS", "off")
+    assert tool["main"]() == 1
+    assert ran == ["01_good", "02_broken", "03_good"]
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2:] == ["failed:", "  02_broken.ipynb  ZeroDivisionError: division by zero"]
+    ran.clear()
+    monkeypatch.setattr(sys, "argv", ["notebooks.py", "01", "03", "--out", str(tmp_path / "out")])
+    assert tool["main"]() == 0

@@ -304,3 +304,93 @@ def test_room_is_left_at_the_plan_s_own_factors_and_none_beyond():
     beyond = users_room(guard.outlook, guard.gamma, users, more, **options)[own < 1.0]
     assert len(beyond) > 20
     assert (beyond < 0.0).all()
+
+
+# --- length ---
+
+
+@cache
+def four_rows() -> rcb.Market:
+    rows = np.random.default_rng(1).normal(size=(4, 2))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rcb.Market(prior=different().prior, covariates=rcb.Empirical(rows), noise=NOISE)
+
+
+@cache
+def four_rows_plan(knows: str) -> rcb.Plan:
+    sizes: dict[str, Any] = {"n_per_arm": 8, "n_worlds": 300, "audit_worlds": 300, "horizon": 500}
+    return rcb.calibrate(four_rows(), epsilon=0.1, knows=knows, **sizes)
+
+
+def walked(mechanism: rcb.Rule | rcb.Plan, market: rcb.Market, *, needed: int, n_runs: int = 600) -> np.ndarray:
+    """Rounds of cold starts, one user after the other: it takes from the package the rates alone."""
+    rng, users = np.random.default_rng(8), market.covariates.rows  # type: ignore[attr-defined]
+    expected, known = users @ market.prior.mean.values.T, {}
+    out = np.zeros(n_runs)
+    for run in range(n_runs):
+        counts = np.zeros(3, dtype=int)
+        while (counts < needed).any():
+            full = tuple(np.flatnonzero(counts >= needed).tolist())
+            if full not in known:
+                hopes = np.where(counts >= needed, -np.inf, expected)
+                names = [market.arms[arm] for arm in full]
+                known[full] = hopes.argmax(axis=1), mechanism.rate(users, saturated=names)
+            user = rng.integers(len(users))
+            out[run] += 1
+            counts[known[full][0][user]] += rng.random() < known[full][1][user]
+    return out
+
+
+@pytest.mark.parametrize(("knows", "max_leaves"), [("phase", 3), ("phase", 4), ("stage", 3)])
+def test_a_rule_s_own_cold_start_is_told_within_its_error(knows: str, max_leaves: int):
+    rule = four_rows_plan(knows).distil(max_leaves)
+    found = rule.shares_kept
+    assert len(found.stages) == len(four_rows_plan(knows).stages)
+    assert min(found.stages) > 0.0
+    assert found.stuck == 0.0
+    for mechanism, length in ((rule, found.length), (four_rows_plan(knows), found.length_of_plan)):
+        rounds = walked(mechanism, four_rows(), needed=8)
+        error = np.hypot(rounds.std() / np.sqrt(len(rounds)), found.length_mcse)
+        assert abs(rounds.mean() - length) < 4.5 * error
+        assert abs(rounds.mean() - 1.1 * length) > 4.5 * error  # a length that is off
+    ruled = four_rows_plan(knows).with_rule(rule)
+    assert (ruled.expected_cold_start, ruled.expected_cold_start_mcse) == (found.length, found.length_mcse)
+    assert "expected cold start" in rule.summary()
+    assert rcb.Rule.from_json(rule.to_json()).shares_kept == found
+
+
+@pytest.mark.parametrize("max_leaves", [1, 2])
+def test_a_rule_that_would_close_a_stage_is_refused(max_leaves: int):
+    with pytest.raises(rcb.RcbError, match=rf"rule of {max_leaves} lea\w+ closes .* keeps open. Ask for more"):
+        four_rows_plan("phase").distil(max_leaves)
+
+
+def test_what_is_kept_of_a_length_is_told_stage_by_stage():
+    plan = four_rows_plan("stage")
+    rule, users = plan.distil(3), four_rows().covariates.rows  # type: ignore[attr-defined]
+    for stage, kept in zip(plan.stages, rule.shares_kept.stages, strict=True):
+        own, given = (one.rate(users, saturated=stage.saturated).mean() for one in (plan, rule))
+        assert kept == pytest.approx(given / own, abs=1e-12)
+    assert min(rule.shares_kept.stages) <= rule.shares_kept.rates <= max(rule.shares_kept.stages)
+
+
+@pytest.mark.slow
+def test_users_who_are_climbed_to_are_hardly_given_more():
+    prior = rcb.Prior.gaussian([[0.6, 0.0, 0.0], [0.0, 0.0, 0.0]], 0.1)
+    market = rcb.Market(prior=prior, covariates=rcb.Gaussian(np.ones(3)), noise=NOISE)
+    plan = rcb.calibrate(market, epsilon=0.05, n_per_arm=20, n_worlds=1000, audit_worlds=1000, guard=False)
+    rule, rng = plan.distil(64), np.random.default_rng(6)
+
+    def above(x: np.ndarray) -> np.ndarray:
+        return rule.rate(x, saturated=["arm_0"]) - plan.rate(x, saturated=["arm_0"])
+
+    users = rng.normal(size=(3000, 3))
+    more = above(users)
+    for size in np.repeat(np.geomspace(0.5, 0.01, 20), 3):
+        moved = users + size * rng.normal(size=users.shape)
+        moved = np.where((moved**2).sum(axis=1, keepdims=True) < 16.2, moved, users)  # 99.9 % of all
+        found = above(moved)
+        users, more = np.where((found > more)[:, None], moved, users), np.maximum(found, more)
+    assert (more > 0.02).mean() < 0.005
+    assert more.max() < 0.05
+    assert rule.shares_kept.rates > 0.85
