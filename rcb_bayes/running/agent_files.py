@@ -84,6 +84,7 @@ def state_of(agent: "Recommender") -> AgentState:
         gone=tuple(sorted(rcb.cold.gone)) if agent.moves else None,
         moves=agent.moves or None,
         heeds=agent.heeds or None,
+        by_samples=rcb.cold.by_samples or None,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rcb_bayes.errors import MovesWarning, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
@@ -18,9 +19,9 @@ from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
-from rcb_bayes.running.heeding import Heeding
+from rcb_bayes.running.heeding import Heeding, heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched, refuse_no_oracle
-from rcb_bayes.running.presence import confined
+from rcb_bayes.running.presence import confined, promises
 from rcb_bayes.running.protocol import Policy, as_probabilities
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -187,6 +188,35 @@ class Rcb(Policy):
             )
         new.cold.without(self.cold.gone, lasts=found is None)
         return new
+
+    def heed(self) -> None:
+        """Exploit within what users would accept from now on, whatever the data.
+
+        Raises
+        ------
+        RcbError
+            Options under which users cannot be heeded; nothing has changed then.
+        """
+        made = heeding(self.market, self.oracle)
+        made = made.by(epsilon=self.plan.epsilon, notion=self.plan.notion, options=self.options)
+        if self.exploitation is not None:
+            self.exploitation.heed(made)
+        self.oracle = made
+
+    def go_by_samples(self) -> None:
+        """Arms are missing from now on: keep the promise whoever is sampled (``running.presence``).
+
+        Users are heeded where a guard was to answer for exploitation; where that cannot be, a warning says so.
+        """
+        if not promises(self.plan) or self.cold.by_samples:
+            return
+        self.cold.by_samples = True
+        if self.options.guard and self.plan.guards:
+            try:
+                self.heed()
+            except RcbError as error:
+                told = f"Nothing is promised in exploitation once arms are missing. {error}"
+                warnings.warn(told, MovesWarning, stacklevel=3)
 
     @property
     def predictor(self) -> Predictor | None:
