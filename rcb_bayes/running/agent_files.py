@@ -178,6 +178,9 @@ def restore(agent: "Recommender", state: AgentState) -> None:
     rcb = agent._rcb
     rcb.rounds = state.rounds
     rcb.counts = np.array(state.counts, dtype=np.int64)
+    agent._is_told = bool(state.by_samples)
+    if state.by_samples:
+        rcb.go_by_samples()
     found = state.exploitation
     if found is not None:
         rcb.exploitation = Exploitation.resumed(

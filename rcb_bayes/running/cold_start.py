@@ -188,8 +188,8 @@ class ColdStart:
             return self.mechanism.rate(x, saturated=[self.market.arms[arm] for arm in self.closed])
         assert isinstance(self.mechanism, Plan)  # others promise nothing that could be kept so
         if self._given is None:
-            arms = {"saturated": self.saturated, "closed": self.closed, "gone": self.gone}
-            self._given = GivenSamples(self.market, self.mechanism, self.history, **arms)
+            arms = self.saturated, self.closed, self.gone
+            self._given = GivenSamples(self.market, self.mechanism, self.history, *arms)
         return self._given.rates(x)
 
     def _first(self, x: FloatArray, prior: FloatArray, promoted: FloatArray, uniforms: FloatArray) -> Decisions:

@@ -84,21 +84,18 @@ def warn_of_pooled(plan: Plan, label: str) -> None:
 
 def warn_of_missing(plan: Plan) -> None:
     """Warn of users who lack arms in a run that was not told so from the start."""
-    if promises(plan):
-        told = (
-            "Arms are missing for a user, and the plan was made for users who find all. From now on users are explored "
-            "as often as they follow given whom the samples so far are of, and heeded in exploitation. That keeps the "
-            "promise if which arms are there does not depend on who the user is. If it does, say so from the start: "
-            "Recommender(..., availability_varies=True)."
+    told = "Arms are missing for a user, and the plan was made for users who find all: "
+    if not promises(plan):
+        what = "for several types of users" if plan.types is not None else f"a {plan.kind} one"
+        told += f"it is {what}, which promises nothing then. Calibrate one for users of one type."
+    else:
+        told += (
+            "from now on users are explored as often as they follow given whom the samples are of, and heeded in "
+            "exploitation. That keeps the promise if which arms are there does not depend on who the user is. If it "
+            "does, say so from the start: Recommender(..., availability_varies=True)."
         )
         if plan.knows != STAGE.name:
             told += f" What users who know the {plan.knows} lost before may not be made up for."
-    else:
-        what = "for several types of users" if plan.types is not None else f"a {plan.kind} one"
-        told = (
-            f"Arms are missing for a user, and the plan is {what}: it says nothing of such a run. Calibrate a plan for "
-            "one type of users, whose promise is kept."
-        )
     warnings.warn(told, MovesWarning, stacklevel=4)
 
 

@@ -141,7 +141,6 @@ class GivenSamples:
         market: Market,
         plan: Plan,
         history: History,
-        *,
         saturated: tuple[int, ...],
         closed: tuple[int, ...],
         gone: frozenset[int],
@@ -151,18 +150,17 @@ class GivenSamples:
         self._there = [arm for arm in range(market.n_arms) if arm not in gone]
         panel = make_panel(market, n_users=_N_USERS, rng=np.random.default_rng(plan.seed)).under(plan.agenda.regions)
         self._law = _mean_law(market, history, saturated)
-        self._outlook: Outlook | None = None
+        self._outlook = None
         if self._law is None:
             self._outlook = _outlook(market, history, saturated, panel=panel, there=self._there, seed=plan.seed)
         found = self._of(panel)
         self._least = float(found.min())
         if not found.any():
-            warnings.warn(
+            told = (
                 "No user would be explored with the samples that there are: the cold start stands still, with organic "
-                "rounds for all. Let users find all arms for a while, or plan anew for a larger epsilon.",
-                MovesWarning,
-                stacklevel=2,
+                "rounds for all. Let users find all arms for a while, or plan anew for a larger epsilon."
             )
+            warnings.warn(told, MovesWarning, stacklevel=2)
 
     def rates(self, users: FloatArray) -> FloatArray:
         """How often users (U, d) are explored, (U,); of a plan with one rate for all, no user more than another."""
@@ -178,61 +176,48 @@ class GivenSamples:
         promoted = promotion_shares(panel.promoted_by, self._open)
         asked = explored_at(promoted, panel.admitted)
         prior_rewards, promoted = panel.prior_rewards[:, self._there], promoted[:, self._there]
-        goal = self.plan.goal
-        notion = goal.sense.by_user
-        if self._outlook is None:
-            explored = explored_terms(prior_rewards, promoted, epsilon=goal.epsilon, notion=notion)
-            organic = notion.linear_form(*self._organic(panel.users, prior_rewards), goal.epsilon)
-            rate = np.where(explored < 0.0, _ROOM * largest_rate(explored, organic), 1.0).min(axis=(1, 2))
-            return rate if asked is None else rate * asked
-        found = user_rates(
-            self._outlook,
-            panel.users,
-            prior_rewards=prior_rewards,
-            promoted=promoted,
-            epsilon=goal.epsilon,
-            notion=notion,
-            slack=_ERRORS / np.sqrt(_N_WORLDS),
-            asked=asked,
-        )
-        return np.where(found.is_free, found.rate, _ROOM * found.rate)
-
-    def _organic(self, users: FloatArray, prior_rewards: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How often an untried arm is the organic one, (U, K, 1), and its lead over each rival then, (U, K, K)."""
-        assert self._law is not None  # asked for where it is
-        best = settled_best(prior_rewards, self._law.variances(users)[self._there])
-        return best.shares[:, :, 0].T[:, :, None], prior_rewards[:, :, None] - best.rewards[:, :, 0].T[:, None, :]
+        sense = {"epsilon": self.plan.epsilon, "notion": self.plan.goal.sense.by_user}
+        if self._outlook is not None:
+            terms = {"prior_rewards": prior_rewards, "promoted": promoted, "slack": _ERRORS / np.sqrt(_N_WORLDS)}
+            found = user_rates(self._outlook, panel.users, **terms, **sense, asked=asked)
+            return np.where(found.is_free, found.rate, _ROOM * found.rate)
+        assert self._law is not None  # one of the two is there
+        best = settled_best(prior_rewards, self._law.variances(panel.users)[self._there])
+        shares, rewards = best.shares[:, :, 0].T, best.rewards[:, :, 0].T
+        explored = explored_terms(prior_rewards, promoted, **sense)
+        lead = prior_rewards[:, :, None] - rewards[:, None, :]
+        organic = sense["notion"].linear_form(shares[:, :, None], lead, sense["epsilon"])
+        rate = np.where(explored < 0.0, _ROOM * largest_rate(explored, organic), 1.0).min(axis=(1, 2))
+        return rate if asked is None else rate * asked
 
 
 def _mean_law(market: Market, history: History, saturated: tuple[int, ...]) -> MeanLaw | None:
     """The law of posterior means given who was sampled, where an arm without samples stays at its prior mean."""
     belief, sigma = market.prior.law, getattr(market.noise, "sigma", None)
-    apart = belief is not None and belief.is_gaussian and all(len(block.arms) == 1 for block in belief.blocks)
-    if belief is None or sigma is None or not apart or market.platform_prior is not market.prior:
+    if belief is None or sigma is None or not belief.is_gaussian or market.platform_prior is not market.prior:
         return None
     grams = history.sums().of_arms(saturated).xtx
-    return MeanLaw(belief=belief, grams=grams, sigma=float(sigma), overlap=lambda: 0.0)
+    law = MeanLaw(belief=belief, grams=grams, sigma=float(sigma), overlap=lambda: 0.0)
+    return None if law.is_coupled else law
 
 
 def _outlook(
     market: Market, history: History, saturated: tuple[int, ...], *, panel: Panel, there: list[int], seed: int
 ) -> Outlook:
     """What is expected of the arms that are there, in worlds of the users' belief in which these users are sampled."""
-    rng, engines = np.random.default_rng(seed), _engines(market)
-    data = _data(market, history, saturated, rng=rng)
-    users = None if market.noise.is_gaussian else panel.users
+    data = _data(market, history, saturated, rng=np.random.default_rng(seed))
+    is_linear, engines = market.noise.is_gaussian, _engines(market)
+    before = (panel.prior_rewards, panel.promoted_by)
     tables = []
-    for engine, prior, before in zip(
-        engines.all, (market.prior, market.platform_prior), (panel.prior_rewards, panel.promoted_by), strict=False
-    ):
-        batch = engine.fit(data, users=users)
-        values = (batch.mean if batch.reward is None else batch.reward.swapaxes(1, 2)).copy()  # (W, K, d) or (W, K, P)
+    for k, (engine, prior) in enumerate(zip(engines.all, (market.prior, market.platform_prior), strict=False)):
+        batch = engine.fit(data, users=None if is_linear else panel.users)
+        values = (batch.mean if batch.reward is None else batch.reward.swapaxes(1, 2)).copy()  # (W, K, d or P)
         same = untouched_arms(prior, saturated)  # ties must stay ties
-        values[:, same] = prior.mean.values[same] if batch.reward is None else before.T[same]
+        values[:, same] = (prior.mean.values if is_linear else before[k].T)[same]
         tables.append(values[:, there])
-    if users is None:
+    if is_linear:
         return LinearOutlook(*tables)
-    return TableOutlook(users, *(values.swapaxes(1, 2) for values in tables))
+    return TableOutlook(panel.users, *(values.swapaxes(1, 2) for values in tables))
 
 
 def _data(market: Market, history: History, saturated: tuple[int, ...], *, rng: np.random.Generator) -> Data:
@@ -246,6 +231,6 @@ def _data(market: Market, history: History, saturated: tuple[int, ...], *, rng: 
     sums, sigma = history.sums().of_arms(saturated), noise_sd(worlds, market.noise)
     xtx, xty, yty, n = (np.repeat(part, _N_WORLDS, axis=0) for part in (sums.xtx, sums.xty, sums.yty, sums.n))
     for arm in saturated:
-        found = draw_rewards(xtx[:, arm], worlds.beta[:, arm], sigma, n=int(n[0, arm]), rng=rng)
-        xty[:, arm], yty[:, arm] = found
+        drawn = draw_rewards(xtx[:, arm], worlds.beta[:, arm], sigma, n=int(n[0, arm]), rng=rng)
+        xty[:, arm], yty[:, arm] = drawn
     return unchecked_statistics(xtx, xty, yty, n)

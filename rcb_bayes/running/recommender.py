@@ -691,15 +691,7 @@ class Recommender:
         if state.own_oracle != (oracle is not None):
             raise RcbError("The saved recommender had another oracle. Pass the one it was made with.")
         in_force = heeding(market, oracle) if state.heeds else oracle
-        told = bool(state.by_samples)
-        made = cls(
-            market,
-            state.plan,
-            oracle=in_force,
-            options=state.options,
-            availability_varies=told,
-            seed=seed_of(state),
-        )
+        made = cls(market, state.plan, oracle=in_force, options=state.options, seed=seed_of(state))
         made.own_oracle = oracle
         restore(made, state)
         return made

@@ -1,4 +1,4 @@
-"""Arms that users lack decide who is sampled: what is promised then, by simulations that reuse nothing of the package."""
+"""Arms that users lack decide who is sampled: what is promised then, by simulations that share nothing with it."""
 
 import warnings
 from functools import cache
@@ -46,7 +46,7 @@ def serve(agent: rcb.Recommender, x: np.ndarray, available: list[str] | None = N
 
 def sampled(agent: rcb.Recommender) -> list[np.ndarray]:
     """Users behind the samples of each arm, by the log."""
-    log = agent.log[agent.log["counted"] > 0]
+    log: Any = agent.log[agent.log["counted"] > 0]
     x = log[["feature_0", "feature_1"]].to_numpy()
     return [x[(log["arm"] == arm).to_numpy()] for arm in agent.market.arms]
 
@@ -222,7 +222,7 @@ def test_plans_that_promise_nothing_there_say_so_and_go_on() -> None:
     own, _ = made(2)
     plan = rcb.fixed_plan(own, n_per_arm=3, exploration_rate=0.5)
     agent = rcb.Recommender(own, plan, seed=1)
-    with pytest.warns(MovesWarning, match="says nothing of such a run"):
+    with pytest.warns(MovesWarning, match="promises nothing then"):
         serve(agent, E1, ["arm_1"])
     assert not agent.by_samples
     serve(agent, E1, ["arm_1"])  # once is enough: a warning would be an error

@@ -106,7 +106,7 @@ def log_is_right(wider: rcb.Market, planned: rcb.Plan, agent: rcb.Recommender, *
         chance, drawn = log[f"p_{arm}"].to_numpy(), (log["arm"] == arm).to_numpy()
         error = np.sqrt(np.maximum((chance * (1 - chance)).sum(), 1.0))
         assert abs(drawn.sum() - chance.sum()) < 4 * error
-    checked = rcb.check_log(wider, log, planned, moves=agent.moves)
+    checked = rcb.check_log(wider, log, planned, moves=agent.moves, level=0.001)  # as often a faithful log is accused
     assert checked.followed, checked.summary()
     assert not rcb.check_log(wider, log, planned, moves=agent.moves[:1]).followed  # planted: a move that is not told
     assert rcb.audit_log(wider, log, seed=1).verdict == "realised"
