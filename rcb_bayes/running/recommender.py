@@ -369,7 +369,7 @@ class Recommender:
         self.moves += (move,)
         self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
         self._rcb.go_by_samples()
-        if lasts:
+        if lasts and not self._is_told:
             warn_of_pooled(self.plan, move.arm)
 
     def _extend(self, label: str, market: Market, plan: Plan | None) -> None:

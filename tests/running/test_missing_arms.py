@@ -310,3 +310,32 @@ def test_a_run_goes_on_from_its_file_and_its_log_is_that_of_the_plan(told: bool,
     assert other.followed is False  # planted: it is not said, or said wrongly, what was told from the start
     with pytest.raises(rcb.RcbError, match="Audit its log"):
         rcb.audit(own, again, horizon=100, n_worlds=50)
+
+
+# --- arms that leave for all -----------------------------------------------------------------------------------------
+
+
+def test_once_an_arm_has_left_or_comes_rates_are_given_the_samples_and_a_saved_run_keeps_them(tmp_path: Path) -> None:
+    """Nobody needs to be told of it, so that nothing is warned of: it leaves for all, at a round that is settled."""
+    agent, rng = started(3), np.random.default_rng(9)
+    for _ in range(4):
+        serve(agent, THREE[rng.integers(3)])
+    assert not agent.by_samples
+    agent.retire("arm_0")
+    while agent.n_samples["arm_1"] < 6:
+        serve(agent, THREE[rng.integers(3)])
+    agent.add_arm("arm_0")
+    while set(agent.saturated) != {"arm_0", "arm_1"}:
+        serve(agent, THREE[rng.integers(3)])
+    rates = agent._rcb.cold.rates(THREE)
+    planned = agent.plan.rate(THREE, saturated=agent.saturated)
+    assert np.abs(rates - planned).max() > 0.01  # of other samples than the plan reckoned with
+    rows = sampled(agent)
+    for x, rate in zip(THREE, rates.tolist(), strict=True):
+        parts = [told_and_gained(rows, x, [rate], saturated=[0, 1], rng=rng)[0] for _ in range(20)]
+        form, error = forms(parts)
+        assert (form >= -4 * error).all()
+    agent.save(tmp_path / "agent.json")
+    oracle = rcb.PosteriorOracle(agent.market.prior, agent.market.noise, read="engine")
+    again = rcb.Recommender.load(tmp_path / "agent.json", agent.market, oracle=oracle)
+    np.testing.assert_array_equal(again._rcb.cold.rates(THREE), rates)
