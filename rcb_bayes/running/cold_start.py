@@ -157,26 +157,18 @@ class ColdStart:
 
     def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations for all of these users at the present stage."""
-        n = len(x)
         prior = self._prior_scores(x, features)
         promoted = promotion_shares(self._promoted_by(features, prior), self._agenda.open_arms(self.closed)).T
-        if self.predictor is None and not self._agenda.is_plain:
-            return self._first(x, prior, promoted, uniforms)
-        if self.predictor is None:
-            return Decisions(
-                arm=pick(promoted, uniforms[:, 1]),
-                stage=np.full(n, MOST_POPULAR, dtype=np.int8),
-                counted=np.ones(n, dtype=bool),
-                probabilities=promoted,
-                scores=prior,
-            )
-        rates = self.rates(x)
-        scores = self.predictor.scores(features)
+        if self.predictor is None:  # some arms may not be promoted from the start: others are sampled where they can be
+            rates = np.ones(len(x)) if self._agenda.is_plain else self.mechanism.rate(x, saturated=())
+            scores, kind = prior, np.where(is_popular(self._agenda, prior.T), MOST_POPULAR, PROMOTED)
+        else:
+            rates, scores, kind = self.rates(x), self.predictor.scores(features), PROMOTED
         organic = best_shares(scores, axis=0)
         explored = uniforms[:, 0] < rates
         return Decisions(
             arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
-            stage=np.where(explored, PROMOTED, ORGANIC).astype(np.int8),
+            stage=np.where(explored, kind, ORGANIC).astype(np.int8),
             counted=explored,
             probabilities=rates * promoted + (1.0 - rates) * organic,
             scores=scores,
@@ -191,20 +183,6 @@ class ColdStart:
             arms = self.saturated, self.closed, self.gone
             self._given = GivenSamples(self.market, self.mechanism, self.history, *arms)
         return self._given.rates(x)
-
-    def _first(self, x: FloatArray, prior: FloatArray, promoted: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations while no arm is saturated, where some arm is not promoted from the start."""
-        rates = self.mechanism.rate(x, saturated=())
-        popular = is_popular(self._agenda, prior.T)
-        organic = best_shares(prior, axis=0)
-        explored = uniforms[:, 0] < rates
-        return Decisions(
-            arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
-            stage=np.where(explored, np.where(popular, MOST_POPULAR, PROMOTED), ORGANIC).astype(np.int8),
-            counted=explored,
-            probabilities=rates * promoted + (1.0 - rates) * organic,
-            scores=prior,
-        )
 
     def _promoted_by(self, features: FloatArray, prior: FloatArray) -> FloatArray:
         """What arms are promoted by, (n, K): what is expected of them, those last that users are not explored for."""

@@ -32,7 +32,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.arrivals import plan_with_arm
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.running.heeding import Heeding, heeding
+from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Read
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.presence import confined, position_of, promises
@@ -134,7 +134,7 @@ def grown(rcb: Rcb, market: Market, plan: Plan | None, *, oracle: Oracle | None)
         raise RcbError("The new plan wants other samples of the arms there are. Make it with the same n_per_arm.")
     if not lasts and plan.agenda.needed[k:] != (0,) * (market.n_arms - k):
         raise RcbError("The cold start is over: nothing is promoted any more. Make the plan with 0 samples of the arm.")
-    return rcb.grown(market, plan, oracle=oracle if lasts else heeding(market, oracle))
+    return rcb.grown(market, plan, oracle=oracle)
 
 
 class Moving:
@@ -238,20 +238,17 @@ class MovingRcb(Policy):
                 raise RcbError(f"'{move.arm}' cannot {'come' if move.comes else 'leave'} at round {move.round}.")
             self.rcb.move_on()
             there = self.market.among(self.market.arms[: self.rcb.market.n_arms + 1])
-            own = self._oracle or self._own(there)
-            lasts = self.rcb.exploitation is None
             plan = self._moving.plan_at(number, there, self.rcb)
-            self.rcb = self.rcb.grown(there, plan, oracle=own if lasts else heeding(there, own))
+            self.rcb = self.rcb.grown(there, plan, oracle=self._oracle or self._own(there))
         else:
             place = position_of(move.arm, self.rcb.market.arms)
             if (place in gone) != move.comes:
                 raise RcbError(f"'{move.arm}' cannot {'come' if move.comes else 'leave'} at round {move.round}.")
             gone = gone - {place} if move.comes else gone | {place}
             self.rcb.move_on()
-            if move.comes and self.rcb.exploitation is not None and not isinstance(self.rcb.oracle, Heeding):
+            if move.comes and self.rcb.exploitation is not None:
                 self.rcb.heed()
-            self.rcb.cold.without(frozenset(gone), lasts=self.rcb.exploitation is None)
-        self.rcb.go_by_samples()
+            self.rcb.without(frozenset(gone))
         if self.rcb.rounds:
             self._words.append(f"{'with' if move.comes else 'without'} {move.arm}")
         self.rcb.move_on()

@@ -163,7 +163,15 @@ class Rcb(Policy):
         self.move_on()
 
     def grown(self, market: Market, plan: Plan, *, oracle: Oracle | None) -> "Rcb":
-        """The algorithm where it stands, in a market with more arms, the new ones last, that a plan was made for."""
+        """The algorithm where it stands, in a market with more arms, the new ones last, that a plan was made for.
+
+        In exploitation users are heeded from then on.
+
+        Raises
+        ------
+        RcbError
+            Options under which users cannot be heeded.
+        """
         new = Rcb(market, plan, oracle=oracle, options=self.options)
         more = market.n_arms - self.market.n_arms
         new.rounds, new.counts = self.rounds, np.pad(self.counts, (0, more))
@@ -186,8 +194,14 @@ class Rcb(Policy):
                 now=found.now.widened(market.n_arms),
                 predictor=None,
             )
-        new.cold.without(self.cold.gone, lasts=found is None)
+            new.heed()
+        new.without(self.cold.gone)
         return new
+
+    def without(self, gone: frozenset[int]) -> None:
+        """These arms are not there from now on: whatever comes or leaves, samples have another law than the plan's."""
+        self.cold.without(gone, lasts=self.exploitation is None)
+        self.go_by_samples()
 
     def heed(self) -> None:
         """Exploit within what users would accept from now on, whatever the data.

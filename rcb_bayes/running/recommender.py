@@ -367,8 +367,7 @@ class Recommender:
     def _without(self, gone: frozenset[int], move: Move) -> None:
         lasts = self._rcb.exploitation is None and not self._rcb.cold.is_over
         self.moves += (move,)
-        self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
-        self._rcb.go_by_samples()
+        self._rcb.without(gone)
         if lasts and not self._is_told:
             warn_of_pooled(self.plan, move.arm)
 
@@ -379,7 +378,6 @@ class Recommender:
         if plan is not None:
             check_plan(market, plan)
         rcb = grown(self._rcb, market, plan, oracle=self.own_oracle)
-        rcb.go_by_samples()
         self._awaited.go_on_with(rcb)
         self.heeds = rcb.exploitation is not None
         self._rcb, self._checked = rcb, None
@@ -399,7 +397,8 @@ class Recommender:
 
     def _note_missing(self, present: BoolArray) -> None:
         """A user for whom arms are missing, of those that have not left: the promise is kept otherwise from now on."""
-        if self._is_told or present.sum() + len(self._rcb.cold.gone) == self.market.n_arms:
+        everything = present.sum() + len(self._rcb.cold.gone) == self.market.n_arms
+        if everything or self._is_told or self.heeds:  # heeding holds whatever the data
             return
         self._is_told = True
         self._rcb.go_by_samples()

@@ -77,6 +77,7 @@ def test_in_exploitation_nobody_is_told_what_she_holds_to_be_worse_by_more_than_
         assert (gap.T[told > 0] <= 0.05 + 1e-12).all()
         serve(agent, 50, rng)
     assert agent.n_samples["d"] > 0
+    agent.recommend(ROWS[0], available=["a", "d"])  # a warning would be an error: heeding holds whatever is there
 
 
 def run_of(tmp_path: Path, *, comes: int, leaves: int, n: int) -> tuple[rcb.Market, rcb.Plan, rcb.Recommender]:
