@@ -28,9 +28,8 @@ def made(n_arms: int, **asked: Any) -> tuple[rcb.Market, rcb.Plan]:
     users = rcb.Empirical(np.eye(2)) if n_arms == 2 else rcb.Empirical(THREE, weights=WEIGHTS)
     prior = rcb.Prior.gaussian(MEANS[n_arms], VARIANCE)
     own = rcb.Market(prior=prior, covariates=users, noise=rcb.GaussianNoise(SIGMA))
-    values = {"epsilon": EPSILON, "n_per_arm": 10 if n_arms == 2 else 6, "horizon": 2000, "seed": 1} | asked
-    values = {"n_worlds": 1000, "audit_worlds": 1000} | values
-    return own, rcb.calibrate(own, **values)
+    values: dict[str, Any] = {"epsilon": EPSILON, "n_per_arm": 10 if n_arms == 2 else 6, "horizon": 2000, "seed": 1}
+    return own, rcb.calibrate(own, **values, n_worlds=1000, audit_worlds=1000, **asked)
 
 
 def started(n_arms: int, *, seed: int = 1, told: bool = False, **asked: Any) -> rcb.Recommender:
