@@ -83,7 +83,7 @@ class GuardWarning(UserWarning):
 
 
 class MovesWarning(UserWarning):
-    """An arm comes or leaves in a cold start whose plan does not hold set by set.
+    """Arms are missing, come or leave, and what a plan promises does not hold on without more.
 
     Examples
     --------

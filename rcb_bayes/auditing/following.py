@@ -168,6 +168,7 @@ def check_log(
     oracle: Oracle | None = None,
     options: Exploiting | None = None,
     moves: Sequence[Move] = (),
+    availability_varies: bool = False,
     level: float = 0.05,
 ) -> LogCheck:
     """Whether a log followed its plan: its propensities, its stages, what it counted and how often each arm came up.
@@ -188,6 +189,8 @@ def check_log(
     moves : sequence of Move
         Arms that came and left, as ``Recommender.moves`` has them; ``plan`` is then that of the first round, and the
         market has all arms.
+    availability_varies : bool
+        Whether the recommender was told so from the start; else its rates are the plan's until a user lacks an arm.
     level : float
         The chance that a faithful log is accused by its counts.
 
@@ -227,6 +230,8 @@ def check_log(
         rows = replace(rows, counted=stages != ORGANIC)
     known = _known_from(table, len(rows.arm))
     run = MovingRcb(market, Moving(plan, moves), oracle=oracle, options=options, read="summary")
+    if availability_varies:
+        run.rcb.go_by_samples()
     told = list(_replayed(run, rows, stages, known))
     deviations = _of_stages(told, stages, has_stages="stage" in table.columns)
     deviations += _of_counted(told, rows)
@@ -296,12 +301,16 @@ def _replayed(run: MovingRcb, rows: Log, stages: np.ndarray, known: FloatArray) 
             block = None
         rcb = run.rcb
         rcb.move_on()
+        could = None if rows.available is None or rows.available[t].all() else rows.available[t]
+        if could is not None and not rcb.cold.by_samples and (run.present & ~could).any():
+            rcb.go_by_samples()
+            block = None
         now = STAGE.key(rcb.moment)
         if block is None or now != state or t - start >= _AT_A_TIME:
             block, start, state = _block(run, rows.x[t : t + _AT_A_TIME]), t, now
         told = block[t - start]
-        if rows.available is not None and not rows.available[t].all():
-            told = _confined(run, rows.x[t : t + 1], rows.available[t], told)
+        if could is not None:
+            told = _confined(run, rows.x[t : t + 1], could, told)
         if rcb.exploitation is None:
             explored = told.phase == MOST_POPULAR or stages[t] in (PROMOTED, MOST_POPULAR)
             claimed[t] = explored and not rcb.cold.is_waiting and int(rows.arm[t]) not in rcb.cold.saturated
@@ -339,7 +348,7 @@ def _block(run: MovingRcb, x: FloatArray) -> list[_Round]:
             _Round(name, MOST_POPULAR if first else PROMOTED, own, np.nan if first else rate)
             for first, own, rate in zip(popular, chances, rates, strict=True)
         ]
-    rates = rcb.plan.rate(x, saturated=[arms[arm] for arm in rcb.cold.closed])
+    rates = rcb.cold.rates(x)
     return [_Round(f"{name} saturated", PROMOTED, own, rate) for own, rate in zip(chances, rates, strict=True)]
 
 

@@ -160,6 +160,11 @@ def audit(
                 "Arms came to this recommender or left it, and its plan is for those there are. Audit the plan of the "
                 "first round with what moved: rcb.audit(market, Moving(plan, agent.moves)), of rcb_bayes.running.moves."
             )
+        if plan.by_samples:
+            raise RcbError(
+                "Users of this recommender may lack arms, and nobody knows which users will. Audit its log "
+                "(rcb.audit_log), or its plan where all arms are there: rcb.audit(market, agent.plan)."
+            )
         return audit(
             market,
             plan.plan,

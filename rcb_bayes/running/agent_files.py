@@ -84,6 +84,7 @@ def state_of(agent: "Recommender") -> AgentState:
         gone=tuple(sorted(rcb.cold.gone)) if agent.moves else None,
         moves=agent.moves or None,
         heeds=agent.heeds or None,
+        by_samples=rcb.cold.by_samples or None,
     )
 
 
@@ -177,6 +178,9 @@ def restore(agent: "Recommender", state: AgentState) -> None:
     rcb = agent._rcb
     rcb.rounds = state.rounds
     rcb.counts = np.array(state.counts, dtype=np.int64)
+    agent._is_told = bool(state.by_samples)
+    if state.by_samples:
+        rcb.go_by_samples()
     found = state.exploitation
     if found is not None:
         rcb.exploitation = Exploitation.resumed(

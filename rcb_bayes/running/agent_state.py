@@ -122,7 +122,8 @@ class AgentState:
     """Everything a recommender goes on from. Seeds are hexadecimal: they may have more digits than JSON keeps.
 
     ``gone`` are positions of arms that are not there, where arms have come or left, and ``moves`` tell when. ``heeds``:
-    an arm came in exploitation, for which no guard was made, and users are heeded.
+    an arm came in exploitation, for which no guard was made, and users are heeded. ``by_samples``: arms were missing,
+    and rates are those that users follow given whom the samples are of.
     """
 
     plan: Plan
@@ -140,6 +141,7 @@ class AgentState:
     gone: tuple[int, ...] | None = field(default=None, metadata=LATE)
     moves: tuple[Move, ...] | None = field(default=None, metadata=LATE)
     heeds: bool | None = field(default=None, metadata=LATE)
+    by_samples: bool | None = field(default=None, metadata=LATE)
 
 
 _Hex = Annotated[str, Meta(pattern="^[0-9a-f]{1,1000}$")]

@@ -21,8 +21,10 @@ from rcb_bayes.mechanism.kernel import linear_scores, pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.mechanism.protocol import Mechanism
 from rcb_bayes.mechanism.simulator import untouched_arms
+from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import LinearPredictor, PosteriorOracle, Predictor, is_vouched
+from rcb_bayes.running.presence import GivenSamples
 from rcb_bayes.schema import FloatArray
 
 _AT_A_TIME = 256  # users decided for at a time at least: what is decided beyond the end of a stage is lost
@@ -37,6 +39,7 @@ class ColdStart:
     saturated : positions of the arms with N samples
     gone : positions of arms that have left, or have not come yet
     waiting : counted recommendations of each arm whose reward is out, (K,); none in a block simulation
+    by_samples : whether rates are those that users follow given whom the samples are of (``running.presence``)
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class ColdStart:
         self.saturated: tuple[int, ...] = ()
         self.gone: frozenset[int] = frozenset()
         self.waiting = np.zeros(market.n_arms, dtype=np.int64)
+        self.by_samples = False
+        self._given: GivenSamples | None = None
         self.predictor: Predictor | None = None
         self._prior_mean = market.platform_prior.mean.values  # asked for in every round
         self.n_fits = self.n_not_vouched = 0
@@ -74,7 +79,7 @@ class ColdStart:
 
     def without(self, gone: frozenset[int], *, lasts: bool) -> None:
         """These arms are not there from now on; ``lasts`` while the cold start does."""
-        self.gone, self._served = gone, 0
+        self.gone, self._served, self._given = gone, 0, None
         if lasts:
             self.predictor = self._fitted() if self.saturated and not self.is_over else None
 
@@ -130,7 +135,7 @@ class ColdStart:
         n = self.history.n
         full = tuple(np.flatnonzero((n >= self._agenda.needed) & (n > 0)).tolist())
         if full != self.saturated:
-            self.saturated, self._served = full, 0
+            self.saturated, self._served, self._given = full, 0, None
             self.predictor = None if self.is_over else self._fitted()
             self.n_fits += self.predictor is not None
             self.n_not_vouched += not is_vouched(self.predictor)
@@ -152,44 +157,32 @@ class ColdStart:
 
     def decide_now(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations for all of these users at the present stage."""
-        n = len(x)
         prior = self._prior_scores(x, features)
         promoted = promotion_shares(self._promoted_by(features, prior), self._agenda.open_arms(self.closed)).T
-        if self.predictor is None and not self._agenda.is_plain:
-            return self._first(x, prior, promoted, uniforms)
-        if self.predictor is None:
-            return Decisions(
-                arm=pick(promoted, uniforms[:, 1]),
-                stage=np.full(n, MOST_POPULAR, dtype=np.int8),
-                counted=np.ones(n, dtype=bool),
-                probabilities=promoted,
-                scores=prior,
-            )
-        rates = self.mechanism.rate(x, saturated=[self.market.arms[arm] for arm in self.closed])
-        scores = self.predictor.scores(features)
+        if self.predictor is None:  # some arms may not be promoted from the start: others are sampled where they can be
+            rates = np.ones(len(x)) if self._agenda.is_plain else self.mechanism.rate(x, saturated=())
+            scores, kind = prior, np.where(is_popular(self._agenda, prior.T), MOST_POPULAR, PROMOTED)
+        else:
+            rates, scores, kind = self.rates(x), self.predictor.scores(features), PROMOTED
         organic = best_shares(scores, axis=0)
         explored = uniforms[:, 0] < rates
         return Decisions(
             arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
-            stage=np.where(explored, PROMOTED, ORGANIC).astype(np.int8),
+            stage=np.where(explored, kind, ORGANIC).astype(np.int8),
             counted=explored,
             probabilities=rates * promoted + (1.0 - rates) * organic,
             scores=scores,
         )
 
-    def _first(self, x: FloatArray, prior: FloatArray, promoted: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Recommendations while no arm is saturated, where some arm is not promoted from the start."""
-        rates = self.mechanism.rate(x, saturated=())
-        popular = is_popular(self._agenda, prior.T)
-        organic = best_shares(prior, axis=0)
-        explored = uniforms[:, 0] < rates
-        return Decisions(
-            arm=pick(np.where(explored, promoted, organic), uniforms[:, 1]),
-            stage=np.where(explored, np.where(popular, MOST_POPULAR, PROMOTED), ORGANIC).astype(np.int8),
-            counted=explored,
-            probabilities=rates * promoted + (1.0 - rates) * organic,
-            scores=prior,
-        )
+    def rates(self, x: FloatArray) -> FloatArray:
+        """How often users (n, d) are explored once some arm is saturated, (n,)."""
+        if not self.by_samples:
+            return self.mechanism.rate(x, saturated=[self.market.arms[arm] for arm in self.closed])
+        assert isinstance(self.mechanism, Plan)  # others promise nothing that could be kept so
+        if self._given is None:
+            arms = self.saturated, self.closed, self.gone
+            self._given = GivenSamples(self.market, self.mechanism, self.history, *arms)
+        return self._given.rates(x)
 
     def _promoted_by(self, features: FloatArray, prior: FloatArray) -> FloatArray:
         """What arms are promoted by, (n, K): what is expected of them, those last that users are not explored for."""

@@ -157,6 +157,13 @@ class Heeding:
         return kept + (1.0 - kept.sum(axis=0)) * best_shares(expected, axis=0)
 
 
+def heeding(market: Market, oracle: Oracle | None) -> Heeding:
+    """An oracle of exploitation that heeds users, where no guard was made for what the data have become."""
+    if isinstance(oracle, Heeding):
+        return oracle
+    return Heeding(oracle or PosteriorOracle(market.platform_prior, market.noise, read="summary"))
+
+
 def refuse_heeding(oracle: Oracle | None, *, name: str) -> None:
     """Refuse an oracle that heeds users where nothing would cut what it recommends.
 

@@ -2,20 +2,19 @@ r"""Arms that come and go while a plan runs: what moved when, and a policy that 
 
 An arm of the plan that was not there, or has left, comes back in the cold start as ``running.presence`` has it. One
 that the market lacked comes with a belief, and while the cold start lasts with a plan for the market with it, which
-promotes it. That plan's rates are those of a mechanism that had the arm from the start: what is known of the other arms
-has the law of the stage, up to who was sampled. In exploitation neither has a plan for what is known by then: a guard
+promotes it. From any move on users are explored as often as they follow given whom the samples so far are of, for the
+plan's rates are those of another law. In exploitation there is no plan for what is known by then: a guard
 reckons with rivals that have their samples, and against one that stands at its prior mean a recommendation may lose
-what it never would against these. So from the coming of either on nobody is told an arm that she would hold, given all
+what it never would against these. So from any move on nobody is told an arm that she would hold, given all
 data, to be worse by more than epsilon than another that is there (``running.heeding``): with
 :math:`m_i \ge m_j - \epsilon` wherever :math:`p_i > 0` every margin holds, against the arm that came as against the
 others, whatever the data. It is recommended where it is the best, and so gets its samples.
 
-While the cold start lasts it takes a plan that holds at each set of saturated arms (``knows="stage"``). Where users
-know less, what one set leaves pays for another. An arm that comes or leaves changes which sets there are, and how long
-each lasts, and users know that it did: what was to pay may not come. ``warn_of_pooled`` says so.
+Rates then hold at each set of saturated arms by itself. Of a plan for users who know less, what one set leaves was to
+pay for another: what was lost by then may not be made up for. ``warn_of_pooled`` says so.
 
-All this holds where arms do not come or leave because of rewards: at rounds that are settled beforehand, or by what has
-nothing to do with rewards.
+All this holds where arms do not come or leave because of rewards, or of who came: at rounds that are settled
+beforehand, or by what has nothing to do with either.
 """
 
 import warnings
@@ -36,7 +35,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Read
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.presence import confined, position_of
+from rcb_bayes.running.presence import confined, position_of, promises
 from rcb_bayes.running.protocol import Policy
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -75,30 +74,29 @@ def warn_of_pooled(plan: Plan, label: str) -> None:
         return
     warnings.warn(
         f"'{label}' moves in a cold start whose plan is for users who know the {plan.knows}: what it promises them is "
-        "an average over sets of saturated arms, and other sets come now. Users may not follow until the cold start is "
-        "over. Calibrate a plan for the arms that are there, market.among([...]), with the samples so far as a private "
-        "history, or one with knows='stage'.",
+        "an average over sets of saturated arms, and other sets come now. Users are explored from now on as each set "
+        "by itself allows; what they lost before may not be made up for. Calibrate a plan with knows='stage' where "
+        "arms move.",
         MovesWarning,
         stacklevel=4,
     )
 
 
-def heeding(market: Market, oracle: Oracle | None) -> Heeding:
-    """An oracle of exploitation that heeds users, where an arm came that no guard was made for."""
-    if isinstance(oracle, Heeding):
-        return oracle
-    return Heeding(oracle or PosteriorOracle(market.platform_prior, market.noise, read="summary"))
-
-
-def heeded(rcb: Rcb, *, oracle: Oracle | None) -> Rcb:
-    """The algorithm where it stands in exploitation, once an arm of its market comes.
-
-    Raises
-    ------
-    RcbError
-        Options under which users cannot be heeded.
-    """
-    return rcb.grown(rcb.market, rcb.plan, oracle=heeding(rcb.market, oracle))
+def warn_of_missing(plan: Plan) -> None:
+    """Warn of users who lack arms in a run that was not told so from the start."""
+    told = "Arms are missing for a user, and the plan was made for users who find all: "
+    if not promises(plan):
+        what = "for several types of users" if plan.types is not None else f"a {plan.kind} one"
+        told += f"it is {what}, which promises nothing then. Calibrate one for users of one type."
+    else:
+        told += (
+            "from now on users are explored as often as they follow given whom the samples are of, and heeded in "
+            "exploitation. That keeps the promise if which arms are there does not depend on who the user is. If it "
+            "does, say so from the start: Recommender(..., availability_varies=True)."
+        )
+        if plan.knows != STAGE.name:
+            told += f" What users who know the {plan.knows} lost before may not be made up for."
+    warnings.warn(told, MovesWarning, stacklevel=4)
 
 
 def check_oracle(oracle: Oracle | None) -> None:
@@ -136,7 +134,7 @@ def grown(rcb: Rcb, market: Market, plan: Plan | None, *, oracle: Oracle | None)
         raise RcbError("The new plan wants other samples of the arms there are. Make it with the same n_per_arm.")
     if not lasts and plan.agenda.needed[k:] != (0,) * (market.n_arms - k):
         raise RcbError("The cold start is over: nothing is promoted any more. Make the plan with 0 samples of the arm.")
-    return rcb.grown(market, plan, oracle=oracle if lasts else heeding(market, oracle))
+    return rcb.grown(market, plan, oracle=oracle)
 
 
 class Moving:
@@ -240,20 +238,17 @@ class MovingRcb(Policy):
                 raise RcbError(f"'{move.arm}' cannot {'come' if move.comes else 'leave'} at round {move.round}.")
             self.rcb.move_on()
             there = self.market.among(self.market.arms[: self.rcb.market.n_arms + 1])
-            own = self._oracle or self._own(there)
-            lasts = self.rcb.exploitation is None
             plan = self._moving.plan_at(number, there, self.rcb)
-            self.rcb = self.rcb.grown(there, plan, oracle=own if lasts else heeding(there, own))
+            self.rcb = self.rcb.grown(there, plan, oracle=self._oracle or self._own(there))
         else:
             place = position_of(move.arm, self.rcb.market.arms)
             if (place in gone) != move.comes:
                 raise RcbError(f"'{move.arm}' cannot {'come' if move.comes else 'leave'} at round {move.round}.")
             gone = gone - {place} if move.comes else gone | {place}
             self.rcb.move_on()
-            if move.comes and self.rcb.exploitation is not None and not isinstance(self.rcb.oracle, Heeding):
-                there = self.rcb.market
-                self.rcb = heeded(self.rcb, oracle=self._oracle or self._own(there))
-            self.rcb.cold.without(frozenset(gone), lasts=self.rcb.exploitation is None)
+            if move.comes and self.rcb.exploitation is not None:
+                self.rcb.heed()
+            self.rcb.without(frozenset(gone))
         if self.rcb.rounds:
             self._words.append(f"{'with' if move.comes else 'without'} {move.arm}")
         self.rcb.move_on()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rcb_bayes.errors import MovesWarning, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions, chosen
@@ -18,9 +19,9 @@ from rcb_bayes.planning.checks import check_arms, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
-from rcb_bayes.running.heeding import Heeding
+from rcb_bayes.running.heeding import Heeding, heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched, refuse_no_oracle
-from rcb_bayes.running.presence import confined
+from rcb_bayes.running.presence import confined, promises
 from rcb_bayes.running.protocol import Policy, as_probabilities
 from rcb_bayes.schema import BoolArray, FloatArray
 
@@ -162,7 +163,15 @@ class Rcb(Policy):
         self.move_on()
 
     def grown(self, market: Market, plan: Plan, *, oracle: Oracle | None) -> "Rcb":
-        """The algorithm where it stands, in a market with more arms, the new ones last, that a plan was made for."""
+        """The algorithm where it stands, in a market with more arms, the new ones last, that a plan was made for.
+
+        In exploitation users are heeded from then on.
+
+        Raises
+        ------
+        RcbError
+            Options under which users cannot be heeded.
+        """
         new = Rcb(market, plan, oracle=oracle, options=self.options)
         more = market.n_arms - self.market.n_arms
         new.rounds, new.counts = self.rounds, np.pad(self.counts, (0, more))
@@ -185,8 +194,43 @@ class Rcb(Policy):
                 now=found.now.widened(market.n_arms),
                 predictor=None,
             )
-        new.cold.without(self.cold.gone, lasts=found is None)
+            new.heed()
+        new.without(self.cold.gone)
         return new
+
+    def without(self, gone: frozenset[int]) -> None:
+        """These arms are not there from now on: whatever comes or leaves, samples have another law than the plan's."""
+        self.cold.without(gone, lasts=self.exploitation is None)
+        self.go_by_samples()
+
+    def heed(self) -> None:
+        """Exploit within what users would accept from now on, whatever the data.
+
+        Raises
+        ------
+        RcbError
+            Options under which users cannot be heeded; nothing has changed then.
+        """
+        made = heeding(self.market, self.oracle)
+        made = made.by(epsilon=self.plan.epsilon, notion=self.plan.notion, options=self.options)
+        if self.exploitation is not None:
+            self.exploitation.heed(made)
+        self.oracle = made
+
+    def go_by_samples(self) -> None:
+        """Arms are missing from now on: keep the promise whoever is sampled (``running.presence``).
+
+        Users are heeded where a guard was to answer for exploitation; where that cannot be, a warning says so.
+        """
+        if not promises(self.plan) or self.cold.by_samples:
+            return
+        self.cold.by_samples = True
+        if self.options.guard and self.plan.guards:
+            try:
+                self.heed()
+            except RcbError as error:
+                told = f"Nothing is promised in exploitation once arms are missing. {error}"
+                warnings.warn(told, MovesWarning, stacklevel=3)
 
     @property
     def predictor(self) -> Predictor | None:

@@ -26,9 +26,10 @@ from rcb_bayes.planning.rule import Rule
 from rcb_bayes.posterior.results import DiagnosticWarning
 from rcb_bayes.running.agent_files import read_agent, restore, seed_of, write_agent
 from rcb_bayes.running.exploit import warn_of_other_guard
+from rcb_bayes.running.heeding import heeding
 from rcb_bayes.running.late_rewards import AwaitedRewards
 from rcb_bayes.running.logbook import Logbook
-from rcb_bayes.running.moves import Move, grown, heeded, heeding, warn_of_pooled
+from rcb_bayes.running.moves import Move, grown, warn_of_missing, warn_of_pooled
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
 from rcb_bayes.running.presence import as_present, position_of
@@ -67,6 +68,9 @@ class Recommender:
         A number of rounds to keep in ``log``, or a CSV file to write all of them to; None keeps none.
     absent : sequence of str
         Arms of the market that are not there yet: ``add_arm`` brings them in.
+    availability_varies : bool
+        Whether users may lack arms (``recommend(..., available=)``): the promise is then kept whatever decides what is
+        there for whom, but rewards. Without it the first user who lacks one brings a warning.
     seed : int or numpy.random.SeedSequence
         Of the recommender's own choices.
 
@@ -105,6 +109,7 @@ class Recommender:
         patience: int | None = None,
         keep_log: int | str | Path | None = None,
         absent: Sequence[str] = (),
+        availability_varies: bool = False,
         seed: int | np.random.SeedSequence = DEFAULT_SEED,
     ) -> None:
         check_plan(market, plan)
@@ -116,7 +121,12 @@ class Recommender:
         self.market = market
         self.plan = plan
         self._rcb = Rcb(market, plan, oracle=oracle, options=options)
-        warn_of_other_guard(market, plan, oracle, self._rcb.options)
+        self._is_told = availability_varies  # that users may lack arms
+        if availability_varies:
+            self._rcb.go_by_samples()
+            if not self.by_samples:
+                warn_of_missing(plan)
+        warn_of_other_guard(market, plan, self._rcb.oracle, self._rcb.options)
         self.own_oracle = oracle
         self._seed = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._shape = (len(market.features),)
@@ -242,6 +252,11 @@ class Recommender:
         """Arms that have left, or have not come yet."""
         return tuple(self.market.arms[arm] for arm in sorted(self._rcb.cold.gone))
 
+    @property
+    def by_samples(self) -> bool:
+        """Whether arms were, or may be, missing, so that rates are those followed given whom the samples are of."""
+        return self._rcb.cold.by_samples
+
     def retire(self, label: str) -> None:
         """An arm leaves: nobody is recommended it from now on, and no stage waits for its samples.
 
@@ -259,9 +274,10 @@ class Recommender:
 
         Applicability
         -------------
-        The plan's promise holds on, among the arms that are there, if the arm does not leave because of its rewards:
-        users would learn from its leaving. In a cold start it takes a plan with ``knows="stage"``; others warn
-        (``MovesWarning``). See ``running.presence``.
+        The promise holds on, among the arms that are there, if the arm does not leave because of its rewards (users
+        would learn from its leaving) or of who came: from then on users are explored as often as they follow given whom
+        the samples so far are of, and heeded in exploitation. Of a cold start whose plan is for users who know less
+        than the stage that does not make up for rounds before (``MovesWarning``). See ``running.presence``.
 
         Examples
         --------
@@ -308,12 +324,12 @@ class Recommender:
 
         Applicability
         -------------
-        What the plan promises then stands in ``running.moves``: in the cold start it is what a plan with the arm from
-        the start promises, up to who was sampled, if that plan has ``knows="stage"``; others warn (``MovesWarning``).
-        In exploitation nobody is told an arm that she would hold to be worse than another by more than epsilon,
-        whatever the data (``Heeding``), for guards were made for an arm that had been there. Users know that the arm
-        has come, and it does not come because of rewards. ``market`` and ``plan`` are the new ones from then on: save
-        the recommender.
+        What is promised then stands in ``running.moves``: in the cold start what a plan with the arm from the start
+        promises, at rates that users follow given whom the samples so far are of; plans for users who know less than
+        the stage warn (``MovesWarning``). In exploitation nobody is told an arm that she would hold to be worse than
+        another by more than epsilon, whatever the data (``Heeding``), for guards were made for an arm that had been
+        there. Users know that the arm has come, and it does not come because of rewards. ``market`` and ``plan`` are
+        the new ones from then on: save the recommender.
 
         Examples
         --------
@@ -344,14 +360,15 @@ class Recommender:
         self._awaited.look()
         self._rcb.move_on()
         if self._rcb.exploitation is not None and not self.heeds:
-            self._go_on_with(heeded(self._rcb, oracle=self.own_oracle))
+            self._rcb.heed()
+            self.heeds = True
         self._without(gone - {arm}, Move(round=self.rounds, arm=label, comes=True))
 
     def _without(self, gone: frozenset[int], move: Move) -> None:
         lasts = self._rcb.exploitation is None and not self._rcb.cold.is_over
         self.moves += (move,)
-        self._rcb.cold.without(gone, lasts=self._rcb.exploitation is None)
-        if lasts:
+        self._rcb.without(gone)
+        if lasts and not self._is_told:
             warn_of_pooled(self.plan, move.arm)
 
     def _extend(self, label: str, market: Market, plan: Plan | None) -> None:
@@ -361,18 +378,14 @@ class Recommender:
         if plan is not None:
             check_plan(market, plan)
         rcb = grown(self._rcb, market, plan, oracle=self.own_oracle)
-        self._go_on_with(rcb)
+        self._awaited.go_on_with(rcb)
+        self.heeds = rcb.exploitation is not None
+        self._rcb, self._checked = rcb, None
         self.moves += (Move(round=self.rounds, arm=label, comes=True, plan=rcb.plan),)
         self.market, self.plan = market, rcb.plan
         self._cut = None if rcb.plan.agenda.cut is None else rcb.plan.agenda.cut.tolist()
         if rcb.exploitation is None:
             warn_of_pooled(rcb.plan, label)
-
-    def _go_on_with(self, rcb: Rcb) -> None:
-        """The algorithm as an arm that comes has made it; in exploitation it heeds users."""
-        self._awaited.go_on_with(rcb)
-        self.heeds = rcb.exploitation is not None
-        self._rcb, self._checked = rcb, None
 
     def _present(self, available: Sequence[str] | None) -> BoolArray | None:
         """Arms that are there for a user, (K,); None where all are, with their samples."""
@@ -381,6 +394,15 @@ class Recommender:
         if available is None and not rcb.cold.gone and not late:
             return None
         return as_present(available, self.market.arms, rcb.cold.gone)
+
+    def _note_missing(self, present: BoolArray) -> None:
+        """A user for whom arms are missing, of those that have not left: the promise is kept otherwise from now on."""
+        everything = present.sum() + len(self._rcb.cold.gone) == self.market.n_arms
+        if everything or self._is_told or self.heeds:  # heeding holds whatever the data
+            return
+        self._is_told = True
+        self._rcb.go_by_samples()
+        warn_of_missing(self.plan)
 
     def recommend(self, x: Users, *, available: Sequence[str] | None = None) -> Recommendation:
         """A recommendation for one user, x (d,): numbers in the order of the features, or by name.
@@ -391,7 +413,7 @@ class Recommender:
             The user's features, (d,), or by name.
         available : sequence of str, optional
             The arms that she can have, all that are there unless given: what others would have had goes to the best of
-            these, so that the plan's promise holds among them (``running.presence``).
+            these.
 
         Returns
         -------
@@ -405,6 +427,15 @@ class Recommender:
             nothing has changed then.
         RcbError
             Available arms that do not exist, or none that is there.
+
+        Applicability
+        -------------
+        ``available`` decides who is sampled, so that a plan's own rates and guards hold no more. From the first user
+        who lacks an arm on, users are explored as often as they follow given whom the samples so far are of, and heeded
+        in exploitation (``Heeding``): the promise holds among the arms that are there, if what is there has nothing to
+        do with rewards, or, of a recommender that was not made with ``availability_varies=True``, with who the user is;
+        a ``MovesWarning`` says so. Of fixed plans, a theorem's and those for several types nothing is promised then.
+        See ``running.presence``.
 
         Examples
         --------
@@ -426,6 +457,8 @@ class Recommender:
             self._check_vouched()
         rows = None if exploitation is None else exploitation.rows
         present = self._present(available)
+        if available is not None and present is not None:
+            self._note_missing(present)
         if exploitation is None or rows is None or present is not None:
             decisions = self._decide(user[None], present)
             could_have = None if available is None else as_present(available, self.market.arms, frozenset())

@@ -77,6 +77,7 @@ def test_in_exploitation_nobody_is_told_what_she_holds_to_be_worse_by_more_than_
         assert (gap.T[told > 0] <= 0.05 + 1e-12).all()
         serve(agent, 50, rng)
     assert agent.n_samples["d"] > 0
+    agent.recommend(ROWS[0], available=["a", "d"])  # a warning would be an error: heeding holds whatever is there
 
 
 def run_of(tmp_path: Path, *, comes: int, leaves: int, n: int) -> tuple[rcb.Market, rcb.Plan, rcb.Recommender]:
@@ -106,7 +107,7 @@ def log_is_right(wider: rcb.Market, planned: rcb.Plan, agent: rcb.Recommender, *
         chance, drawn = log[f"p_{arm}"].to_numpy(), (log["arm"] == arm).to_numpy()
         error = np.sqrt(np.maximum((chance * (1 - chance)).sum(), 1.0))
         assert abs(drawn.sum() - chance.sum()) < 4 * error
-    checked = rcb.check_log(wider, log, planned, moves=agent.moves)
+    checked = rcb.check_log(wider, log, planned, moves=agent.moves, level=0.001)  # as often a faithful log is accused
     assert checked.followed, checked.summary()
     assert not rcb.check_log(wider, log, planned, moves=agent.moves[:1]).followed  # planted: a move that is not told
     assert rcb.audit_log(wider, log, seed=1).verdict == "realised"
