@@ -1,5 +1,7 @@
 """``Sensitivity``: what ``sensitivity`` found, a Dataset that can be told, drawn, saved and read back."""
 
+from collections.abc import Iterator
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +20,17 @@ if TYPE_CHECKING:
 FORMAT = Format(name="sensitivity", version=1, remedy="Compute it again with sensitivity().")
 FIGURES = ("tornado", "curves")
 VERDICTS = ("pass", "fail", "inconclusive", "")
-_TWO = ("verdict", "label", "epsilon", "margin", "margin_mcse", "compliance", "cold_start", "regret")
-_ONE = ("radius", "radius_mcse", "fails_below", "fails_above", "base", "unit", "status", "words")
+UNITS, STATUS = ("add", "times", "kind"), ("crosses", "holds", "fails already", "no radius")
+_ENDS = ("radius", "share_radius", "fails_below", "fails_above", "leave_below", "leave_above")
+_SEEN = ("margin", "compliance", "cold_start", "regret")
+_SHAPES = (
+    (("verdict", "label"), "OU", ("direction", "amount")),
+    (("epsilon", *_SEEN, *(f"{name}_mcse" for name in _SEEN)), "f", ("direction", "amount")),
+    (("base", *_ENDS, *(f"{name}_mcse" for name in _ENDS)), "f", ("direction",)),
+    (("unit", "status", "words", "direction"), "OU", ("direction",)),
+    (("amount",), "f", ("amount",)),
+)
+_ATTRS = {"notion": str, "belief": str, "epsilon": Real, "least_share": Real}
 
 
 class Sensitivity(xr.Dataset):
@@ -162,11 +173,34 @@ class Sensitivity(xr.Dataset):
 def read_sensitivity(path: str | Path) -> Sensitivity:
     """What ``Sensitivity.save`` wrote; see ``load_sensitivity``."""
     found = read_netcdf(FORMAT, path).to_dataset()
-    missing = [name for name in (*_TWO, *_ONE) if name not in found]
-    if missing:
-        raise refused(FORMAT, path, f"it has no {', '.join(missing)}")
-    wrong = sorted({str(each) for each in np.unique(found["verdict"].values)} - set(VERDICTS))
-    if wrong:
-        raise refused(FORMAT, path, f"'{wrong[0]}' is no verdict")
+    for fault in _faults(found):
+        raise refused(FORMAT, path, fault)
     variables: dict[Any, Any] = {name: found[name] for name in found}
     return Sensitivity(variables, coords=found.coords, attrs=found.attrs)
+
+
+def _faults(found: xr.Dataset) -> Iterator[str]:
+    """What keeps a dataset from being told and drawn."""
+    for names, kinds, dims in _SHAPES:
+        for name in names:
+            part = found.get(name)
+            if part is None or part.dims != dims or part.dtype.kind not in kinds:
+                yield f"it has no {name} over {' and '.join(dims)}, or of another kind"
+    told = {"verdict": VERDICTS, "unit": UNITS, "status": STATUS}
+    for name, known in told.items():
+        odd = sorted({str(each) for each in found[name].values.flat} - set(known))
+        if odd:
+            yield f"'{odd[0][:40]}' is no {name}"
+    amounts, directions = found["amount"].values, found["direction"].values.tolist()
+    if not np.isfinite(amounts).all() or (np.diff(amounts) <= 0).any() or len(set(directions)) < len(directions):
+        yield "its directions differ, and its amounts increase"
+    is_base = amounts == found["base"].values[:, None]
+    if not directions or not (is_base & (found["verdict"].values != "")).any(axis=1).all():
+        yield "a direction was not looked at as the plan is"
+    if any((found[name].values < 0).any() for name in found if str(name).endswith("_mcse")):
+        yield "an error is negative"
+    for name, kind in _ATTRS.items():
+        if not isinstance(found.attrs.get(name), kind):
+            yield f"it does not say its {name}"
+    if not (0 <= found.attrs["epsilon"] < np.inf and 0 < found.attrs["least_share"] <= 1):
+        yield "its epsilon is not negative, and its share is a share"

@@ -35,6 +35,10 @@ class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: str
 
 
+_MOST_EMPTY = 2**27
+"""What the lengths of an array without numbers may multiply to: others would be allocated in its likeness."""
+
+
 def packed(array: np.ndarray, kind: Kind = "f8") -> dict[str, object]:
     """An array as JSON has it."""
     data = np.ascontiguousarray(array, dtype=f"<{kind}").tobytes()
@@ -47,8 +51,10 @@ def unpacked(value: Packed) -> np.ndarray:
     Raises
     ------
     RcbError
-        Text that is shorter or longer than the shape needs, or is not base85.
+        Text that is shorter or longer than the shape needs, or is not base85; a shape that no text could fill.
     """
+    if math.prod(max(length, 1) for length in value.shape) > max(_MOST_EMPTY, len(value.data)):
+        raise RcbError(f"an array has the shape {value.shape}, and {len(value.data)} characters")
     dtype = np.dtype(f"<{value.kind}")
     n_bytes = math.prod(value.shape) * dtype.itemsize
     if len(value.data) != text_length(n_bytes):

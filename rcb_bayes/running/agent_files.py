@@ -45,6 +45,7 @@ FORM = Format(
     version=4,
     remedy="Restore the file, or start a new recommender: `agent.save(path)` writes one.",
     older={2: _plan_in_parts, 3: _plan_with_levels},
+    most_values=2**25,  # the rounds of its log
 )
 
 
