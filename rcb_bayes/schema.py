@@ -20,6 +20,9 @@ from rcb_bayes.errors import DataError, RcbError
 ARM = "arm"
 FEATURE = "feature"
 
+LOG_COLUMNS = ("ticket", "arm", "stage", "propensity", "taken", "reward", "counted", "known_from")
+"""Of logs, beside those of features and ``p_<arm>`` of every arm."""
+
 DEFAULT_SEED = 1
 """Of every function that draws, and of the command line; a plan and its audit may share it, since streams are named."""
 DEFAULT_HORIZON = 10_000

@@ -17,7 +17,7 @@ import numpy as np
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.files.tables import parse_cell, read_cells
-from rcb_bayes.schema import FloatArray, as_labels, suggestion
+from rcb_bayes.schema import FloatArray, as_labels, is_number, suggestion
 
 ARM, RIVAL, EXPERT, LEVEL, VALUE = "arm", "rival", "expert", "level", "value"
 WORDS = (ARM, RIVAL, EXPERT, LEVEL, VALUE)
@@ -172,7 +172,7 @@ def _number(value: Any, name: str, row: int) -> float:
         found = float(value)
     except (TypeError, ValueError):
         found = float("nan")
-    if isinstance(value, bool) or not np.isfinite(found):
+    if isinstance(value, bool) or not is_number(found):
         raise BeliefError(f"Row {row + 1} of the answers: {name} must be a finite number, got {value!r}.")
     return found
 

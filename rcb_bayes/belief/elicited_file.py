@@ -33,8 +33,9 @@ def build_model() -> rcb.Prior:
 
 
 def as_records(answers: Answers) -> list[dict[str, Any]]:
-    """Answers as rows of a table: quantiles as ``q10``, ``q50`` and so on, or a row for each ``level``, where levels are
-    no round shares."""
+    """Answers as rows of a table: quantiles as ``q10``, ``q50`` and so on, or rows with ``level`` and ``value`` where
+    levels are not as round as that.
+    """
     rows = []
     is_round = all(_is_round(level) for one in answers.answers for level in one.levels)
     for one in answers.answers:

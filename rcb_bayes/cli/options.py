@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from click import get_current_context
 
 from rcb_bayes.cli.stopping import keep, keep_parts
 from rcb_bayes.errors import RcbError
@@ -145,8 +146,27 @@ OutOption = Annotated[
 ]
 
 
-def as_options(text: str) -> str:
-    """What a message says in Python's words, in those of the command line."""
+_ARGUMENT = re.compile(r"\b([a-z_]+)=((?:'\w+'(?:, | or )?)+|[\w.]+(?:\([^()]*\))?)?")
+_AS_VALUES = {"Empirical(rows)": " users.csv", "GaussianNoise(sigma)": " 0.3", "BernoulliLogit()": " logit", "True": ""}
+
+
+def as_options(text: str, command: Any = None) -> str:
+    """What a message says in Python's words, in those of a command, the one that runs unless given."""
+    context = get_current_context(silent=True)
+    command = command or (None if context is None else context.command)
+    known = {name: one for one in getattr(command, "params", ()) for name in (*one.opts, *one.secondary_opts)}
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found[1].replace("_", "-"), found[2] or ""
+        off = f"--no-{name}"
+        if value == "False" and off in known:
+            return off
+        if f"--{name}" not in known:
+            return found[0]
+        bare = value.rstrip(",. ")
+        return f"--{name}{_AS_VALUES.get(bare, f' {bare}' if bare else '')}{value[len(bare) :]}".replace("'", "")
+
+    text = _ARGUMENT.sub(option, text)
     text = re.sub(r"check_need\(market, n_worlds=(\d+)\)", r"--check-worlds \1", text)
     return text.replace("(n_worlds, audit_worlds)", "(--plan-worlds, --audit-worlds)")
 

@@ -53,14 +53,14 @@ def unpacked(value: Packed) -> np.ndarray:
     RcbError
         Text that is shorter or longer than the shape needs, or is not base85; a shape that no text could fill.
     """
-    if math.prod(max(length, 1) for length in value.shape) > max(_MOST_EMPTY, len(value.data)):
-        raise RcbError(f"an array has the shape {value.shape}, and {len(value.data)} characters")
     dtype = np.dtype(f"<{value.kind}")
     n_bytes = math.prod(value.shape) * dtype.itemsize
     if len(value.data) != text_length(n_bytes):
         raise RcbError(
             f"an array of shape {value.shape} needs {text_length(n_bytes)} characters, {len(value.data)} came"
         )
+    if not n_bytes and math.prod(max(length, 1) for length in value.shape) > _MOST_EMPTY:
+        raise RcbError(f"an array without numbers has the shape {value.shape}")
     raw = np.frombuffer(from_b85(value.data), dtype=dtype).reshape(value.shape)
     return raw.astype(np.float64 if value.kind.startswith("f") else np.int64)
 

@@ -108,7 +108,7 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
         matches = _digest(canonical) == digest
     except (UnicodeEncodeError, RecursionError):
         raise refused(form, where, "it has text that is no text") from None
-    if _CONTROL.search(canonical):
+    if ("\\u00" in canonical or not canonical.isascii()) and _CONTROL.search(canonical):
         raise refused(form, where, "it has words with controls of a terminal")
     if digest is None or not matches:
         why = "its digest does not match its content: a digit was changed, or the file is damaged"

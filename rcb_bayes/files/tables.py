@@ -44,7 +44,7 @@ def read_cells(path: Path, *, row: str = "user", least: int = 1) -> Cells:
         raise DataError(f"{path}, line {reader.line_num}: cut off, or not CSV ({error}).") from None
     if not numbered:
         raise DataError(f"{path} is empty. Expected a line of column names, then one line per {row}.")
-    header = [name.strip() for name in numbered.pop(0)[1]]
+    header = [seen(" ".join(name.split())) for name in numbered.pop(0)[1]]  # as they are told
     _check_header(header, path)
     if len(numbered) < least:
         raise DataError(f"{path} has column names but no rows. Add one line per {row}.")

@@ -18,7 +18,7 @@ from rcb_bayes.feature_maps import FeatureMap, of_transformer
 from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_samples, of_users
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.market.samples import Samples, read_samples
-from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
+from rcb_bayes.schema import ARM, FEATURE, LOG_COLUMNS, FloatArray, default_labels
 from rcb_bayes.telling.html import as_html
 from rcb_bayes.users import Covariates, Empirical
 from rcb_bayes.users.mapped import mapped
@@ -119,6 +119,7 @@ class Market:
         _check_expansion(self.prior, self.covariates)
         object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
         _check_features(self.prior, self.population)
+        _check_names(self.arms, self.features)
         object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
         for role in ("platform_prior", "nature"):
             other = getattr(self, role)
@@ -371,6 +372,13 @@ def _check_features(prior: Prior, covariates: Covariates) -> None:
             f"Build the belief with n_features={covariates.n_features}, or select columns."
         )
     _check_labels(prior.features, covariates.features)
+
+
+def _check_names(arms: tuple[str, ...], features: tuple[str, ...]) -> None:
+    """Refuse features that a log could not tell from columns of its own."""
+    clash = [name for name in features if name in LOG_COLUMNS or name in {f"p_{arm}" for arm in arms}]
+    if clash:
+        raise MarketError(f"A feature cannot be called '{clash[0]}': logs have a column of that name. Rename it.")
 
 
 def _check_expansion(prior: Prior, users: Covariates) -> None:

@@ -19,19 +19,19 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.decisions import ROUND_KINDS, Decisions
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import LOG_COLUMNS, BoolArray, FloatArray
 from rcb_bayes.users.tables import read_log
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _WORDS = ("arm", "stage", "taken")
-_AFTER = ("taken", "reward", "counted", "known_from")
+_AFTER = LOG_COLUMNS[4:]
 
 
 def columns_of(features: tuple[str, ...], arms: tuple[str, ...]) -> list[str]:
     """The columns of a log."""
-    return ["ticket", *features, "arm", "stage", "propensity", *(f"p_{arm}" for arm in arms), *_AFTER]
+    return [LOG_COLUMNS[0], *features, *LOG_COLUMNS[1:4], *(f"p_{arm}" for arm in arms), *_AFTER]
 
 
 class Logbook:
