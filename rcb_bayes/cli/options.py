@@ -158,12 +158,11 @@ def as_options(text: str, command: Any = None) -> str:
 
     def option(found: re.Match[str]) -> str:
         name, value = found[1].replace("_", "-"), found[2] or ""
-        off = f"--no-{name}"
-        if value == "False" and off in known:
-            return off
         if f"--{name}" not in known:
             return found[0]
         bare = value.rstrip(",. ")
+        if bare == "False":
+            return known[f"--{name}"].secondary_opts[0] + value[len(bare) :]
         return f"--{name}{_AS_VALUES.get(bare, f' {bare}' if bare else '')}{value[len(bare) :]}".replace("'", "")
 
     text = _ARGUMENT.sub(option, text)

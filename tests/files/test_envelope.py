@@ -127,7 +127,7 @@ def test_values_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch
     """In memory a value takes some thirty times what it takes in a file."""
     few = Format(name="note", version=3, remedy="Write it again.", most_values=20)
     assert content_of(few, as_text(few, CONTENT), where="here") == CONTENT
-    with pytest.raises(RcbError, match="Cannot write a file of 41 values; 20 are the most we read"):
+    with pytest.raises(RcbError, match=r"Cannot write a file of 42 values; 20 are the most we read\."):
         as_text(few, {"a": [0] * 33})
     text = as_text(FORM, {"a": [[]] * 40})
     monkeypatch.setattr(envelope_module.json, "loads", lambda *_, **__: pytest.fail("it was read"))
