@@ -39,7 +39,6 @@ from rcb_bayes.schema import seen
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
 _MANY = 10  # options, from which on they have headings
 _LONGEST = 2000  # letters of a message; a name of a thousand and more says nothing
-_LINES = "\n"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _PIPE_CLOSED = 141  # as shells have it: 128 plus the signal
 
@@ -149,7 +148,8 @@ def _prepare() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; errors become one line on standard error and an exit code."""
     group = _command()
-    command = group.commands.get(next((word for word in arguments if word in group.commands), ""))
+    known = getattr(group, "commands", {})
+    command = next((known[word] for word in arguments if word in known), None)
     stopping.forget_kept()
     try:
         code = group.main(args=list(arguments), prog_name="rcb", standalone_mode=False)
@@ -185,7 +185,7 @@ def _complain(message: str, *, code: int) -> int:
     if message:
         shown = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
         with suppress(OSError):  # nowhere is left to say it
-            typer.echo(f"rcb: {seen(shown, but=_LINES)}", err=True)
+            typer.echo(f"rcb: {seen(shown, but='\n')}", err=True)
     return code
 
 

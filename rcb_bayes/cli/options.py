@@ -147,7 +147,13 @@ OutOption = Annotated[
 
 
 _ARGUMENT = re.compile(r"\b([a-z_]+)=((?:'\w+'(?:, | or )?)+|[\w.]+(?:\([^()]*\))?)?")
-_AS_VALUES = {"Empirical(rows)": " users.csv", "GaussianNoise(sigma)": " 0.3", "BernoulliLogit()": " logit", "True": ""}
+_AS_VALUES = {
+    "Empirical(rows)": " users.csv",
+    "market.covariates": " users.csv",
+    "GaussianNoise(sigma)": " 0.3",
+    "BernoulliLogit()": " logit",
+    "True": "",
+}
 
 
 def as_options(text: str, command: Any = None) -> str:

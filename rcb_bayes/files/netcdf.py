@@ -9,7 +9,6 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,22 +62,19 @@ def read_netcdf(form: Format, path: str | Path) -> "xr.DataTree":
         _check_claims(data)
         # Times are never meant here: what looks like one is taken as the number it is.
         with xr.open_datatree(io.BytesIO(data), engine="h5netcdf", decode_times=False) as tree:
-            for word in _words(tree.load()):
-                if seen(word, but="\n\t") != word:
-                    raise RcbError("it has words with controls of a terminal")
+            _check_words(tree.load())
             return tree
     except Exception as error:  # whatever HDF5 and xarray come across in a file that somebody else sealed
         raise refused(form, path, error) from None
 
 
-def _words(tree: "xr.DataTree") -> Iterator[str]:
-    """All that is text: attributes, labels, variables."""
-    for node in tree.subtree:
-        for part in (node, *node.variables.values()):
-            yield from (value for value in part.attrs.values() if isinstance(value, str))
-        for part in node.variables.values():
-            if part.dtype.kind in "OU":
-                yield from (value for value in part.values.flat if isinstance(value, str))
+def _check_words(tree: "xr.DataTree") -> None:
+    """Refuse controls of a terminal in whatever is text: attributes, labels, variables."""
+    parts = [part for node in tree.subtree for part in node.variables.values()]
+    words = [value for part in (*tree.subtree, *parts) for value in part.attrs.values()]
+    words += [value for part in parts if part.dtype.kind in "OU" for value in part.values.flat]
+    if any(isinstance(word, str) and seen(word, but="\n\t") != word for word in words):
+        raise RcbError("it has words with controls of a terminal")
 
 
 def _unsealed(form: Format, data: bytes, path: str | Path) -> bytes:

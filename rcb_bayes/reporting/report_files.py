@@ -8,7 +8,6 @@ import hashlib
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,12 +54,8 @@ class _Head:
     audited: str | None = field(default=None, metadata=LATE)  # the digest of the plan, as ``plan_digest`` has it
 
 
-_RECORDS = Records(
-    _Head,
-    ranges={
-        _Head: {"horizon": Annotated[int, Meta(ge=1, le=2**53)], "seed": Annotated[int, Meta(ge=0, le=2**63 - 1)]},
-    },
-)
+_RANGES = {"horizon": Annotated[int, Meta(ge=1, le=2**53)], "seed": Annotated[int, Meta(ge=0, le=2**63 - 1)]}
+_RECORDS = Records(_Head, ranges={_Head: _RANGES})
 
 
 def write_report(report: "Report", path: str | Path) -> None:
@@ -118,17 +113,16 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
         given = set(head.digests)
         plan = Plan.load(folder / "plan.json")
         audit = Audit.load(folder / "audit.nc") if "audit.nc" in given else None
-        for fault in _faults(head, plan, audit):
-            raise refused(_FORM, path, fault)
         try:
+            _check(head, plan, audit)
             sizes = ReportSizes(**head.sizes)  # pyright: ignore[reportArgumentType]
         except (TypeError, ValueError) as error:  # RcbError is one of the last
-            raise refused(_FORM, path, f"its sizes are none ({error})") from None
+            raise refused(_FORM, path, error) from None
         sweep = [folder / f"sweep_{number}.json" for number in range(sum(name.startswith("sweep_") for name in given))]
         return {
             "market": market,
             "checks": Checks.load(folder / "checks.json"),
-            "need": Checks.load(folder / "need.json")[0] if "need.json" in given else None,
+            "need": next(iter(Checks.load(folder / "need.json")), None) if "need.json" in given else None,
             "gaps": _read_table("gaps", folder),
             "plan": plan,
             "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,
@@ -167,22 +161,20 @@ def _unpacked(path: str | Path, folder: Path) -> _Head:
 
 def _is_whole(head: _Head) -> bool:
     """Whether the files that every report has are named, and none that no report has."""
-    given = set(head.digests)
-    sweep = {f"sweep_{number}.json" for number in range(len(given))}
+    every, given = {"checks.json", "gaps.nc", "plan.json"}, set(head.digests)
     known = {"need.json", "theorem.json", "runs.nc", "audit.nc", *(f"{name}.nc" for name in _OPTIONAL)}
-    every = {"checks.json", "gaps.nc", "plan.json"}
-    return every <= given <= every | known | sweep
+    return every <= given <= every | known | {f"sweep_{number}.json" for number in range(len(given))}
 
 
-def _faults(head: _Head, plan: Plan, audit: Audit | None) -> Iterator[str]:
-    """What parts of a report say of each other, and is not so."""
+def _check(head: _Head, plan: Plan, audit: Audit | None) -> None:
+    """Refuse parts of a report that say of each other what is not so."""
     if head.users.shape[1:] != (len(plan.features),):
-        yield "its users have other features than its plan"
-    if audit is None:
-        return
-    told = (audit.notion, audit.epsilon, tuple(audit.margins[ARM].values.tolist()), audit.knows or plan.knows)
-    if told != (plan.notion, plan.epsilon, plan.arms, plan.knows) or head.audited not in (None, plan_digest(plan)):
-        yield "its audit is of another plan"
+        raise RcbError("its users have other features than its plan")
+    if audit is not None:
+        told = (audit.notion, audit.epsilon, tuple(audit.margins[ARM].values.tolist()), audit.knows or plan.knows)
+        agrees = told == (plan.notion, plan.epsilon, plan.arms, plan.knows)
+        if not agrees or head.audited not in (None, plan_digest(plan)):
+            raise RcbError("its audit is of another plan")
 
 
 def _digest(data: bytes) -> str:

@@ -185,5 +185,5 @@ def test_a_ticket_that_is_no_number_is_named(cell: str, tmp_path: Path):
     table.loc[7, "ticket"] = cell
     for given in (table, tmp_path / "log.csv"):
         table.to_csv(tmp_path / "log.csv", index=False)
-        with pytest.raises(DataError, match="'ticket' of the log has no finite number|its tickets are not 0, 1, 2"):
+        with pytest.raises(DataError, match=r"'ticket' of the log has no finite number|its tickets are not 0, 1, 2"):
             check_log(market(), given, plan())

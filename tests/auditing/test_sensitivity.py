@@ -373,7 +373,7 @@ def test_some_directions_need_a_normal_belief_or_a_known_noise():
 
 
 def _without_one(found: Sensitivity, name: str) -> xr.Dataset:
-    return xr.Dataset(found).drop_vars(name)
+    return found.drop_vars(name)
 
 
 RESEALED: list[tuple[str, Callable[[Sensitivity], xr.Dataset]]] = [
@@ -381,13 +381,13 @@ RESEALED: list[tuple[str, Callable[[Sensitivity], xr.Dataset]]] = [
     ("no leave_above", lambda found: _without_one(found, "leave_above")),
     ("no margin over", lambda found: found.assign(margin=found["margin"].astype(str))),
     ("no base over", lambda found: found.assign(base=("amount", np.zeros(found.sizes["amount"])))),
-    ("'perhaps' is no verdict", lambda found: found.assign(verdict=xr.full_like(found["verdict"], "perhaps"))),
-    ("'miles' is no unit", lambda found: found.assign(unit=xr.full_like(found["unit"], "miles"))),
+    ("its verdict are pass", lambda found: found.assign(verdict=xr.full_like(found["verdict"], "odd"))),
+    ("its unit are add", lambda found: found.assign(unit=xr.full_like(found["unit"], "odd"))),
     ("not looked at as the plan is", lambda found: found.assign(base=found["base"] + 0.01)),
     ("amounts increase", lambda found: found.isel(amount=slice(None, None, -1))),
     ("an error is negative", lambda found: found.assign(margin_mcse=-found["margin_mcse"])),
-    ("not say its notion", lambda found: found.assign_attrs(notion=3)),
-    ("not say its epsilon", lambda found: found.assign_attrs(epsilon="much")),
+    ("not say its notion and belief", lambda found: found.assign_attrs(notion=3)),
+    ("epsilon is not negative", lambda found: found.assign_attrs(epsilon="much")),
     ("epsilon is not negative", lambda found: found.assign_attrs(epsilon=-0.1)),
 ]
 
@@ -397,6 +397,6 @@ def test_files_that_cannot_be_told_are_refused_whoever_sealed_them(tmp_path: Pat
     found.save(tmp_path / "own.nc")
     assert rcb.load_sensitivity(tmp_path / "own.nc").summary() == found.summary()
     for message, change in RESEALED:
-        write_netcdf(FORMAT, xr.Dataset(change(found)), tmp_path / "other.nc")
+        write_netcdf(FORMAT, change(found), tmp_path / "other.nc")
         with pytest.raises(RcbError, match=f"Cannot read a sensitivity from .*{message}"):
             rcb.load_sensitivity(tmp_path / "other.nc")

@@ -131,7 +131,7 @@ def test_values_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch
         as_text(few, {"a": [0] * 33})
     text = as_text(FORM, {"a": [[]] * 40})
     monkeypatch.setattr(envelope_module.json, "loads", lambda *_, **__: pytest.fail("it was read"))
-    with pytest.raises(RcbError, match="it has [0-9]+ values, and 20 are the most we read"):
+    with pytest.raises(RcbError, match=r"it has [0-9]+ values, and 20 are the most we read"):
         content_of(few, text, where="here")
 
 
