@@ -57,24 +57,10 @@ def _help(command: Callable[..., object]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in parts)
 
 
-for _name, _module in {
-    "models": models,
-    "elicit": elicit,
-    "check": check,
-    "calibrate": calibrate,
-    "distil": distil,
-    "simulate": simulate,
-    "audit": audit,
-    "evaluate": evaluate,
-    "sensitivity": sensitivity,
-    "report": report,
-    "reproduce": reproduce,
-    "doctor": doctor,
-    "validate": validate,
-    "words": words,
-    "demo": demo,
-}.items():
-    app.command(_name, help=_help(_module.command))(_module.command)
+_COMMANDS = (models, elicit, check, calibrate, distil, simulate, audit, evaluate)
+_COMMANDS += (sensitivity, report, reproduce, doctor, validate, words, demo)
+for _module in _COMMANDS:
+    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_module.command)
 
 
 _PANELS = {

@@ -23,7 +23,8 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """Opening a pipe waits for whoever writes to it, unless told not to."""
 
 FORMAT, VERSION, DIGEST = "format", "format_version", "digest"
-_OWNER = "rcb_bayes"
+OWNER = "rcb_bayes"
+DAMAGED = "its digest does not match its content: a digit was changed, or the file is damaged"
 _CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\u00[01]|[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # of canonical text
 
 
@@ -49,7 +50,7 @@ class Format:
     @property
     def full_name(self) -> str:
         """As it stands in a file."""
-        return f"{_OWNER} {self.name}"
+        return f"{OWNER} {self.name}"
 
 
 def refused(form: Format, where: str | Path, why: object) -> RcbError:
@@ -101,7 +102,7 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
         raise refused(form, where, "it is nested too deeply") from None
     except ValueError as error:  # of JSON itself, of our own hooks, of numbers with thousands of digits
         raise refused(form, where, f"it is not JSON, or cut off ({error})") from None
-    version = _checked_version(form, full, where=where)
+    version = checked_version(form, full, where=where)
     digest = full.pop(DIGEST, None)
     try:
         canonical = _canonical(full)
@@ -111,8 +112,7 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
     if ("\\u00" in canonical or not canonical.isascii()) and _CONTROL.search(canonical):
         raise refused(form, where, "it has words with controls of a terminal")
     if digest is None or not matches:
-        why = "its digest does not match its content: a digit was changed, or the file is damaged"
-        raise refused(form, where, "it has no digest" if digest is None else why)
+        raise refused(form, where, "it has no digest" if digest is None else DAMAGED)
     content = {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
     if version == form.version:
         return content
@@ -140,7 +140,14 @@ def _digest(canonical: str) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("utf-8")).hexdigest()
 
 
-def _checked_version(form: Format, full: object, *, where: str | Path) -> int:
+def checked_version(form: Format, full: object, *, where: str | Path) -> int:
+    """The version that a file says, if it is of this format and can be read.
+
+    Raises
+    ------
+    RcbError
+        Another format, another version.
+    """
     if not isinstance(full, dict):
         raise refused(form, where, f"it has no format, expected '{form.full_name}'")
     name, version = full.get(FORMAT), full.get(VERSION)

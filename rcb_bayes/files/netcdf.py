@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files.envelope import Format, read_bytes, refused, write_atomically
+from rcb_bayes.files.envelope import (
+    DAMAGED,
+    FORMAT,
+    OWNER,
+    VERSION,
+    Format,
+    checked_version,
+    read_bytes,
+    refused,
+    write_atomically,
+)
 from rcb_bayes.schema import seen
 
 if TYPE_CHECKING:
@@ -82,15 +92,10 @@ def _unsealed(form: Format, data: bytes, path: str | Path) -> bytes:
     if found is None:
         raise refused(form, path, "it has no digest at its end: it is cut off, or was not written by this package")
     name, version, digest = found.group(1).decode("utf-8", "replace"), int(found.group(2)), found.group(3).decode()
-    if name != form.name:
-        raise refused(form, path, f"its format is 'rcb_bayes {name[:60]}', expected '{form.full_name}'")
-    if version != form.version:
-        told = f"it has version {version} of the format, this version of rcb_bayes reads {form.version}"
-        raise refused(form, path, told)
+    checked_version(form, {FORMAT: f"{OWNER} {name}", VERSION: version}, where=path)
     inner = data[: len(data) - len(found.group(0))]
     if hashlib.sha256(f"{form.name} version {form.version}".encode() + inner).hexdigest() != digest:
-        why = "its digest does not match its content: a digit was changed, or the file is damaged"
-        raise refused(form, path, why)
+        raise refused(form, path, DAMAGED)
     return inner
 
 

@@ -119,7 +119,9 @@ class Market:
         _check_expansion(self.prior, self.covariates)
         object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
         _check_features(self.prior, self.population)
-        _check_names(self.arms, self.features)
+        clash = {*LOG_COLUMNS, *(f"p_{arm}" for arm in self.arms)} & set(self.features)
+        if clash:
+            raise MarketError(f"A feature cannot be called '{min(clash)}': logs have such a column. Rename it.")
         object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
         for role in ("platform_prior", "nature"):
             other = getattr(self, role)
@@ -372,13 +374,6 @@ def _check_features(prior: Prior, covariates: Covariates) -> None:
             f"Build the belief with n_features={covariates.n_features}, or select columns."
         )
     _check_labels(prior.features, covariates.features)
-
-
-def _check_names(arms: tuple[str, ...], features: tuple[str, ...]) -> None:
-    """Refuse features that a log could not tell from columns of its own."""
-    clash = [name for name in features if name in LOG_COLUMNS or name in {f"p_{arm}" for arm in arms}]
-    if clash:
-        raise MarketError(f"A feature cannot be called '{clash[0]}': logs have a column of that name. Rename it.")
 
 
 def _check_expansion(prior: Prior, users: Covariates) -> None:

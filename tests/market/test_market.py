@@ -244,7 +244,7 @@ def test_other_types_are_refused(parts: dict[str, object], message: str) -> None
 @pytest.mark.parametrize("name", ["arm", "ticket", "stage", "reward", "p_old"])
 def test_no_feature_has_the_name_of_a_column_of_logs(name: str):
     prior = Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"], features=["age", name])
-    with pytest.raises(MarketError, match=f"cannot be called '{name}': logs have a column of that name. Rename it."):
+    with pytest.raises(MarketError, match=f"cannot be called '{name}': logs have such a column. Rename it."):
         Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.3))
     free = Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["older", "new"], features=["age", "p_old"])
     assert Market(prior=free, covariates=Sphere(2), noise=GaussianNoise(0.3)).features == ("age", "p_old")
