@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from click import get_current_context
 
 from rcb_bayes.cli.stopping import keep, keep_parts
 from rcb_bayes.errors import RcbError
@@ -157,9 +156,7 @@ _AS_VALUES = {
 
 
 def as_options(text: str, command: Any = None) -> str:
-    """What a message says in Python's words, in those of a command, the one that runs unless given."""
-    context = get_current_context(silent=True)
-    command = command or (None if context is None else context.command)
+    """What a message says in Python's words, in those of the command line; of a command also its arguments."""
     known = {name: one for one in getattr(command, "params", ()) for name in (*one.opts, *one.secondary_opts)}
 
     def option(found: re.Match[str]) -> str:
