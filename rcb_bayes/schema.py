@@ -5,6 +5,7 @@ The dimensions ``chain`` and ``draw`` are ArviZ's; ours are named here once. Arm
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
@@ -19,6 +20,9 @@ from rcb_bayes.errors import DataError, RcbError
 ARM = "arm"
 FEATURE = "feature"
 
+LOG_COLUMNS = ("ticket", "arm", "stage", "propensity", "taken", "reward", "counted", "known_from")
+"""Of logs, beside those of features and ``p_<arm>`` of every arm."""
+
 DEFAULT_SEED = 1
 """Of every function that draws, and of the command line; a plan and its audit may share it, since streams are named."""
 DEFAULT_HORIZON = 10_000
@@ -31,6 +35,8 @@ Seed = int | np.random.SeedSequence | np.random.Generator | None
 
 MOST_COUNT = 2**62
 _LARGEST = 1e100
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Controls of a terminal, of lines and of the direction of text, and halves of characters."""
 _NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
 
 
@@ -45,7 +51,8 @@ def as_labels(labels: Labels, *, dim: str, size: int) -> tuple[str, ...]:
     Raises
     ------
     RcbError
-        When the labels are no list (a bare string is none), too few, too many or repeated.
+        When the labels are no list (a bare string is none), too few, too many or repeated, or have characters that
+        cannot be seen.
     """
     if labels is None:
         return default_labels(dim, size)
@@ -56,7 +63,15 @@ def as_labels(labels: Labels, *, dim: str, size: int) -> tuple[str, ...]:
         raise RcbError(f"Expected {size} {dim} labels, got {len(named)}: {_shorten(named)}. Give one label per {dim}.")
     if len(set(named)) != size:
         raise RcbError(f"The {dim} labels must differ from each other, got {_shorten(named)}. Rename some.")
+    odd = next((label for label in named if _UNSEEN.search(label)), None)
+    if odd is not None:
+        raise RcbError(f"The {dim} labels must be text that can be seen, got '{seen(odd)[:80]}'. Rename it.")
     return named
+
+
+def seen(text: str, *, but: str = "") -> str:
+    """Text with controls, and characters that no file can have, spelled out; ``but`` are left as they are."""
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in but else ascii(found[0])[1:-1], text)
 
 
 def as_finite_array(values: ArrayLike, *, name: str, ndim: int | tuple[int, ...] | None = None) -> FloatArray:

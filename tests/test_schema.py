@@ -14,7 +14,17 @@ import pandas as pd
 import pytest
 
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.schema import as_count, as_covariance, as_finite_array, as_labels, as_rng, frozen, is_number, suggestion
+from rcb_bayes.schema import (
+    as_count,
+    as_covariance,
+    as_finite_array,
+    as_labels,
+    as_rng,
+    frozen,
+    is_number,
+    seen,
+    suggestion,
+)
 
 # --- labels ----------------------------------------------------------------------------------------------------------
 
@@ -225,3 +235,15 @@ def test_import_stays_light(module: str):
     root = Path(__file__).parents[1]
     result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("label", ["\x1b[31mred", "a\nb", "\x9b2J", "\u202egnp", "\ud800"])
+def test_labels_can_be_seen(label: str):
+    with pytest.raises(RcbError, match=r"text that can be seen, got '.*\\.*'. Rename it.") as caught:
+        as_labels(["old", label], dim="arm", size=2)
+    assert str(caught.value).isprintable()
+
+
+def test_text_as_it_can_be_seen():
+    assert seen("a\x1b[2J\nb\ud800é") == "a\\x1b[2J\\nb\\ud800é"
+    assert seen("a\nb", but="\n") == "a\nb"

@@ -19,9 +19,9 @@ from rcb_bayes._version import __version__
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, read_netcdf, refused, write_netcdf
 from rcb_bayes.files.records import Count, NonNegative
-from rcb_bayes.mechanism.deciding import ANY_RIVAL, VERDICTS, verdict_of
+from rcb_bayes.mechanism.deciding import ANY_RIVAL, VERDICTS, told_lowest, verdict_of
 from rcb_bayes.mechanism.notions import NOTIONS
-from rcb_bayes.schema import ARM, FloatArray
+from rcb_bayes.schema import ARM, FloatArray, is_number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -227,6 +227,14 @@ def _attribute_faults(part: "xr.Dataset", notion: str, audit: "Audit") -> Iterat
     for name, value in told.items():
         if name in part.attrs and not bool(np.all(np.asarray(part.attrs[name]) == value)):
             yield f"margins under {notion} say {name} {str(part.attrs[name])[:40]}, and it is {value}"
+    if audit.kind == "realised":
+        lowest = told_lowest(part)
+        if any(bool(np.any(part.attrs.get(name, "") != value)) for name, value in lowest.items()):
+            yield f"the lowest margin under {notion} is another than it says"
+        shares = [part.attrs.get(name, 0.0) for name in ("share_as_low", "share_as_low_mcse")]
+        runs = part.attrs.get("n_runs", 1)
+        if not (all(is_number(one) and 0 <= one <= 1 for one in shares) and is_number(runs) and runs >= 1):
+            yield f"the share of runs under {notion} is no share"
 
 
 def _compliance_faults(found: "xr.Dataset", epsilon: float) -> Iterator[str]:

@@ -23,7 +23,7 @@ from rcb_bayes.auditing.result import Audit
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.evaluation import evaluate
 from rcb_bayes.market import Market
-from rcb_bayes.mechanism.deciding import VERDICTS, deciding_cell
+from rcb_bayes.mechanism.deciding import VERDICTS, told_lowest
 from rcb_bayes.mechanism.decisions import EXPLOIT, ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.margins import MIN_WORLDS, below_best, simultaneous_bands, user_leads
@@ -137,7 +137,7 @@ def audit_log(
         if one.judges_logs
     }
     for margins in found.values():
-        margins.attrs |= _lowest_cell(margins)
+        margins.attrs |= told_lowest(margins)
     notes = ("one run cannot tell whether a mechanism is fair: give its plan, for how many faithful runs look as bad",)
     if plan is not None:
         notes = ()
@@ -228,14 +228,6 @@ def _share(lows: list[float], low: float) -> dict[str, float]:
     n = len(lows)
     share = (1 + sum(own <= low for own in lows)) / (n + 1)
     return {"n_runs": n, "share_as_low": share, "share_as_low_mcse": float(np.sqrt(share * (1 - share) / n))}
-
-
-def _lowest_cell(margins: "xr.Dataset") -> dict[str, Any]:
-    """The lowest margin of all, its bounds, and where it is: all cells are undecided, so that it decides."""
-    cell = deciding_cell(margins)
-    assert cell is not None  # somebody was recommended something
-    place = {"stage": cell.stage, ARM: cell.arm, "rival": cell.rival}
-    return {"lowest": cell.estimate, "lower": cell.lower, "upper": cell.upper} | place
 
 
 def _margins(

@@ -1,5 +1,6 @@
 """``Sensitivity``: what ``sensitivity`` found, a Dataset that can be told, drawn, saved and read back."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import xarray as xr
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.envelope import Format, refused
 from rcb_bayes.files.netcdf import read_netcdf, write_netcdf
-from rcb_bayes.schema import plain, suggestion
+from rcb_bayes.schema import is_number, plain, suggestion
 from rcb_bayes.telling.wording import brief, figure
 
 if TYPE_CHECKING:
@@ -17,9 +18,20 @@ if TYPE_CHECKING:
 
 FORMAT = Format(name="sensitivity", version=1, remedy="Compute it again with sensitivity().")
 FIGURES = ("tornado", "curves")
-VERDICTS = ("pass", "fail", "inconclusive", "")
-_TWO = ("verdict", "label", "epsilon", "margin", "margin_mcse", "compliance", "cold_start", "regret")
-_ONE = ("radius", "radius_mcse", "fails_below", "fails_above", "base", "unit", "status", "words")
+_KNOWN = {
+    "verdict": ("pass", "fail", "inconclusive", ""),
+    "unit": ("add", "times", "kind"),
+    "status": ("crosses", "holds", "fails already", "no radius"),
+}
+_ENDS = ("radius", "share_radius", "fails_below", "fails_above", "leave_below", "leave_above")
+_SEEN = ("margin", "compliance", "cold_start", "regret")
+_SHAPES = (
+    (("verdict", "label"), "OU", ("direction", "amount")),
+    (("epsilon", *_SEEN, *(f"{name}_mcse" for name in _SEEN)), "f", ("direction", "amount")),
+    (("base", *_ENDS, *(f"{name}_mcse" for name in _ENDS)), "f", ("direction",)),
+    (("unit", "status", "words", "direction"), "OU", ("direction",)),
+    (("amount",), "f", ("amount",)),
+)
 
 
 class Sensitivity(xr.Dataset):
@@ -162,11 +174,31 @@ class Sensitivity(xr.Dataset):
 def read_sensitivity(path: str | Path) -> Sensitivity:
     """What ``Sensitivity.save`` wrote; see ``load_sensitivity``."""
     found = read_netcdf(FORMAT, path).to_dataset()
-    missing = [name for name in (*_TWO, *_ONE) if name not in found]
-    if missing:
-        raise refused(FORMAT, path, f"it has no {', '.join(missing)}")
-    wrong = sorted({str(each) for each in np.unique(found["verdict"].values)} - set(VERDICTS))
-    if wrong:
-        raise refused(FORMAT, path, f"'{wrong[0]}' is no verdict")
+    for fault in _faults(found):
+        raise refused(FORMAT, path, fault)
     variables: dict[Any, Any] = {name: found[name] for name in found}
     return Sensitivity(variables, coords=found.coords, attrs=found.attrs)
+
+
+def _faults(found: xr.Dataset) -> Iterator[str]:
+    """What keeps a dataset from being told and drawn."""
+    for names, kinds, dims in _SHAPES:
+        for name in names:
+            part = found.get(name)
+            if part is None or part.dims != dims or part.dtype.kind not in kinds:
+                yield f"it has no {name} over {' and '.join(dims)}, or of another kind"
+            elif name in _KNOWN and not np.isin(part.values.astype(str), _KNOWN[name]).all():
+                yield f"its {name} are {', '.join(_KNOWN[name])}"
+    amounts, directions = found["amount"].values, found["direction"].values.tolist()
+    if not np.isfinite(amounts).all() or (np.diff(amounts) <= 0).any() or len(set(directions)) < len(directions):
+        yield "its directions differ, and its amounts increase"
+    is_base = amounts == found["base"].values[:, None]
+    if not directions or not (is_base & (found["verdict"].values != "")).any(axis=1).all():
+        yield "a direction was not looked at as the plan is"
+    if any((found[name].values < 0).any() for name in found if str(name).endswith("_mcse")):
+        yield "an error is negative"
+    epsilon, share = found.attrs.get("epsilon"), found.attrs.get("least_share")
+    if not (is_number(epsilon) and epsilon >= 0 and is_number(share) and 0 < share <= 1):
+        yield "its epsilon is not negative, and its share is a share"
+    if not all(isinstance(found.attrs.get(name), str) for name in ("notion", "belief")):
+        yield "it does not say its notion and belief"

@@ -17,7 +17,7 @@ import numpy as np
 
 from rcb_bayes.errors import BeliefError
 from rcb_bayes.files.tables import parse_cell, read_cells
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.schema import FloatArray, as_labels, is_number, suggestion
 
 ARM, RIVAL, EXPERT, LEVEL, VALUE = "arm", "rival", "expert", "level", "value"
 WORDS = (ARM, RIVAL, EXPERT, LEVEL, VALUE)
@@ -98,12 +98,17 @@ def read_answers(table: Any) -> Answers:
     gathered: dict[_Key, list[tuple[float, float]]] = {}
     for row, record in enumerate(records):
         x = tuple(_number(record[name], name, row) for name in covariates)
-        rival = str(record.get(RIVAL) or "").strip() or None
-        key = (str(record.get(EXPERT) or "").strip() or "expert", str(record[ARM]), rival, x)
+        arm, rival, expert = (_word(record.get(name)) for name in (ARM, RIVAL, EXPERT))
+        if not arm:
+            raise BeliefError(f"Row {row + 1} of the answers names no arm. Fill it in, or leave the row out.")
+        key = (expert or "expert", arm, rival or None, x)
         gathered.setdefault(key, []).extend(_points(record, levels, row))
     answers = tuple(_answer(key, points, covariates=covariates) for key, points in gathered.items())
     arms = dict.fromkeys(name for one in answers for name in (one.rival, one.arm) if name is not None)
-    return Answers(covariates=covariates, arms=tuple(arms), answers=answers)
+    found = Answers(covariates=covariates, arms=tuple(arms), answers=answers)
+    for dim, names in (("covariate", covariates), ("arm", found.arms), ("expert", found.experts)):
+        as_labels(names, dim=dim, size=len(names))
+    return found
 
 
 def _records(table: Any) -> list[dict[str, Any]]:
@@ -154,6 +159,10 @@ def _points(record: dict[str, Any], levels: dict[str, float], row: int) -> list[
     return points
 
 
+def _word(value: Any) -> str:
+    return "" if _is_empty(value) else str(value).strip()
+
+
 def _is_empty(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and np.isnan(value))
 
@@ -163,7 +172,7 @@ def _number(value: Any, name: str, row: int) -> float:
         found = float(value)
     except (TypeError, ValueError):
         found = float("nan")
-    if isinstance(value, bool) or not np.isfinite(found):
+    if isinstance(value, bool) or not is_number(found):
         raise BeliefError(f"Row {row + 1} of the answers: {name} must be a finite number, got {value!r}.")
     return found
 

@@ -4,7 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rcb_bayes.belief.answers import Answers
+import numpy as np
+
+from rcb_bayes.belief.answers import ARM, EXPERT, LEVEL, RIVAL, VALUE, Answers
+from rcb_bayes.schema import seen
 
 _TEMPLATE = '''"""{title}
 
@@ -30,14 +33,27 @@ def build_model() -> rcb.Prior:
 
 
 def as_records(answers: Answers) -> list[dict[str, Any]]:
-    """Answers as rows of a table, with their quantiles as ``q10``, ``q50`` and so on."""
+    """Answers as rows of a table: quantiles as ``q10``, ``q50`` and so on, or rows with ``level`` and ``value`` where
+    levels are not as round as that.
+    """
     rows = []
+    is_round = all(_is_round(level) for one in answers.answers for level in one.levels)
     for one in answers.answers:
-        head: dict[str, Any] = {"expert": one.expert, "arm": one.arm} | ({"rival": one.rival} if one.rival else {})
-        users = dict(zip(answers.covariates, one.x, strict=True))
-        told = {f"q{100.0 * p:.10g}": _short(q) for p, q in zip(one.levels, one.values, strict=True)}
-        rows.append(head | users | told)
+        head: dict[str, Any] = {EXPERT: one.expert, ARM: one.arm} | ({RIVAL: one.rival} if one.rival else {})
+        head |= dict(zip(answers.covariates, one.x, strict=True))
+        short = [float(f"{value:.12g}") for value in one.values]  # without the rounding error that arithmetic leaves
+        rise = (np.diff(short) > 0).all()
+        told = list(zip(one.levels.tolist(), short if rise else one.values.tolist(), strict=True))
+        if is_round:
+            rows.append(head | {f"q{100.0 * level:g}": value for level, value in told})
+        else:
+            rows += [head | {LEVEL: level, VALUE: value} for level, value in told]
     return rows
+
+
+def _is_round(level: float) -> bool:
+    """Whether a level is one of q1 to q99, or .5 between them and the like."""
+    return abs(100.0 * level - float(f"{100.0 * level:.4g}")) < 1e-12 and level > 1e-5
 
 
 def belief_text(answers: Answers, *, name: str, intercept: bool, link: str, weights: Mapping[str, float] | None) -> str:
@@ -45,7 +61,7 @@ def belief_text(answers: Answers, *, name: str, intercept: bool, link: str, weig
     who = _listed(answers.experts)
     return _TEMPLATE.format(
         title=f"What {who} said of {_listed(answers.arms)}, by {_listed(answers.covariates)}.",
-        name=name,
+        name=_listed([name]),
         answers="\n".join(f"    {_literal(row)}," for row in as_records(answers)),
         intercept=intercept,
         link=json.dumps(link),
@@ -53,13 +69,8 @@ def belief_text(answers: Answers, *, name: str, intercept: bool, link: str, weig
     )
 
 
-def _short(value: float) -> float:
-    """Without the rounding error that arithmetic leaves."""
-    return float(f"{value:.12g}")
-
-
 def _literal(row: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{json.dumps(str(k))}: {_value(v)}" for k, v in row.items()) + "}"
+    return "{" + ", ".join(f"{_value(str(k))}: {_value(v)}" for k, v in row.items()) + "}"
 
 
 def _value(value: Any) -> str:
@@ -67,5 +78,6 @@ def _value(value: Any) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = [" ".join(str(name).replace('"', "'").replace("\\", "/").split()) for name in names]
+    """Names as a docstring may have them: nothing in them ends it."""
+    shown = [" ".join(seen(name).replace('"', "'").replace("\\", "/").split()) for name in names]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

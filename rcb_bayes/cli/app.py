@@ -1,11 +1,14 @@
 """The application: its commands, and one place where errors become exit codes."""
 
 import atexit
+import codecs
+import errno
 import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from contextlib import suppress
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
@@ -29,11 +32,14 @@ from rcb_bayes.cli import (
     validate,
     words,
 )
+from rcb_bayes.cli.options import as_options
 from rcb_bayes.errors import RcbError, is_interrupt
+from rcb_bayes.schema import seen
 
 PASS, FAIL, BAD_INPUT, INCONCLUSIVE, INTERNAL_ERROR = 0, 1, 2, 3, 70
 _MANY = 10  # options, from which on they have headings
 _LONGEST = 2000  # letters of a message; a name of a thousand and more says nothing
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _PIPE_CLOSED = 141  # as shells have it: 128 plus the signal
 
 app = typer.Typer(
@@ -51,24 +57,10 @@ def _help(command: Callable[..., object]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in parts)
 
 
-for _name, _module in {
-    "models": models,
-    "elicit": elicit,
-    "check": check,
-    "calibrate": calibrate,
-    "distil": distil,
-    "simulate": simulate,
-    "audit": audit,
-    "evaluate": evaluate,
-    "sensitivity": sensitivity,
-    "report": report,
-    "reproduce": reproduce,
-    "doctor": doctor,
-    "validate": validate,
-    "words": words,
-    "demo": demo,
-}.items():
-    app.command(_name, help=_help(_module.command))(_module.command)
+_COMMANDS = (models, elicit, check, calibrate, distil, simulate, audit, evaluate)
+_COMMANDS += (sensitivity, report, reproduce, doctor, validate, words, demo)
+for _module in _COMMANDS:
+    app.command(_module.__name__.rpartition(".")[2], help=_help(_module.command))(_module.command)
 
 
 _PANELS = {
@@ -111,6 +103,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    _prepare()
     with stopping.watched():
         try:
             code = run(sys.argv[1:] if arguments is None else list(arguments))
@@ -122,12 +115,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _prepare() -> None:
+    """Have terminals that lack a letter get another one, and a belief that ends the process not pass."""
+    codecs.register_error("rcb", lambda error: ("+-" if error.object[error.start] == "±" else "?", error.start + 1))  # pyright: ignore[reportAttributeAccessIssue]
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # closed, or somebody's own
+            stream.reconfigure(errors="rcb")  # pyright: ignore[reportAttributeAccessIssue]
+    own, here = os._exit, os.getpid()
+
+    def end(status: int) -> NoReturn:
+        if os.getpid() == here:  # not a process that was forked
+            status = _complain("the process was ended from inside, by code of the belief.", code=BAD_INPUT)
+        own(status)
+
+    os._exit = end
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; errors become one line on standard error and an exit code."""
-    command = _command()
+    group = _command()
+    known = getattr(group, "commands", {})
+    command = next((known[word] for word in arguments if word in known), None)
     stopping.forget_kept()
     try:
-        code = command.main(args=list(arguments), prog_name="rcb", standalone_mode=False)
+        code = group.main(args=list(arguments), prog_name="rcb", standalone_mode=False)
+        with suppress(AttributeError):  # closed
+            sys.stdout.flush()
     except typer.Abort:
         code = stopping.STOPPED
     except SystemExit:  # Typer and Rich leave so, with 1, when a pipe is closed: no failed check
@@ -136,7 +149,10 @@ def run(arguments: Sequence[str]) -> int:
         if is_interrupt(error):
             return _complain(stopping.words(), code=stopping.STOPPED)
         if isinstance(error, RcbError):
-            return _complain(str(error), code=BAD_INPUT)
+            return _complain(as_options(str(error), command), code=BAD_INPUT)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            told = f"Cannot write what was found: {error.strerror}. Make room, and run it again."
+            return _complain(told, code=BAD_INPUT)
         usage = _usage_message(error)
         if usage is not None:
             return _complain(usage, code=BAD_INPUT)
@@ -154,7 +170,8 @@ def run(arguments: Sequence[str]) -> int:
 def _complain(message: str, *, code: int) -> int:
     if message:
         shown = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 3]}..."
-        typer.echo(f"rcb: {shown}".encode("utf-8", "backslashreplace").decode(), err=True)
+        with suppress(OSError):  # nowhere is left to say it
+            typer.echo(f"rcb: {seen(shown, but='\n')}", err=True)
     return code
 
 

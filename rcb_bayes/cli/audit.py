@@ -164,14 +164,14 @@ def command(
         asked |= {"options": Exploiting(guard=guard, inflation=inflation)}
         asked |= {"knows": None if plan_file is None or knows == "auto" else knows}
         if within is not None:
-            worlds = _fitting(market, plan, asked, within=within, seed=seed + 2)
+            worlds = _fitting(market, plan, asked, within=within, seed=seed + 1)
         found = audit(
             market,
             plan,
             n_worlds=worlds,
             until="decided" if until_decided else None,
             folder=None if folder is None else folder / "audit",
-            seed=seed + 1,  # not the worlds that the plan was made from
+            seed=seed,
             **asked,
         )
     _tell(market, found, json_file=json_file, out=out)

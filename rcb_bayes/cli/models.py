@@ -2,14 +2,14 @@
 
 import inspect
 import json
-import shutil
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rcb_bayes.belief.files import description_of, find_model, gallery, parameters_of
-from rcb_bayes.cli.options import JsonOption, check_target, is_stdout, write_json
+from rcb_bayes.cli.options import JsonOption, check_target, is_stdout, write_json, write_result
 from rcb_bayes.errors import RcbError
 
 NameArgument = Annotated[
@@ -79,12 +79,7 @@ def _copy(source: Path, target: Path) -> None:
     """Copy a model file, never over another file."""
     if target.suffix != ".py":
         raise RcbError(f"A belief's file must end in .py, got {target}. Give a name such as my_belief.py.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with source.open("rb") as original, target.open("xb") as copy:
-            shutil.copyfileobj(original, copy)
-    except FileExistsError:
-        raise RcbError(f"{target} exists already. Choose another file, or remove it first.") from None
-    except OSError as error:
-        raise RcbError(f"Cannot write {target}: {error.strerror}. Choose another place.") from None
+    if os.path.lexists(target):
+        raise RcbError(f"{target} exists already. Choose another file, or remove it first.")
+    write_result(target, source.read_bytes())
     typer.echo(f"Copied to {target}.", err=True)

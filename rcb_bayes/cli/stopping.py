@@ -1,7 +1,6 @@
 """Ctrl-C on the command line: it stops at once, says what is kept, and exits with 130."""
 
 import _thread
-import os
 import signal
 import socket
 import sys
@@ -9,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import _exit
 from pathlib import Path
 
 from rcb_bayes.errors import is_interrupt
@@ -54,6 +54,8 @@ def watched() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Semaphores of workers that are left behind are cleaned up by a process of its own, which would tell so.
+    sys.warnoptions.append("ignore:resource_tracker:UserWarning")
     here, there = socket.socketpair()
     there.setblocking(False)
     before = signal.set_wakeup_fd(there.fileno(), warn_on_full_buffer=False)
@@ -63,6 +65,7 @@ def watched() -> Iterator[None]:
     try:
         yield
     finally:
+        sys.warnoptions.pop()
         sys.unraisablehook = report
         signal.set_wakeup_fd(before)
         there.close()  # which ends the thread
@@ -106,7 +109,7 @@ def leave(message: str = "") -> None:
         sys.stderr.write(message)
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(STOPPED)
+    _exit(STOPPED)
 
 
 def ignore() -> None:

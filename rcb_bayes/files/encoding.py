@@ -35,6 +35,10 @@ class Packed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: str
 
 
+_MOST_EMPTY = 2**27
+"""What the lengths of an array without numbers may multiply to: others would be allocated in its likeness."""
+
+
 def packed(array: np.ndarray, kind: Kind = "f8") -> dict[str, object]:
     """An array as JSON has it."""
     data = np.ascontiguousarray(array, dtype=f"<{kind}").tobytes()
@@ -47,7 +51,7 @@ def unpacked(value: Packed) -> np.ndarray:
     Raises
     ------
     RcbError
-        Text that is shorter or longer than the shape needs, or is not base85.
+        Text that is shorter or longer than the shape needs, or is not base85; a shape that no text could fill.
     """
     dtype = np.dtype(f"<{value.kind}")
     n_bytes = math.prod(value.shape) * dtype.itemsize
@@ -55,6 +59,8 @@ def unpacked(value: Packed) -> np.ndarray:
         raise RcbError(
             f"an array of shape {value.shape} needs {text_length(n_bytes)} characters, {len(value.data)} came"
         )
+    if not n_bytes and math.prod(max(length, 1) for length in value.shape) > _MOST_EMPTY:
+        raise RcbError(f"an array without numbers has the shape {value.shape}")
     raw = np.frombuffer(from_b85(value.data), dtype=dtype).reshape(value.shape)
     return raw.astype(np.float64 if value.kind.startswith("f") else np.int64)
 

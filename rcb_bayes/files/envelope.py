@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,12 +14,18 @@ from typing import Any, NoReturn
 import msgspec
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import seen
 
 MOST_BYTES = 2**29
 """Larger files are refused unread: the largest plan we have seen, of 20 arms, takes 15 MB."""
 
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""Opening a pipe waits for whoever writes to it, unless told not to."""
+
 FORMAT, VERSION, DIGEST = "format", "format_version", "digest"
-_OWNER = "rcb_bayes"
+OWNER = "rcb_bayes"
+DAMAGED = "its digest does not match its content: a digit was changed, or the file is damaged"
+_CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\u00[01]|[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # of canonical text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +38,19 @@ class Format:
     version : raised whenever files of the last one cannot be read any more
     remedy : what to do about a file that cannot be read
     older : versions that are read still, and what makes the content of today's of theirs
+    most_values : numbers, words and lists of a file of text: in memory each takes some hundred bytes
     """
 
     name: str
     version: int
     remedy: str
     older: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
+    most_values: int = 2**22
 
     @property
     def full_name(self) -> str:
         """As it stands in a file."""
-        return f"{_OWNER} {self.name}"
+        return f"{OWNER} {self.name}"
 
 
 def refused(form: Format, where: str | Path, why: object) -> RcbError:
@@ -55,10 +64,23 @@ def refused(form: Format, where: str | Path, why: object) -> RcbError:
 
 
 def as_text(form: Format, content: dict[str, Any]) -> str:
-    """JSON text of a content, with format, version and digest before it."""
+    """JSON text of a content, with format, version and digest before it.
+
+    Raises
+    ------
+    RcbError
+        A content that could not be read again: of too many values, or with halves of characters.
+    """
     full = {FORMAT: form.full_name, VERSION: form.version, **content}
-    head = {FORMAT: form.full_name, VERSION: form.version, DIGEST: digest_of(full)}
-    return json.dumps({**head, **content}, indent=1, allow_nan=False)
+    try:
+        head = {FORMAT: form.full_name, VERSION: form.version, DIGEST: digest_of(full)}
+    except UnicodeEncodeError as error:
+        half = seen(str(error.object[error.start : error.end]))
+        raise RcbError(f"Cannot write a file with '{half}', half of a character. Write text without it.") from None
+    text = json.dumps({**head, **content}, indent=1, allow_nan=False)
+    if n_values(text) > form.most_values:
+        raise RcbError(f"Cannot write a file of {n_values(text):,} values; {form.most_values:,} are the most we read.")
+    return text
 
 
 def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
@@ -67,8 +89,11 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
     Raises
     ------
     RcbError
-        Text that is no JSON, or cut off; another format, another version; a digest that does not match.
+        Text that is no JSON, or cut off, or of very many values; another format, another version; a digest that does
+        not match; words with controls of a terminal.
     """
+    if n_values(text) > form.most_values:
+        raise refused(form, where, f"it has {n_values(text):,} values, and {form.most_values:,} are the most we read")
     try:
         full = json.loads(
             text, object_pairs_hook=_without_repetitions, parse_constant=_no_constant, parse_float=_finite
@@ -77,15 +102,17 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
         raise refused(form, where, "it is nested too deeply") from None
     except ValueError as error:  # of JSON itself, of our own hooks, of numbers with thousands of digits
         raise refused(form, where, f"it is not JSON, or cut off ({error})") from None
-    version = _checked_version(form, full, where=where)
+    version = checked_version(form, full, where=where)
     digest = full.pop(DIGEST, None)
     try:
-        matches = digest_of(full) == digest
+        canonical = _canonical(full)
+        matches = _digest(canonical) == digest
     except (UnicodeEncodeError, RecursionError):
         raise refused(form, where, "it has text that is no text") from None
+    if ("\\u00" in canonical or not canonical.isascii()) and _CONTROL.search(canonical):
+        raise refused(form, where, "it has words with controls of a terminal")
     if digest is None or not matches:
-        why = "its digest does not match its content: a digit was changed, or the file is damaged"
-        raise refused(form, where, "it has no digest" if digest is None else why)
+        raise refused(form, where, "it has no digest" if digest is None else DAMAGED)
     content = {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
     if version == form.version:
         return content
@@ -97,11 +124,30 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
 
 def digest_of(content: dict[str, Any]) -> str:
     """SHA-256 of the content, whatever its layout: keys sorted, no spaces."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return _digest(_canonical(content))
 
 
-def _checked_version(form: Format, full: object, *, where: str | Path) -> int:
+def n_values(text: str) -> int:
+    """A bound on the values of a JSON text, read or not: each is the first, or behind a bracket, a comma or a colon."""
+    return 1 + text.count("[") + text.count(",") + text.count(":")
+
+
+def _canonical(content: dict[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _digest(canonical: str) -> str:
+    return "sha256:" + hashlib.sha256(canonical.encode("utf-8")).hexdigest()
+
+
+def checked_version(form: Format, full: object, *, where: str | Path) -> int:
+    """The version that a file says, if it is of this format and can be read.
+
+    Raises
+    ------
+    RcbError
+        Another format, another version.
+    """
     if not isinstance(full, dict):
         raise refused(form, where, f"it has no format, expected '{form.full_name}'")
     name, version = full.get(FORMAT), full.get(VERSION)
@@ -149,17 +195,28 @@ def read_text(form: Format, path: str | Path) -> str:
 def read_bytes(form: Format, path: str | Path) -> bytes:
     """The bytes of a regular file of bounded size; RcbError where there is none."""
     try:
-        with open(path, "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise refused(form, path, "it is no regular file")
-            if found.st_size > MOST_BYTES:
-                raise refused(form, path, f"it has {found.st_size:,} bytes, and {MOST_BYTES:,} are the most we read")
-            return file.read(MOST_BYTES)
-    except RcbError:
-        raise
-    except (OSError, ValueError, TypeError) as error:  # ValueError: a path with a null byte
+        return regular_bytes(path, most=MOST_BYTES)
+    except (OSError, ValueError, TypeError) as error:  # ValueError: a path with a null byte; RcbError is one, too
         raise refused(form, path, getattr(error, "strerror", None) or error) from None
+
+
+def regular_bytes(path: str | Path, *, most: int) -> bytes:
+    """The bytes of a regular file, at most so many.
+
+    Raises
+    ------
+    RcbError
+        A pipe, whose writer may never come; a folder, a device; a larger file. Why, in a few words.
+    OSError, ValueError, TypeError
+        A file that is not there, or what is no path.
+    """
+    with open(os.fspath(path), "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise RcbError("it is no regular file")
+        if found.st_size > most:
+            raise RcbError(f"it has {found.st_size:,} bytes, and {most:,} are the most we read")
+        return file.read(most)
 
 
 def write_atomically(path: str | Path, write: bytes | Callable[[Path], None]) -> None:

@@ -13,7 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files.envelope import Format, read_bytes, refused, write_atomically
+from rcb_bayes.files.envelope import (
+    DAMAGED,
+    FORMAT,
+    OWNER,
+    VERSION,
+    Format,
+    checked_version,
+    read_bytes,
+    refused,
+    write_atomically,
+)
+from rcb_bayes.schema import seen
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -61,9 +72,19 @@ def read_netcdf(form: Format, path: str | Path) -> "xr.DataTree":
         _check_claims(data)
         # Times are never meant here: what looks like one is taken as the number it is.
         with xr.open_datatree(io.BytesIO(data), engine="h5netcdf", decode_times=False) as tree:
-            return tree.load()
+            _check_words(tree.load())
+            return tree
     except Exception as error:  # whatever HDF5 and xarray come across in a file that somebody else sealed
         raise refused(form, path, error) from None
+
+
+def _check_words(tree: "xr.DataTree") -> None:
+    """Refuse controls of a terminal in whatever is text: attributes, labels, variables."""
+    parts = [part for node in tree.subtree for part in node.variables.values()]
+    words = [value for part in (*tree.subtree, *parts) for value in part.attrs.values()]
+    words += [value for part in parts if part.dtype.kind in "OU" for value in part.values.flat]
+    if any(isinstance(word, str) and seen(word, but="\n\t") != word for word in words):
+        raise RcbError("it has words with controls of a terminal")
 
 
 def _unsealed(form: Format, data: bytes, path: str | Path) -> bytes:
@@ -71,15 +92,10 @@ def _unsealed(form: Format, data: bytes, path: str | Path) -> bytes:
     if found is None:
         raise refused(form, path, "it has no digest at its end: it is cut off, or was not written by this package")
     name, version, digest = found.group(1).decode("utf-8", "replace"), int(found.group(2)), found.group(3).decode()
-    if name != form.name:
-        raise refused(form, path, f"its format is 'rcb_bayes {name[:60]}', expected '{form.full_name}'")
-    if version != form.version:
-        told = f"it has version {version} of the format, this version of rcb_bayes reads {form.version}"
-        raise refused(form, path, told)
+    checked_version(form, {FORMAT: f"{OWNER} {name}", VERSION: version}, where=path)
     inner = data[: len(data) - len(found.group(0))]
     if hashlib.sha256(f"{form.name} version {form.version}".encode() + inner).hexdigest() != digest:
-        why = "its digest does not match its content: a digit was changed, or the file is damaged"
-        raise refused(form, path, why)
+        raise refused(form, path, DAMAGED)
     return inner
 
 

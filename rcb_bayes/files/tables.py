@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.files.envelope import regular_bytes
+from rcb_bayes.schema import seen
 
 MOST_BYTES = 2**28
 """Of a file: as cells of text it takes some twenty times as much memory."""
@@ -42,7 +44,7 @@ def read_cells(path: Path, *, row: str = "user", least: int = 1) -> Cells:
         raise DataError(f"{path}, line {reader.line_num}: cut off, or not CSV ({error}).") from None
     if not numbered:
         raise DataError(f"{path} is empty. Expected a line of column names, then one line per {row}.")
-    header = [name.strip() for name in numbered.pop(0)[1]]
+    header = [seen(" ".join(name.split())) for name in numbered.pop(0)[1]]  # as they are told
     _check_header(header, path)
     if len(numbered) < least:
         raise DataError(f"{path} has column names but no rows. Add one line per {row}.")
@@ -71,7 +73,7 @@ def parse_cell(cell: str) -> object:
 
 def shown(name: str, most: int = 80) -> str:
     """A name on one line of a message, whatever it contains."""
-    return " ".join(str(name).split())[:most]
+    return seen(" ".join(str(name).split()))[:most]
 
 
 def _check_header(header: list[str], path: Path) -> None:
@@ -85,14 +87,11 @@ def _check_header(header: list[str], path: Path) -> None:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = regular_bytes(path, most=MOST_BYTES)
     except FileNotFoundError:
         raise DataError(f"No such file: {path}. Check the path (relative paths start at {Path.cwd()}).") from None
-    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
-        raise DataError(f"{path} cannot be read as a CSV file: {error}.") from None
-    if len(data) > MOST_BYTES:
-        raise DataError(f"{path} has more than {MOST_BYTES:,} bytes. Take fewer columns or rows, or give a DataFrame.")
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte; RcbError is one, too
+        raise DataError(f"{path} cannot be read as a CSV file: {error}. Give another, or a DataFrame.") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

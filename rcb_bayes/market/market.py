@@ -18,7 +18,7 @@ from rcb_bayes.feature_maps import FeatureMap, of_transformer
 from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_samples, of_users
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.market.samples import Samples, read_samples
-from rcb_bayes.schema import ARM, FEATURE, FloatArray, default_labels
+from rcb_bayes.schema import ARM, FEATURE, LOG_COLUMNS, FloatArray, default_labels
 from rcb_bayes.telling.html import as_html
 from rcb_bayes.users import Covariates, Empirical
 from rcb_bayes.users.mapped import mapped
@@ -119,6 +119,9 @@ class Market:
         _check_expansion(self.prior, self.covariates)
         object.__setattr__(self, "population", mapped(self.covariates, self.feature_map))
         _check_features(self.prior, self.population)
+        clash = {*LOG_COLUMNS, *(f"p_{arm}" for arm in self.arms)} & set(self.features)
+        if clash:
+            raise MarketError(f"A feature cannot be called '{min(clash)}': logs have such a column. Rename it.")
         object.__setattr__(self, "noise", _settle_noise(self.prior, self.noise))
         for role in ("platform_prior", "nature"):
             other = getattr(self, role)

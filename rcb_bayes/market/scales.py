@@ -31,8 +31,8 @@ def check_predictors(market: "Market") -> None:
         heaviest = users.features[int(np.argmax(np.sqrt((users.rows**2).mean(axis=0)) * spread))]
         raise MarketError(
             f"Under this belief x'b is beyond {typical:,.0f}, up or down, for half of the users. Rewards are 0/1, so "
-            f"that chances are all 0 or 1. '{heaviest}' does most of it. Standardise the columns (--standardise, or "
-            "standardise=True in Empirical.from_csv), or give its coefficients a smaller scale."
+            f"that chances are all 0 or 1. '{heaviest}' does most of it. Standardise the columns (standardise=True "
+            "where they are read), or give its coefficients a smaller scale."
         )
 
 

@@ -68,6 +68,14 @@ def deciding_cell(margins: "xr.Dataset", *, epsilon: float | None = None) -> Dec
     )
 
 
+def told_lowest(margins: "xr.Dataset") -> dict[str, float | str | None]:
+    """Of a log's margins the lowest, its bounds, and where it is: all cells are undecided, so that it decides."""
+    cell = deciding_cell(margins)
+    assert cell is not None  # somebody was recommended something
+    place = {"stage": cell.stage, "arm": cell.arm, "rival": cell.rival}
+    return {"lowest": cell.estimate, "lower": cell.lower, "upper": cell.upper} | place
+
+
 def deciding_of(cells: Iterable[DecidingCell | None]) -> DecidingCell | None:
     """Of cells that decide, of stages or of audits, the one that decides for all of them."""
     known = [cell for cell in cells if cell is not None]

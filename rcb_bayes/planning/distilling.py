@@ -135,7 +135,7 @@ def _population(plan: Plan, covariates: Covariates | None) -> Covariates:
     if users is None:
         raise RcbError(
             "The plan does not know its users: its file has neither tables of people nor classes of one's own. "
-            "Pass covariates=market.covariates, or --covariates on the command line."
+            "Pass covariates=market.covariates."
         )
     if users.n_features != len(plan.features):
         raise RcbError(f"covariates must have {len(plan.features)} features, as the plan has, got {users.n_features}.")

@@ -66,8 +66,8 @@ def with_levels(parts: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(cold, dict) or not isinstance(cold.get("stages"), list):
         return parts
     stages = [
-        {**stage, "level": len(stage.get("saturated", ())), "rule": _weighted(stage.get("rule"))}
-        if isinstance(stage, dict)
+        {**stage, "level": len(stage["saturated"]), "rule": _weighted(stage.get("rule"))}
+        if isinstance(stage, dict) and isinstance(stage.get("saturated"), list)
         else stage
         for stage in cold["stages"]
     ]
@@ -411,7 +411,12 @@ def plan_of(struct: Any) -> Plan:
         plans = tuple(plan_of(RECORDS.checked(own)) for own in stored.plans)
         return TypedPlans(names=stored.names, shares=stored.shares, least_share=stored.least_share, plans=plans)
 
-    hooks = {_Outlook: outlook, _Table: table, _Level: level, StoredUsers: restored, _Types: types}
+    def whom(found: StoredUsers) -> Whom:
+        if found.n_features != shape[1]:
+            raise RcbError("its population has another number of features")
+        return restored(found)
+
+    hooks = {_Outlook: outlook, _Table: table, _Level: level, StoredUsers: whom, _Types: types}
     plan: Plan = RECORDS.from_wire(struct, hooks)
     for fault in _faults(plan):
         raise RcbError(fault)
@@ -457,7 +462,6 @@ def _finite(values: np.ndarray, shape: tuple[int, ...], name: str) -> FloatArray
 def _faults(plan: Plan) -> Iterator[str]:
     """What contradicts itself in a plan."""
     yield from _label_faults(plan.before)
-    yield from _whom_faults(plan.before)
     yield from _constant_faults(plan.constants)
     yield from _agenda_faults(plan)
     if plan.seed < 0:
@@ -486,11 +490,6 @@ def _type_faults(plan: Plan, types: TypedPlans) -> Iterator[str]:
     for own in types.plans:
         if own.types is not None or (own.arms, own.features, own.knows) != (plan.arms, plan.features, plan.knows):
             yield "the plan of a type has other arms, features or knowledge than the whole, or types of its own"
-
-
-def _whom_faults(before: Expectations) -> Iterator[str]:
-    if before.whom is not None and before.whom.covariates.n_features != len(before.features):
-        yield "its population has another number of features"
 
 
 def _label_faults(before: Expectations) -> Iterator[str]:

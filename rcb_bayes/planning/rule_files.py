@@ -35,6 +35,14 @@ FORM = Format(
 _Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 _Way = Annotated[int, Meta(ge=-(10**6), le=10**6)]
 _Labels = tuple[Text, ...]
+_SAME = (
+    *("of_plan", "arms", "features", "alike", "epsilon", "notion", "knows"),
+    "max_leaves",
+    "n_users",
+    "seed",
+    "course",
+)
+"""Fields that a rule and its file have alike."""
 
 
 class _Tree(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -130,13 +138,7 @@ def _wire(rule: Rule) -> dict[str, Any]:
         values = rule.guards.values.reshape(-1, rule.n_epochs, k).tolist()
         guards = {**_tree(rule.guards.leaves), "values": values, "cuts": _cuts(rule.guards.cuts)}
     content = _Rule(
-        of_plan=rule.of_plan,
-        arms=rule.arms,
-        features=rule.features,
-        alike=rule.alike,
-        epsilon=rule.epsilon,
-        notion=rule.notion,
-        knows=rule.knows,
+        **{name: getattr(rule, name) for name in _SAME},
         rates={  # type: ignore[arg-type]
             "stages": rule.stages,
             "levels": rule.levels,
@@ -149,10 +151,6 @@ def _wire(rule: Rule) -> dict[str, Any]:
         guards=guards,  # type: ignore[arg-type]
         table=None if rule.table is None else rule.table.tolist(),
         kept=_Kept(**{name: getattr(rule.shares_kept, name) for name in _Kept.__struct_fields__}),
-        max_leaves=rule.max_leaves,
-        n_users=rule.n_users,
-        seed=rule.seed,
-        course=rule.course,
     )
     return msgspec.to_builtins(content)
 
@@ -196,13 +194,7 @@ def _rule(found: _Rule) -> Rule:
         guards = _table(found.guards, values.reshape(len(values), -1), d)
     rates = _table(found.rates, _array(found.rates.values, ndim=2, name="rates"), d)
     rule = Rule(
-        arms=found.arms,
-        features=found.features,
-        alike=found.alike,
-        epsilon=found.epsilon,
-        notion=found.notion,
-        knows=found.knows,
-        of_plan=found.of_plan,
+        **{name: getattr(found, name) for name in _SAME},
         stages=found.rates.stages,
         levels=found.rates.levels,
         promoted_by=None
@@ -213,10 +205,6 @@ def _rule(found: _Rule) -> Rule:
         guards=guards,
         table=None if found.table is None else _array(found.table, ndim=2, name="table"),
         shares_kept=Kept(**{name: getattr(found.kept, name) for name in _Kept.__struct_fields__}),
-        max_leaves=found.max_leaves,
-        n_users=found.n_users,
-        seed=found.seed,
-        course=found.course,
     )
     for fault in _faults(rule):
         raise RcbError(fault)

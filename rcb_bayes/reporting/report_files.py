@@ -8,22 +8,25 @@ import hashlib
 import io
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from rcb_bayes.auditing import Audit
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_netcdf, refused, write_atomically, write_netcdf
 from rcb_bayes.files.envelope import MOST_BYTES, read_bytes
+from rcb_bayes.files.records import LATE
 from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.planning.plan_files import plan_digest
+from rcb_bayes.schema import ARM, FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -48,9 +51,11 @@ class _Head:
     seed: int
     command: str
     digests: dict[str, str]
+    audited: str | None = field(default=None, metadata=LATE)  # the digest of the plan, as ``plan_digest`` has it
 
 
-_RECORDS = Records(_Head)
+_RANGES = {"horizon": Annotated[int, Meta(ge=1, le=2**53)], "seed": Annotated[int, Meta(ge=0, le=2**63 - 1)]}
+_RECORDS = Records(_Head, ranges={_Head: _RANGES})
 
 
 def write_report(report: "Report", path: str | Path) -> None:
@@ -60,6 +65,7 @@ def write_report(report: "Report", path: str | Path) -> None:
     sizes = {name: getattr(report.sizes, name) for name in type(report.sizes).__dataclass_fields__}
     head = _Head(
         digests={name: _digest(data) for name, data in members.items()},
+        audited=None if report.audit is None else plan_digest(report.plan),
         users=report.users,
         sizes=sizes,
         **{name: getattr(report, name) for name in ("not_audited", "horizon", "guard", "seed", "command")},
@@ -99,24 +105,33 @@ def read_report(path: str | Path, market: Market) -> dict[str, Any]:
     RcbError
         A file that is not there, or is no report; a digit that was changed; a plan for another market.
     """
+    from rcb_bayes.reporting.result import ReportSizes
+
     with TemporaryDirectory() as name:
         folder = Path(name)
         head = _unpacked(path, folder)
         given = set(head.digests)
+        plan = Plan.load(folder / "plan.json")
+        audit = Audit.load(folder / "audit.nc") if "audit.nc" in given else None
+        try:
+            _check(head, plan, audit)
+            sizes = ReportSizes(**head.sizes)  # pyright: ignore[reportArgumentType]
+        except (TypeError, ValueError) as error:  # RcbError is one of the last
+            raise refused(_FORM, path, error) from None
         sweep = [folder / f"sweep_{number}.json" for number in range(sum(name.startswith("sweep_") for name in given))]
         return {
             "market": market,
             "checks": Checks.load(folder / "checks.json"),
-            "need": Checks.load(folder / "need.json")[0] if "need.json" in given else None,
+            "need": next(iter(Checks.load(folder / "need.json")), None) if "need.json" in given else None,
             "gaps": _read_table("gaps", folder),
-            "plan": Plan.load(folder / "plan.json"),
+            "plan": plan,
             "theorem": Plan.load(folder / "theorem.json") if "theorem.json" in given else None,
             "sweep": tuple(Plan.load(one) for one in sweep),
             "runs": _read_table("runs", folder) if "runs.nc" in given else None,
             **{name: _read_table(name, folder) if f"{name}.nc" in given else None for name in _OPTIONAL},
-            "audit": Audit.load(folder / "audit.nc") if "audit.nc" in given else None,
+            "audit": audit,
             "users": np.asarray(head.users, dtype=float),
-            "sizes": head.sizes,
+            "sizes": sizes,
             **{name: getattr(head, name) for name in ("not_audited", "horizon", "guard", "seed", "command")},
         }
 
@@ -145,9 +160,21 @@ def _unpacked(path: str | Path, folder: Path) -> _Head:
 
 
 def _is_whole(head: _Head) -> bool:
-    """Whether the files that every report has are named, under names without folders."""
-    plain = all(Path(name).name == name for name in head.digests)
-    return plain and {"checks.json", "gaps.nc", "plan.json"} <= set(head.digests)
+    """Whether the files that every report has are named, and none that no report has."""
+    every, given = {"checks.json", "gaps.nc", "plan.json"}, set(head.digests)
+    known = {"need.json", "theorem.json", "runs.nc", "audit.nc", *(f"{name}.nc" for name in _OPTIONAL)}
+    return every <= given <= every | known | {f"sweep_{number}.json" for number in range(len(given))}
+
+
+def _check(head: _Head, plan: Plan, audit: Audit | None) -> None:
+    """Refuse parts of a report that say of each other what is not so."""
+    if head.users.shape[1:] != (len(plan.features),):
+        raise RcbError("its users have other features than its plan")
+    if audit is not None:
+        told = (audit.notion, audit.epsilon, tuple(audit.margins[ARM].values.tolist()), audit.knows or plan.knows)
+        agrees = told == (plan.notion, plan.epsilon, plan.arms, plan.knows)
+        if not agrees or head.audited not in (None, plan_digest(plan)):
+            raise RcbError("its audit is of another plan")
 
 
 def _digest(data: bytes) -> str:

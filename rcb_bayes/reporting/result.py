@@ -300,7 +300,6 @@ class Report:
         """
         found = read_report(os.path.expanduser(path), market)
         check_plan(market, found["plan"])
-        found["sizes"] = ReportSizes(**found["sizes"])
         return cls(**found)
 
     def _repr_html_(self) -> str:

@@ -45,6 +45,7 @@ FORM = Format(
     version=4,
     remedy="Restore the file, or start a new recommender: `agent.save(path)` writes one.",
     older={2: _plan_in_parts, 3: _plan_with_levels},
+    most_values=2**25,  # the rounds of its log
 )
 
 
@@ -231,7 +232,8 @@ def _restore_late(agent: "Recommender", state: AgentState) -> None:
 
 def _logbook(kept: Kept, market: Market) -> Logbook | None:
     """The log as it was; a file that is gone is not begun anew: a state is data, and does not write where it says."""
-    if isinstance(kept.keep, str) and not Path(kept.keep).is_file():
+    path = Path(str(kept.keep)).expanduser()
+    if isinstance(kept.keep, str) and not (path.is_file() and path.stat().st_size):
         warnings.warn(
             f"The log of this recommender, {kept.keep}, is not there: it goes on without one. Put the file back and "
             "load again to go on with it.",

@@ -95,7 +95,9 @@ def read_log(log: "pd.DataFrame | str | Path") -> "pd.DataFrame":
             table = read_log_file(Path(log), words=("arm", "taken", "stage"))
         except (DataError, TypeError) as error:
             raise DataError(f"Cannot read a log: {error}") from None
-    return table.sort_values("ticket", ignore_index=True) if "ticket" in table.columns else table
+    if "ticket" not in table.columns:
+        return table
+    return table.iloc[np.argsort(_numbers(table, "ticket"), kind="stable")].reset_index(drop=True)
 
 
 def _arms(table: "pd.DataFrame", name: str, market: Market) -> np.ndarray:

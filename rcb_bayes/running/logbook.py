@@ -18,20 +18,21 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import write_atomically
 from rcb_bayes.mechanism.decisions import ROUND_KINDS, Decisions
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import LOG_COLUMNS, BoolArray, FloatArray
 from rcb_bayes.users.tables import read_log
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _WORDS = ("arm", "stage", "taken")
-_AFTER = ("taken", "reward", "counted", "known_from")
+_AFTER = LOG_COLUMNS[4:]
 
 
 def columns_of(features: tuple[str, ...], arms: tuple[str, ...]) -> list[str]:
     """The columns of a log."""
-    return ["ticket", *features, "arm", "stage", "propensity", *(f"p_{arm}" for arm in arms), *_AFTER]
+    return [LOG_COLUMNS[0], *features, *LOG_COLUMNS[1:4], *(f"p_{arm}" for arm in arms), *_AFTER]
 
 
 class Logbook:
@@ -160,6 +161,8 @@ class Logbook:
 
         Of a resumed recommender it may have more arms: one that came after the last save.
         """
+        if path.exists() and not path.is_file():  # a pipe, whose reader may never come
+            raise RcbError(f"Cannot write a log to {path}: it is no regular file. Give another one.")
         try:
             if path.exists() and path.stat().st_size:
                 with path.open(newline="", encoding="utf-8") as file:
@@ -206,13 +209,9 @@ def _with_columns(rows: Iterator[list[str]], names: list[str]) -> Iterator[list[
 
 def _rewrite(path: Path, change: Callable[[Iterator[list[str]]], Iterable[list[str]]]) -> None:
     """Put a log with changed rows, the header first, in the place of the one that is there, at once."""
-    other = path.with_name(f"{path.name}.new")
-    try:
-        with (
-            path.open(newline="", encoding="utf-8") as old,
-            other.open("w", newline="", encoding="utf-8") as new,
-        ):
+
+    def put(place: Path) -> None:
+        with path.open(newline="", encoding="utf-8") as old, place.open("w", newline="", encoding="utf-8") as new:
             csv.writer(new).writerows(change(csv.reader(old)))
-        other.replace(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RcbError(f"Cannot write a log to {path}: {error}.") from None
+
+    write_atomically(path, put)

@@ -331,13 +331,13 @@ def _remedy(columns: Sequence[Column], bad: Sequence[Column], *, may_fill: bool)
     words = []
     if any(column.text for column in bad):
         if any(categories_of(column) for column in bad):
-            words.append("Text as 0/1 columns: dummies=True in Python, --dummies on the command line.")
+            words.append("Text as 0/1 columns: dummies=True.")
         if any(column.text and not categories_of(column) for column in bad):
             words.append("Replace what should be a number, or choose other columns.")
     if any(column.missing for column in bad) and not may_fill:
         words.append(
             "Missing values: drop (leave the users out), mean (fill it in) or indicator (fill it in and add a 0/1 "
-            "column): missing='drop' in Python, --missing drop on the command line."
+            "column): missing='drop', 'mean' or 'indicator'."
         )
     if any(column.infinite for column in bad):
         words.append("Replace infinite values.")

@@ -16,6 +16,7 @@ _KINDS: dict[type, tuple[Literal["sphere", "ball", "gaussian", "uniform"], tuple
     Gaussian: ("gaussian", ("cov", "mean")),
     Uniform: ("uniform", ("low", "high")),
 }
+_MOST_FEATURES = 2**12  # E[xx'] takes 128 MB
 _Number = Annotated[float, Meta(ge=-1e60, le=1e60)]
 
 
@@ -33,15 +34,15 @@ class StoredUsers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A population in closed form, as a file has it; ``numbers`` are its vectors and matrices, row by row."""
 
     kind: Literal["sphere", "ball", "gaussian", "uniform"]
-    n_features: Annotated[int, Meta(ge=1, le=10**5)]
+    n_features: Annotated[int, Meta(ge=1, le=_MOST_FEATURES)]
     numbers: tuple[tuple[_Number, ...], ...]
 
 
 def stored(whom: Whom) -> dict[str, Any] | None:
     """A population as JSON has it; None for a table, whose rows are people, and for a class of one's own."""
     users = whom.covariates
-    if type(users) not in _KINDS or whom.feature_map is not None:  # a map is code, and no part of a file
-        return None
+    if type(users) not in _KINDS or whom.feature_map is not None or users.n_features > _MOST_FEATURES:
+        return None  # a map is code, and no part of a file
     kind, names = _KINDS[type(users)]
     numbers = [getattr(users, name).reshape(-1).tolist() for name in names]
     return {"kind": kind, "n_features": users.n_features, "numbers": numbers}

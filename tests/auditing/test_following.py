@@ -177,3 +177,13 @@ def test_other_questions_are_refused(tmp_path: Path):
         check_log(other, log(), plan())
     log().to_csv(tmp_path / "log.csv", index=False)
     assert check_log(market(), tmp_path / "log.csv", plan(), oracle=direct()).followed
+
+
+@pytest.mark.parametrize("cell", ["soon", "", "1e400", "true"])
+def test_a_ticket_that_is_no_number_is_named(cell: str, tmp_path: Path):
+    table = log(n=60).astype({"ticket": object})
+    table.loc[7, "ticket"] = cell
+    for given in (table, tmp_path / "log.csv"):
+        table.to_csv(tmp_path / "log.csv", index=False)
+        with pytest.raises(DataError, match=r"'ticket' of the log has no finite number|its tickets are not 0, 1, 2"):
+            check_log(market(), given, plan())

@@ -1,18 +1,23 @@
 """How far a plan holds: the radius against closed forms and quadrature, and what cannot be asked."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy.stats import laplace, norm
 from scipy.stats import t as student
 
 import rcb_bayes as rcb
 from rcb_bayes.auditing.directions import direction_of, everybody_more, favourite
+from rcb_bayes.auditing.varied import FORMAT, Sensitivity
 from rcb_bayes.belief.families import matched_belief
 from rcb_bayes.belief.moving import moved
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files import write_netcdf
 from tests.twins.two_arms import Stage, first_failure, gaussian_margins, grid_margins
 
 ALIKE = rcb.Empirical([[1.0]])
@@ -365,3 +370,33 @@ def test_some_directions_need_a_normal_belief_or_a_known_noise():
     other = _market(rcb.Prior.gaussian([[0.9], [0.1]], 0.09))
     with pytest.raises(RcbError, match="platform"):
         rcb.sensitivity(other, _plan(mixed, 0.1), along=["noise"])
+
+
+def _without_one(found: Sensitivity, name: str) -> xr.Dataset:
+    return found.drop_vars(name)
+
+
+RESEALED: list[tuple[str, Callable[[Sensitivity], xr.Dataset]]] = [
+    ("no label over", lambda found: _without_one(found, "label")),
+    ("no leave_above", lambda found: _without_one(found, "leave_above")),
+    ("no margin over", lambda found: found.assign(margin=found["margin"].astype(str))),
+    ("no base over", lambda found: found.assign(base=("amount", np.zeros(found.sizes["amount"])))),
+    ("its verdict are pass", lambda found: found.assign(verdict=xr.full_like(found["verdict"], "odd"))),
+    ("its unit are add", lambda found: found.assign(unit=xr.full_like(found["unit"], "odd"))),
+    ("not looked at as the plan is", lambda found: found.assign(base=found["base"] + 0.01)),
+    ("amounts increase", lambda found: found.isel(amount=slice(None, None, -1))),
+    ("an error is negative", lambda found: found.assign(margin_mcse=found["margin_mcse"] - 1.0)),
+    ("not say its notion and belief", lambda found: found.assign_attrs(notion=3)),
+    ("epsilon is not negative", lambda found: found.assign_attrs(epsilon="much")),
+    ("epsilon is not negative", lambda found: found.assign_attrs(epsilon=-0.1)),
+]
+
+
+def test_files_that_cannot_be_told_are_refused_whoever_sealed_them(tmp_path: Path):
+    found = _found(_market(rcb.Prior.gaussian([[m] for m in MEANS], 0.09)), "noise", [1.0, 3.0], worlds=100)
+    found.save(tmp_path / "own.nc")
+    assert rcb.load_sensitivity(tmp_path / "own.nc").summary() == found.summary()
+    for message, change in RESEALED:
+        write_netcdf(FORMAT, change(found), tmp_path / "other.nc")
+        with pytest.raises(RcbError, match=f"Cannot read a sensitivity from .*{message}"):
+            rcb.load_sensitivity(tmp_path / "other.nc")

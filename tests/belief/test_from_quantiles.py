@@ -1,6 +1,7 @@
 """Beliefs from what people say: known quantiles come back, planted errors do not, bad answers are refused."""
 # pyright: reportOptionalMemberAccess=false, reportAttributeAccessIssue=false, reportArgumentType=false
 
+import ast
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import rcb_bayes as rcb
 from rcb_bayes.belief.answers import read_answers
 from rcb_bayes.belief.comparing import chance_better, quantiles_of
 from rcb_bayes.belief.elicited_file import as_records, belief_text
-from rcb_bayes.errors import BeliefError, BeliefWarning
+from rcb_bayes.errors import BeliefError, BeliefWarning, RcbError
 
 ARMS = ("old", "new", "third")
 LEVELS = (0.1, 0.5, 0.9)
@@ -212,3 +213,30 @@ def test_no_table_at_all() -> None:
     for nothing in ([], 3, [1, 2]):
         with pytest.raises(BeliefError, match="must be a table"):
             rcb.Prior.from_quantiles(nothing)
+
+
+def test_the_name_of_a_file_is_no_code() -> None:
+    answers = read_answers(everything())
+    name = 'x"""\nimport os; os.mkdir("made")\n"""\\.py'
+    text = belief_text(answers, name=name, intercept=True, link="identity", weights=None)
+    assert [type(part).__name__ for part in ast.parse(text).body[:3]] == ["Expr", "Import", "Assign"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"arm": "\x1b[31mnew"}, "arm labels must be text that can be seen"),
+        ({"expert": "a\nb"}, "expert labels must be text that can be seen"),
+        ({"arm": ""}, "Row 1 of the answers names no arm"),
+        ({"q10": -1e308}, "q10 must be a finite number|a quantile must be a finite number"),
+    ],
+)
+def test_names_and_numbers_that_no_file_could_have(change: dict, message: str) -> None:
+    rows = [{"arm": "new", "age": 1.0, "q10": 0.0, "q90": 1.0, **change}]
+    with pytest.raises(RcbError, match=message):
+        read_answers(rows)
+
+
+def test_a_rival_called_0_is_one() -> None:
+    rows = [{"arm": 1, "rival": 0, "age": 1.0, "q10": 0.0, "q90": 1.0}]
+    assert read_answers(rows).answers[0].rival == "0"

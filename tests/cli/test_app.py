@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -503,3 +504,81 @@ def test_shares_of_willing_users_are_those_of_the_sphere() -> None:
     for willing in found.values():
         assert abs(willing["share"] - truth) < 4.5 * willing["mcse"]
         assert abs(willing["share"] - 0.55) > 4.5 * willing["mcse"]  # a wrong share is told apart
+
+
+# --- where it is written to ------------------------------------------------------------------------------------------
+
+
+def process(*words: str, out: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line as a process of its own; ``out`` is a device for what it prints."""
+    with open(out or os.devnull, "w") as file:
+        return subprocess.run(
+            [sys.executable, "-m", "rcb_bayes", *words],
+            stdout=file if out else subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | environment,
+        )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full disk at hand")
+@pytest.mark.parametrize("words", [("words",), ("models", "--json", "-")])
+def test_a_full_disk_is_told(words: tuple[str, ...]) -> None:
+    done = process(*words, out="/dev/full")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "No space left on device. Make room, and run it again." in done.stderr
+
+
+def test_a_terminal_without_a_letter_gets_another_one() -> None:
+    """Tables of Rich are written as the terminal has it."""
+    told = "from rcb_bayes.cli import app; from rich.console import Console; app._prepare(); Console().print('± 1, 中')"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "+- 1, ?\n"), done.stderr
+
+
+@pytest.mark.parametrize("where", ["os._exit(0)\ndef build_model(): ...", "def build_model(): os._exit(0)"])
+def test_a_belief_that_ends_the_process_does_not_pass(where: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(f"import os\n{where}\n", encoding="utf-8")
+    done = process("check", str(tmp_path / "mine.py"), "--covariates", "sphere", "--noise", "0.3")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "rcb: the process was ended from inside, by code of the belief.\n"
+
+
+def test_a_copy_is_whole_or_not_there(rcb: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(self: Path, data: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(data[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    done = rcb("models", "student_t", "--copy-to", "mine.py")
+    assert done.code == 2
+    assert "No space left on device" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_controls_do_not_reach_the_terminal(rcb: Run) -> None:
+    done = rcb("models", "\x1b[31mred\x9b2J")
+    assert done.code == 2
+    assert r"\x1b[31mred\x9b2j" in done.err.lower()
+    assert "\x1b" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Use missing='drop', 'mean' or 'indicator'.", "Use --missing drop, mean or indicator."),
+        ("Use knows='level', or less.", "Use --knows level, or less."),
+        ("Use personalised=True, or knows='level'.", "Use --personalised, or --knows level."),
+        ("Use covariates=Empirical(rows), or personalised=False.", "Use --covariates users.csv, or --uniform."),
+        ("With eliminate=.", "With --eliminate."),
+        ("Write seed=1, or another.", "Write --seed 1, or another."),
+        ("Use engine='auto'.", "Use engine='auto'."),  # no option of this command
+        ("An interval [low=0.1, high].", "An interval [low=0.1, high]."),
+    ],
+)
+def test_remedies_are_options_where_there_is_one(said: str, told: str) -> None:
+    command = app._command().commands["calibrate"]
+    assert options.as_options(said, command) == told

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from rcb_bayes.auditing import audit
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.cli.app import app, run
+from rcb_bayes.cli.market import build_market
 from rcb_bayes.planning.plan import Plan
 
 BELIEF = ("setting_4", "--set", "n_arms=3", "--set", "n_features=2")
@@ -130,3 +132,16 @@ def test_bad_knowledge_is_one_line(words: tuple[str, ...], message: str, capsys:
     told = capsys.readouterr().err.strip()
     assert message in told
     assert len(told.splitlines()) == 1
+
+
+def test_the_seed_of_the_command_line_is_that_of_the_function(tmp_path: Path):
+    few = ("--n-per-arm", "10", "--worlds", "100", "--audit-worlds", "100")
+    CliRunner().invoke(app, ["calibrate", *BELIEF, *few, "--out", str(tmp_path)])
+    path = str(tmp_path / "plan.json")
+    outcome = rcb(*BELIEF, "--plan", path, *SMALL[2:], "--seed", "2", "--json", "-")
+    market = build_market("setting_4", list(BELIEF[2::2]), covariates=None, noise=None)
+    small: dict[str, Any] = {"horizon": 60, "n_worlds": 200, "n_users": 5}
+    own, other = (audit(market, Plan.load(path), seed=seed, **small).to_dict() for seed in (2, 3))
+    told = json.loads(outcome.output)
+    assert told == json.loads(json.dumps(own))
+    assert told["stages"] != json.loads(json.dumps(other))["stages"]

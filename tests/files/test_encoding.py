@@ -74,3 +74,13 @@ def test_decoded_arrays_may_be_written_to():
 def test_what_is_no_array_is_refused(change: dict, message: str):
     with pytest.raises(RcbError, match=message):
         unpacked(msgspec.convert({**packed(np.zeros(3)), **change}, Packed))
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40, 0), (0, 2**40), (65536, 65536, 0)])
+def test_an_array_without_numbers_claims_no_room(shape: tuple[int, ...]):
+    with pytest.raises(RcbError, match="without numbers"):
+        unpacked(Packed(kind="f8", shape=shape, data=""))
+
+
+def test_an_array_without_numbers_keeps_its_shape():
+    assert unpacked(Packed(kind="f8", shape=(1000, 0, 5), data="")).shape == (1000, 0, 5)

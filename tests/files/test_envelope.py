@@ -121,3 +121,45 @@ def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path, monkey
     monkeypatch.setattr(envelope_module, "MOST_BYTES", 10)
     with pytest.raises(RcbError, match="11 bytes, and 10 are the most"):
         read_text(FORM, tmp_path / "large")
+
+
+def test_values_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch):
+    """In memory a value takes some thirty times what it takes in a file."""
+    few = Format(name="note", version=3, remedy="Write it again.", most_values=20)
+    assert content_of(few, as_text(few, CONTENT), where="here") == CONTENT
+    with pytest.raises(RcbError, match=r"Cannot write a file of 42 values; 20 are the most we read\."):
+        as_text(few, {"a": [0] * 33})
+    text = as_text(FORM, {"a": [[]] * 40})
+    monkeypatch.setattr(envelope_module.json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(RcbError, match=r"it has [0-9]+ values, and 20 are the most we read"):
+        content_of(few, text, where="here")
+
+
+@pytest.mark.parametrize("word", ["\x1b[31mred", "\\\x1b[2J", "a\x9b2J", "\u202egnp", "\x07"])
+def test_controls_of_a_terminal_are_refused(word: str):
+    for text in (as_text(FORM, {"a": word}), json.dumps(json.loads(as_text(FORM, {"a": [word]})), ensure_ascii=False)):
+        with pytest.raises(RcbError, match="controls of a terminal"):
+            content_of(FORM, text, where="here")
+
+
+@pytest.mark.parametrize("word", ["a\nb\tc", "\\x1b", "\\u001b", "é ± 😀", "\u200c"])
+def test_other_words_are_not(word: str):
+    assert content_of(FORM, as_text(FORM, {"a": word}), where="here") == {"a": word}
+
+
+def test_half_a_character_is_refused_on_writing():
+    with pytest.raises(RcbError, match=r"'\\ud800', half of a character"):
+        as_text(FORM, {"a": "b\ud800"})
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RcbError, match="it is no regular file"):
+        read_text(FORM, tmp_path / "pipe")
+
+
+def test_a_file_that_somebody_has_open_is_neither_read_nor_closed(tmp_path: Path):
+    with open(tmp_path / "note", "w+b") as file:
+        with pytest.raises(RcbError, match="int"):
+            read_text(FORM, file.fileno())  # pyright: ignore[reportArgumentType]
+        file.write(b"still open")

@@ -1,5 +1,6 @@
 """Comma-separated files: cells with the numbers of their lines, and faults with line and column."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,15 @@ def test_faults_are_named_by_line_and_column(tmp_path: Path, text: str, message:
 )
 def test_cells_are_numbers_truth_values_nothing_or_text(cell: str, value: object):
     assert parse_cell(cell) == value
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "users.csv")
+    with pytest.raises(DataError, match="no regular file"):
+        read_cells(tmp_path / "users.csv")
+
+
+def test_names_of_columns_are_told_as_they_can_be_seen(tmp_path: Path):
+    path = tmp_path / "users.csv"
+    path.write_bytes(b'"age\n(years)",\x1b[31mred\n1,2\n')
+    assert read_cells(path).header == ["age (years)", "\\x1b[31mred"]

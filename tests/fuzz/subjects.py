@@ -272,8 +272,12 @@ def audit_behaves(audit: Audit) -> None:
     """What it says of itself agrees, and it can be told."""
     audit.summary()
     audit.worlds_needed(0.05)
-    assert audit.verdicts[audit.notion] == audit.verdict, "the verdict contradicts the margins"
     worst = audit.worst()
+    if audit.kind == "realised":  # of a log, which is told and not judged
+        assert (audit.verdict, audit.verdicts) == ("realised", {}), "a log is judged"
+        assert audit.realised["lowest"] == worst["estimate"].min(), "the lowest margin is another one"
+    else:
+        assert audit.verdicts[audit.notion] == audit.verdict, "the verdict contradicts the margins"
     assert (worst["lower"] <= worst["estimate"] + 1e-6).all(), "an estimate is below its lower bound"
     if audit.verdict == "pass":
         assert (worst["lower"] >= -audit.epsilon - 1e-6).all(), "passed with a bound below -epsilon"
@@ -294,24 +298,46 @@ def audit_meaning(audit: Audit) -> tuple[Any, ...]:
 
 @cache
 def tables() -> dict[str, str]:
+    """Tables of every kind that is read, by what reads them."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(30, 2)).round(3)
     users = "feature_0,feature_1\n" + "\n".join(f"{a},{b}" for a, b in x)
+    people = "age,sex,smoker\n" + "\n".join(f"{int(40 + 10 * a)},{'mf'[int(b > 0)]},{1 if a > 1 else ''}" for a, b in x)
     arms = rng.choice(["usual", "new", "odd"], size=60)
     rows = rng.normal(size=(60, 3)).round(3)
     log = "feature_0,feature_1,arm,reward\n" + "\n".join(
         f"{a},{b},{arm},{y}" for (a, b, y), arm in zip(rows, arms, strict=True)
     )
+    agent = served(Recommender(*planned("fixed"), keep_log=200, seed=5), 60)
+    levels = ((0.1, 0.0), (0.5, 0.2), (0.9, 0.5))
+    quantiles = "expert,arm,rival,age,sex,q10,q50,q90\n" + "\n".join(
+        f"{who},{arm},{rival},{age},{sex},{low},{low + 0.25},{low + 0.5}"
+        for who in ("ann", "bob")
+        for age, sex in ((30, 0), (60, 1), (45, 0))
+        for arm, rival, low in (("old", "", 0.25), ("new", "old", -0.25))
+    )
+    points = "arm,age,level,value\n" + "\n".join(
+        f"{arm},{age},{p},{low + q}" for arm, low in (("old", 0.1), ("new", 0.2)) for age in (30, 60) for p, q in levels
+    )
     header, patients = cells(synthetic_patients(12, seed=1))
     lines = [",".join(f'"{cell}"' if "," in cell else cell for cell in row) for row in (header, *patients)]
-    return {"users": users, "log": log, "patients": "\n".join(lines)}
+    found = {"users": users, "people": people, "log": log, "history": log, "followed": agent.log.to_csv(index=False)}
+    return found | {"quantiles": quantiles, "points": points, "patients": "\n".join(lines)}
 
 
 def read_table(name: str, path: Path) -> Any:
     if name == "users":
         return rcb.Empirical.from_csv(path)
+    if name == "people":
+        return rcb.Empirical.from_csv(path, missing="indicator", standardise=True, dummies=True)
     if name == "log":
         return rcb.audit_log(market(), path)
+    if name == "followed":
+        return rcb.check_log(market(), path, planned("fixed")[1])
+    if name == "history":
+        return market().with_history(path, public=True).prior
+    if name in ("quantiles", "points"):
+        return Prior.from_quantiles(path)
     from rcb_bayes.studies.warfarin.table import read_patients
 
     return read_patients(path)
@@ -322,6 +348,12 @@ def table_behaves(found: Any) -> None:
         assert np.isfinite(found.rows).all(), "a value is no number"
         assert np.isfinite(found.phi0), "phi0 is no number"
         found.sample(3, seed=1)
+    elif isinstance(found, rcb.LogCheck):
+        assert found.followed == (not found.deviations), "a log that followed has deviations"
+        found.summary()
+    elif isinstance(found, Prior):
+        assert np.isfinite(found.mean.values).all(), "a mean is no number"
+        found.describe()
     elif isinstance(found, Audit):
         found.summary()
         assert np.isfinite(found.users).all(), "a value is no number"

@@ -234,8 +234,8 @@ FUZZERS: dict[str, Callable[[int, int, Path], Outcomes]] = {
     "audits": fuzz_audits,
     "tables": fuzz_tables,
 }
-MANY = {"plans": 8_000, "rules": 2_000, "old plans": 2_000, "agents": 5_000, "audits": 2_400, "tables": 6_000}
-FEW = {"plans": 200, "rules": 60, "old plans": 60, "agents": 120, "audits": 35, "tables": 60}
+MANY = {"plans": 8_000, "rules": 2_000, "old plans": 2_000, "agents": 5_000, "audits": 2_400, "tables": 8_000}
+FEW = {"plans": 200, "rules": 60, "old plans": 60, "agents": 120, "audits": 35, "tables": 120}
 
 
 def check(name: str, n: int, seed: int, folder: Path) -> Outcomes:

@@ -239,3 +239,12 @@ def test_beliefs_that_disagree_about_sigma_are_refused(noisy: Prior, role: str) 
 )
 def test_other_types_are_refused(parts: dict[str, object], message: str) -> None:
     refused(message, **{"prior": belief(), "covariates": Gaussian([1.0, 1.0]), "noise": NOISE, **parts})
+
+
+@pytest.mark.parametrize("name", ["arm", "ticket", "stage", "reward", "p_old"])
+def test_no_feature_has_the_name_of_a_column_of_logs(name: str):
+    prior = Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["old", "new"], features=["age", name])
+    with pytest.raises(MarketError, match=f"cannot be called '{name}': logs have such a column. Rename it."):
+        Market(prior=prior, covariates=Sphere(2), noise=GaussianNoise(0.3))
+    free = Prior.gaussian([[0.5, 0.2], [0.2, 0.2]], 0.25, arms=["older", "new"], features=["age", "p_old"])
+    assert Market(prior=free, covariates=Sphere(2), noise=GaussianNoise(0.3)).features == ("age", "p_old")

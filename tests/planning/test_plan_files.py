@@ -149,3 +149,21 @@ def test_rates_of_a_table_are_probabilities():
 
     with pytest.raises(RcbError, match="rates of users"):
         Plan.from_json(resealed("logit", change))
+
+
+def test_a_population_is_made_for_the_plans_features_only():
+    """Of so many features E[xx'] alone takes 34 GB."""
+    with pytest.raises(RcbError, match=r"another number of features|4096"):
+        Plan.from_json(resealed("user", lambda document: document["before"]["whom"].update(n_features=65536)))
+    with pytest.raises(RcbError, match="another number of features"):
+        Plan.from_json(resealed("user", lambda document: document["before"]["whom"].update(n_features=4000)))
+
+
+@pytest.mark.parametrize("saturated", [3, None, "old", {}])
+def test_an_old_plan_whose_sets_are_none_is_refused(saturated: Any):
+    file = next((Path(__file__).parent / "data").glob("plan_version_2*.json"))
+    document = json.loads(file.read_text(encoding="utf-8"))
+    del document[DIGEST]
+    document["stages"][0]["saturated"] = saturated
+    with pytest.raises(RcbError, match="Cannot read a plan"):
+        Plan.from_json(json.dumps({**document, DIGEST: digest_of(document)}))

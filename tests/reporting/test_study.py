@@ -1,6 +1,10 @@
 """What a report is made of: results that agree with one another, and bad input refused."""
 
+import json
+import zipfile
+from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +15,12 @@ from rcb_bayes.auditing import audit
 from rcb_bayes.auditing.calibration import calibrate
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
+from rcb_bayes.files.encoding import packed
+from rcb_bayes.files.envelope import DIGEST, digest_of
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit
-from rcb_bayes.reporting import ReportSizes, report, study
+from rcb_bayes.planning.fixed import fixed_plan
+from rcb_bayes.reporting import Report, ReportSizes, report, study
 from rcb_bayes.reporting.swept import grid_of
 from rcb_bayes.users import Empirical, Sphere
 from tests.planning.revising import revised
@@ -175,3 +182,64 @@ def test_a_theorem_s_plan_can_be_reported() -> None:
     found = report(market, plan, horizon=300, sizes=SIZES)
     assert len(found.sweep) == 1
     assert "Theorem 1 explores all users at one rate" in found.to_html()
+
+
+Members = dict[str, bytes]
+
+
+def _head(**changes: Any) -> Callable[[Members, Report], None]:
+    """Fields of the head changed, with a digest that is right."""
+
+    def change(members: Members, found: Report) -> None:
+        head = {name: value for name, value in json.loads(members["report.json"]).items() if name != DIGEST}
+        head |= changes
+        members["report.json"] = json.dumps({**head, DIGEST: digest_of(head)}).encode()
+
+    return change
+
+
+def _member(name: str, data: bytes) -> Callable[[Members, Report], None]:
+    """A file more, or another, with the digests that it should have."""
+
+    def change(members: Members, found: Report) -> None:
+        members[name] = data
+        digests = {key: sha256(part).hexdigest() for key, part in members.items() if key != "report.json"}
+        _head(digests=digests)(members, found)
+
+    return change
+
+
+def _other_plan(members: Members, found: Report) -> None:
+    """A plan of the same market with another N, beside the audit of the first."""
+    other = fixed_plan(found.market, n_per_arm=9, exploration_rate=0.5, epsilon=found.plan.epsilon)
+    _member("plan.json", other.to_json().encode())(members, found)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_head(horizon=-5), "horizon"),
+        (_head(horizon=10**18), "horizon"),
+        (_head(seed=-3), "seed"),
+        (_head(sizes={"worlds": 3}), "worlds"),
+        (_head(sizes={"n_multiples": 3}), "int"),
+        (_head(users=packed(np.zeros((3, 5)))), "other features than its plan"),
+        (_member("stray.txt", b"hello"), "not those that it names"),
+        (_member("..", b"hello"), "not those that it names"),
+        (_member("sweep_999.json", b"hello"), "not those that it names"),
+        (_other_plan, "its audit is of another plan"),
+    ],
+)
+def test_a_report_that_contradicts_itself_is_refused(
+    change: Callable[[Members, Report], None], message: str, tmp_path: Path
+) -> None:
+    found = small_report()
+    found.save(tmp_path / "report.zip")
+    with zipfile.ZipFile(tmp_path / "report.zip") as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    change(members, found)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    with pytest.raises(RcbError, match=f"Cannot read a report from .*{message}"):
+        Report.load(tmp_path / "other.zip", found.market)

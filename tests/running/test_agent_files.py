@@ -138,3 +138,15 @@ def test_seeds_of_any_length_come_back(tmp_path: Path):
         again = Recommender.load(tmp_path / "agent.json", where)
         x = rcb.Sphere(2).sample(10, seed=1)
         assert again.recommend_many(x).arm.tolist() == agent.recommend_many(x).arm.tolist()
+
+
+def test_loading_writes_to_no_file_that_the_state_names(tmp_path: Path):
+    where, plan = plans()["fixed"]
+    agent = Recommender(where, plan, keep_log=tmp_path / "log.csv", seed=1)
+    agent.observe(0.1, ticket=agent.recommend([1.0, 0.0]).ticket)
+    agent.save(tmp_path / "agent.json")
+    (tmp_path / "log.csv").write_bytes(b"")
+    with pytest.warns(UserWarning, match="is not there: it goes on without one"):
+        again = Recommender.load(tmp_path / "agent.json", where)
+    again.recommend([1.0, 0.0])
+    assert (tmp_path / "log.csv").read_bytes() == b""
