@@ -4,6 +4,7 @@ The formulas, and when their intervals hold, stand at the head of ``evaluation.e
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +12,8 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.evaluation.estimators import (
-    Value,
-    ips,
-    predicted_error,
-    scores_of,
-    seen_if_any,
-    snips,
-    squared_ratios,
-    squared_residuals,
-    steadying_weights,
-    weighted_mean,
-)
+from rcb_bayes.evaluation.bounded import bounded_interval, kish
+from rcb_bayes.evaluation.estimators import Rounds, Value, doubly_robust, steadied, value_of, weighted, within_bounds
 from rcb_bayes.evaluation.logged import Logged, as_logged, as_probabilities_of
 from rcb_bayes.market import Market
 from rcb_bayes.running.heeding import refuse_heeding
@@ -40,6 +31,26 @@ ESTIMATORS = ("ips", "snips", "dr", "adaptive", "direct")
 _FIRST_FIT, _GROWTH = 20, 1.5  # rounds after which the regression is fitted first, and how much later it is again
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is asked for: the regression, the bounds of rewards, the level and the seed."""
+
+    oracle: Oracle | None
+    bounds: tuple[float, float] | None
+    level: float
+    seed: int
+
+    def scaled(self, rewards: FloatArray) -> FloatArray:
+        """Rewards in units of their range, above the least of them."""
+        if self.bounds is None:
+            return rewards
+        return (rewards - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
+
+    def expected(self, rewards: FloatArray) -> FloatArray:
+        """The same of predictions, none of which is out of bounds."""
+        return rewards if self.bounds is None else np.clip(self.scaled(rewards), 0.0, 1.0)
+
+
 def evaluate(
     log: Any,
     policy: Any,
@@ -48,6 +59,7 @@ def evaluate(
     estimators: Sequence[str] | None = None,
     oracle: Oracle | None = None,
     stages: str | Sequence[str] | None = None,
+    bounds: tuple[float, float] | None = None,
     level: float = 0.05,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
@@ -128,8 +140,10 @@ def evaluate(
     if not used.any():
         raise DataError("No round of the log has a reward and is asked for: there is nothing to learn a value from.")
     _check_reach(logged, told, used, names)
-    found = _values(logged, told, used, names, oracle=oracle, seed=seed)
     reward = logged.reward[used]
+    asked = _Asked(oracle=oracle, bounds=_as_bounds(bounds, reward), level=float(level), seed=seed)
+    found = _values(logged, told, used, names, asked)
+    values = _as_dataset(found, asked)
     attrs = {
         "policy": policy if isinstance(policy, str) else type(policy).__name__,
         "logged_value": float(reward.mean()),
@@ -138,24 +152,61 @@ def evaluate(
         "n_used": int(used.sum()),
         "n_missing": int((logged.used & ~came).sum()),
         "level": float(level),
-        "note": _note(logged, names),
+        "bounds": "none" if asked.bounds is None else "{:g} to {:g}".format(*asked.bounds),
+        "note": _note(logged, names, asked),
+        "disagreement": _disagreement(values),
         "seed": seed,
         "version": __version__,
     }
-    return _as_dataset(found, level=level, attrs=attrs)
+    return values.assign_attrs(attrs)
 
 
-def _as_dataset(found: dict[str, Value], *, level: float, attrs: dict[str, Any]) -> "xr.Dataset":
+def _as_dataset(found: dict[str, Value], asked: _Asked) -> "xr.Dataset":
+    """Values, errors and intervals as rewards have them, and what they rest on."""
     import xarray as xr
 
-    bounds = np.array([one.bounds(level) for one in found.values()])
-    columns = {name: [getattr(one, name) for one in found.values()] for name in ("value", "mcse", "n_effective")}
-    columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
+    low, high = asked.bounds or (0.0, 1.0)
+    names = ("value", "mcse", "n_effective", "n_events")
+    columns = {name: np.array([getattr(one, name) for one in found.values()], dtype=float) for name in names}
+    columns["lower"], columns["upper"] = np.array([one.bounds(asked.level) for one in found.values()]).T
+    for name in ("value", "lower", "upper"):
+        columns[name] = low + (high - low) * columns[name]
+    columns["mcse"] = (high - low) * columns["mcse"]
     return xr.Dataset(
-        {name: ("estimator", np.asarray(values, dtype=float)) for name, values in columns.items()},
-        coords={"estimator": list(found)},
-        attrs=attrs,
+        {name: ("estimator", values) for name, values in columns.items()}, coords={"estimator": list(found)}
     )
+
+
+def _disagreement(values: "xr.Dataset") -> str:
+    """Which estimates are outside the narrowest interval of one that weighs rewards; nothing where none is."""
+    weighing = values.sel(estimator=[name for name in values["estimator"].values if name != "direct"])
+    width = weighing["upper"] - weighing["lower"]
+    if not (width > 0).any():
+        return ""
+    sharp = weighing.isel(estimator=int(width.argmin("estimator")))
+    lower, upper = float(sharp["lower"]), float(sharp["upper"])
+    outside = [
+        f"{name} ({float(value):.4f})"
+        for name, value in zip(values["estimator"].values, values["value"].values, strict=True)
+        if not (lower <= value <= upper or np.isnan(value))
+    ]
+    if not outside:
+        return ""
+    are = "are" if len(outside) > 1 else "is"
+    return f"{', '.join(outside)} {are} outside the interval of {sharp['estimator'].item()}, {lower:.4f} to {upper:.4f}"
+
+
+def _as_bounds(bounds: tuple[float, float] | None, reward: FloatArray) -> tuple[float, float] | None:
+    """Bounds of rewards: those given, 0 and 1 where no other reward came, else none."""
+    if bounds is None:
+        return (0.0, 1.0) if np.isin(reward, (0.0, 1.0)).all() else None
+    pair = tuple(bounds) if isinstance(bounds, Sequence) else ()
+    if len(pair) != 2 or not all(is_number(end) for end in pair) or not pair[0] < pair[1]:
+        raise RcbError(f"bounds are the least and the largest reward that can come, got {bounds!r}.")
+    out = reward[(reward < pair[0]) | (reward > pair[1])]
+    if len(out):
+        raise DataError(f"bounds are {pair[0]:g} to {pair[1]:g}, and the log has a reward of {out[0]:g}.")
+    return float(pair[0]), float(pair[1])
 
 
 def _as_estimators(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -193,59 +244,52 @@ def _check_reach(logged: Logged, told: FloatArray, used: np.ndarray, names: tupl
         )
 
 
-def _note(logged: Logged, names: tuple[str, ...]) -> str:
+def _note(logged: Logged, names: tuple[str, ...], asked: _Asked) -> str:
     if all(name == "direct" for name in names):
         why = "no propensities: " if logged.propensity is None else ""
         return f"{why}the regression alone, which nothing vouches for"
+    if asked.bounds is not None:
+        most = "told" if logged.propensities is None else "that a round could have had"
+        low, high = asked.bounds
+        return f"intervals for rewards from {low:g} to {high:g}, and for weights up to the largest {most}"
     if logged.propensities is None:
         return "propensities of the arms told alone: errors are those seen, too small where an arm was told rarely"
     return "adaptive: errors that the propensities predict, for adaptive logs; ips, snips, dr: for fixed ones"
 
 
 def _values(
-    logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...], *, oracle: Oracle | None, seed: int
+    logged: Logged, told: FloatArray, used: np.ndarray, names: tuple[str, ...], asked: _Asked
 ) -> dict[str, Value]:
-    """Estimates by name, in the order asked for."""
-    regression, x = _regression(logged, oracle)
+    """Estimates by name, in the order asked for; of rewards within bounds, in units of their range."""
+    regression, x = _regression(logged, asked.oracle)
     found: dict[str, Value] = {}
-    arm, reward, policy = logged.arm[used], logged.reward[used], told[used]
     if any(name != "direct" for name in names):
         assert logged.propensity is not None  # checked
-        own = logged.propensity[used]
-        ratio = policy[np.arange(len(arm)), arm] / own
-        found |= {"ips": ips(ratio, reward), "snips": snips(ratio, reward)}
+        rounds = Rounds(
+            arm=logged.arm[used],
+            reward=asked.scaled(logged.reward[used]),
+            policy=told[used],
+            own=logged.propensity[used],
+            propensities=None if logged.propensities is None else logged.propensities[used],
+        )
+        even = np.ones(int(used.sum()))
+        terms = weighted(rounds)
+        found = {name: value_of(one, even) for name, one in terms.items()}
         if "dr" in names or "adaptive" in names:
-            expected = _expected_before(regression, logged, x)[used]
-            terms = scores_of(policy, expected, ratio, arm, reward)
-            everywhere = None if logged.propensities is None else logged.propensities[used]
-            found["dr"] = seen_if_any(ratio, weighted_mean(terms))
-            found["adaptive"] = _adaptive(terms, policy, expected, ratio, arm, reward, own, everywhere)
+            expected = asked.expected(_expected_before(regression, logged, x)[used])
+            h, predicted = steadied(rounds, expected)
+            terms |= {"dr": doubly_robust(rounds, expected, even), "adaptive": doubly_robust(rounds, expected, h)}
+            found |= {
+                "dr": value_of(terms["dr"], even),
+                "adaptive": value_of(terms["adaptive"], h, predicted=predicted),
+            }
+        if asked.bounds is not None:
+            for name, own in terms.items():
+                ends = bounded_interval(own, rounds.reward, level=asked.level)
+                found[name] = within_bounds(found[name], own.weight, rounds.reward, ends, level=asked.level)
     if "direct" in names:
-        found["direct"] = _direct(regression, logged, x, told, used, seed=seed)
+        found["direct"] = _direct(regression, logged, x, told, used, asked)
     return {name: found[name] for name in names}
-
-
-def _adaptive(
-    terms: FloatArray,
-    policy: FloatArray,
-    expected: FloatArray,
-    ratio: FloatArray,
-    arm: np.ndarray,
-    reward: FloatArray,
-    own: FloatArray,
-    propensities: FloatArray | None,
-) -> Value:
-    """Steadied weights, and the larger of the errors predicted and seen."""
-    k = policy.shape[1]
-    squares = None if propensities is None else squared_ratios(policy, propensities)
-    weights = steadying_weights(ratio**2 if squares is None else squares.sum(axis=1), first=float(k))
-    seen = weighted_mean(terms, weights)
-    if squares is None:
-        return seen_if_any(ratio, seen)
-    residual = reward - expected[np.arange(len(arm)), arm]
-    by_arm = squared_residuals(residual, arm, own, n_arms=k)
-    predicted = predicted_error(weights, squares, by_arm, (policy * expected).sum(axis=1))
-    return Value(value=seen.value, mcse=max(predicted, seen.mcse), n_effective=seen.n_effective)
 
 
 # --- regressions -----------------------------------------------------------------------------------------------------
@@ -280,14 +324,20 @@ def _expected_before(regression: Oracle, logged: Logged, x: FloatArray) -> Float
 
 
 def _direct(
-    regression: Oracle, logged: Logged, x: FloatArray, told: FloatArray, used: np.ndarray, *, seed: int
+    regression: Oracle, logged: Logged, x: FloatArray, told: FloatArray, used: np.ndarray, asked: _Asked
 ) -> Value:
     """The regression's own value, with its bootstrap's error and that of the users."""
-    sure = Bootstrapped(regression, seed=seed)
+    sure = Bootstrapped(regression, seed=asked.seed)
     fitted = sure.fit(_history(logged, x, slice(None), keep_rows=True))
     users, policy = np.ascontiguousarray(x[used].T), told[used].T
-    values = (policy * checked_scores(fitted, users, arms=logged.arms, at_all=True)).sum(axis=0)
-    replicated = [float((policy * one.scores(users)).sum(axis=0).mean()) for one in fitted.replicates]
-    n = len(values)
+    scores = checked_scores(fitted, users, arms=logged.arms, at_all=True)
+    values = (policy * asked.expected(scores)).sum(axis=0)
+    replicated = [float((policy * asked.expected(one.scores(users))).sum(axis=0).mean()) for one in fitted.replicates]
+    n, m = len(values), sure.n_replicates
     error = np.sqrt(np.var(replicated, ddof=1) + values.var() / n)
-    return Value(value=float(values.mean()), mcse=float(error), n_effective=float(min(n, sure.n_replicates)))
+    weight = told[used][np.arange(n), logged.arm[used]]
+    found = Value(value=float(values.mean()), mcse=float(error), n_effective=kish(weight), degrees=float(min(n, m) - 1))
+    if asked.bounds is None:
+        return found
+    reward = asked.scaled(logged.reward[used])
+    return within_bounds(found, weight, reward, found.bounds(asked.level), level=asked.level)
