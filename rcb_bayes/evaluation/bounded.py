@@ -27,6 +27,7 @@ with many, as empirical likelihood has it. In between, with unequal weights, cov
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -67,11 +68,13 @@ def kish(weights: FloatArray) -> float:
     return float(total**2 / (weights @ weights)) if total > 0.0 else 0.0
 
 
-def bounded_interval(terms: Terms, reward: FloatArray, *, level: float) -> tuple[float, float]:
-    """An interval that misses with probability ``level``, from rewards in [0, 1], (n,)."""
-    events, others = kish(terms.weight * reward), kish(terms.weight * (1.0 - reward))
-    lower = lower_end(terms, chance_winnings(others, events, level=level))
-    return lower, 1.0 - lower_end(terms.mirrored, chance_winnings(events, others, level=level))
+def bounded_interval(terms: tuple[Terms, Terms], reward: FloatArray, *, level: float) -> tuple[float, float]:
+    """An interval that misses with probability ``level``, from terms for either end and rewards in [0, 1], (n,)."""
+    ends = []
+    for own, events in ((terms[0], 1.0 - reward), (terms[1].mirrored, reward)):
+        threshold = chance_winnings(kish(own.weight * events), kish(own.weight * (1.0 - events)), level=level)
+        ends.append(lower_end(own, threshold))
+    return ends[0], 1.0 - ends[1]
 
 
 def chance_winnings(events: float, others: float, *, level: float) -> float:
@@ -99,7 +102,8 @@ def lower_end(terms: Terms, threshold: float) -> float:
         return 0.0
     if excess(estimate) > 0.0:
         return estimate  # above 1
-    return float(optimize.brentq(excess, _NEAR, estimate, xtol=_STEP * estimate))
+    found: Any = optimize.brentq(excess, _NEAR, estimate, xtol=_STEP * estimate)
+    return float(found)
 
 
 def _winnings(terms: Terms, value: float) -> float:
@@ -117,5 +121,5 @@ def _winnings(terms: Terms, value: float) -> float:
         return float((s / (1.0 + bet * s)).sum())
 
     most = (1.0 - _NEAR) / fall
-    bet = most if slope(most) >= 0.0 else float(optimize.brentq(slope, 0.0, most, xtol=_STEP * most))
+    bet: Any = most if slope(most) >= 0.0 else optimize.brentq(slope, 0.0, most, xtol=_STEP * most)
     return float(np.log1p(bet * s).sum())

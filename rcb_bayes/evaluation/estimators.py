@@ -38,6 +38,7 @@ from rcb_bayes.schema import FloatArray
 
 MEMORY = 100.0
 """Rounds over which the variance of a round to come is averaged."""
+_MOST_CUT = 0.1  # of a policy
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,6 +51,7 @@ class Rounds:
     policy : what is evaluated, (n, K)
     own : propensities of the arms told, (n,)
     propensities : of every arm, (n, K); None where they are not known
+    cut, gift : how much of the policy is left out, and what it is taken to have earned, (n,)
     """
 
     arm: np.ndarray
@@ -57,6 +59,8 @@ class Rounds:
     policy: FloatArray
     own: FloatArray
     propensities: FloatArray | None
+    cut: FloatArray
+    gift: FloatArray
 
     @cached_property
     def ratio(self) -> FloatArray:
@@ -69,6 +73,13 @@ class Rounds:
         if self.propensities is None:
             return self.ratio[:, None] * np.eye(self.policy.shape[1])[self.arm]
         return self.policy / np.where(self.policy > 0.0, self.propensities, 1.0)
+
+    def at_worst(self, most: float) -> "tuple[Rounds, Rounds]":
+        """The same but for arms with weights above the most, which are taken to earn 0, or 1."""
+        heavy = self.ratios > most
+        cut = np.where(heavy, self.policy, 0.0).sum(axis=1)
+        left = replace(self, policy=np.where(heavy, 0.0, self.policy), cut=cut)
+        return left, replace(left, gift=cut)
 
     def of_told(self, by_arm: FloatArray) -> FloatArray:
         """Of the arm told, (n,), what is known of each, (n, K)."""
@@ -133,11 +144,9 @@ def within_bounds(
 
     n, k, others = found.n_effective, kish(weight * reward), kish(weight * (1.0 - reward))
     most = (level / 2.0) ** (1.0 / n) if n else 0.0  # what n rounds with events alone would leave
-    ends = float(np.clip(ends[0], 0.0, most)), float(np.clip(ends[1], 1.0 - most, 1.0))
-    if n and not (k and others):
-        width = (ends[1] - ends[0]) / (2.0 * float(stats.norm.isf(level / 2.0)))
-        found = replace(found, mcse=float(np.fmax(found.mcse, width)))
-    return replace(found, n_events=k, ends=ends)
+    lower, upper = np.clip(ends, (0.0, 1.0 - most), (most, 1.0)).tolist()
+    unseen = 0.0 if k and others else (upper - lower) / (2.0 * float(stats.norm.isf(level / 2.0)))
+    return replace(found, n_events=k, ends=(lower, upper), mcse=max(found.mcse, unseen))
 
 
 def squared_residuals(residual: FloatArray, arm: np.ndarray, propensity: FloatArray, *, n_arms: int) -> FloatArray:
@@ -157,23 +166,34 @@ def squared_residuals(residual: FloatArray, arm: np.ndarray, propensity: FloatAr
     return out
 
 
-def weighted(rounds: Rounds) -> dict[str, Terms]:
-    """Terms of "ips" and "snips"."""
-    w, most = rounds.ratio, rounds.ratios.max(axis=1)
-    none, one = np.zeros(len(w)), np.ones(len(w))
-    return {
-        "ips": Terms(u=w * rounds.reward, m=one, least=none, most=most, reach=one, weight=w),
-        "snips": Terms(u=w * rounds.reward, m=w, least=none, most=most, reach=most, weight=w),
-    }
-
-
-def doubly_robust(rounds: Rounds, expected: FloatArray, h: FloatArray) -> Terms:
-    """Terms of "dr" and "adaptive", from expected rewards (n, K) and weights h."""
-    w, ratios = rounds.ratio, rounds.ratios
-    mean = (rounds.policy * expected).sum(axis=1)
+def terms_of(rounds: Rounds, expected: FloatArray | None, h: FloatArray) -> dict[str, Terms]:
+    """Terms of "ips" and "snips", and with expected rewards (n, K) of "dr", and "adaptive" with weights h."""
+    w, ratios, cut = rounds.ratio, rounds.ratios, rounds.cut
+    one, most = np.ones(len(w)), ratios.max(axis=1)
+    ends = {"u": w * rounds.reward + rounds.gift, "least": rounds.gift, "most": most + rounds.gift, "weight": w}
+    found = {"ips": Terms(m=one, reach=one, **ends), "snips": Terms(m=w + cut, reach=most + cut, **ends)}
+    if expected is None:
+        return found
+    mean = (rounds.policy * expected).sum(axis=1) + rounds.gift
     scores = mean + w * (rounds.reward - rounds.of_told(expected))
     least, most = mean - (ratios * expected).max(axis=1), mean + (ratios * (1.0 - expected)).max(axis=1)
-    return Terms(u=h * scores, m=h, least=h * least, most=h * most, reach=h, weight=h * w)
+    for name, by in (("dr", one), ("adaptive", h)):
+        found[name] = Terms(u=by * scores, m=by, least=by * least, most=by * most, reach=by, weight=by * w)
+    return found
+
+
+def heaviest(rounds: Rounds, *, level: float) -> float:
+    """C, the largest weight that a bounded interval takes as it is.
+
+    Without any event an upper end is log(2/level) C/n, and more by the share of the policy that is heavier: the least.
+    """
+    if rounds.propensities is None:
+        return np.inf
+    ratios, policy = rounds.ratios[rounds.policy > 0.0], rounds.policy[rounds.policy > 0.0]
+    order, n = np.argsort(-ratios), len(rounds.arm)
+    heavier = (policy[order].cumsum() - policy[order]) / n
+    cost = np.log(2.0 / level) * ratios[order] / n + heavier
+    return float(ratios[order][np.argmin(np.where(heavier <= _MOST_CUT, cost, np.inf))])
 
 
 def steadied(rounds: Rounds, expected: FloatArray) -> tuple[FloatArray, float]:

@@ -13,7 +13,7 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.evaluation.bounded import bounded_interval, kish
-from rcb_bayes.evaluation.estimators import Rounds, Value, doubly_robust, steadied, value_of, weighted, within_bounds
+from rcb_bayes.evaluation.estimators import Rounds, Value, heaviest, steadied, terms_of, value_of, within_bounds
 from rcb_bayes.evaluation.logged import Logged, as_logged, as_probabilities_of
 from rcb_bayes.market import Market
 from rcb_bayes.running.heeding import refuse_heeding
@@ -33,22 +33,10 @@ _FIRST_FIT, _GROWTH = 20, 1.5  # rounds after which the regression is fitted fir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is asked for: the regression, the bounds of rewards, the level and the seed."""
-
     oracle: Oracle | None
-    bounds: tuple[float, float] | None
+    bounded: bool
     level: float
     seed: int
-
-    def scaled(self, rewards: FloatArray) -> FloatArray:
-        """Rewards in units of their range, above the least of them."""
-        if self.bounds is None:
-            return rewards
-        return (rewards - self.bounds[0]) / (self.bounds[1] - self.bounds[0])
-
-    def expected(self, rewards: FloatArray) -> FloatArray:
-        """The same of predictions, none of which is out of bounds."""
-        return rewards if self.bounds is None else np.clip(self.scaled(rewards), 0.0, 1.0)
 
 
 def evaluate(
@@ -59,7 +47,7 @@ def evaluate(
     estimators: Sequence[str] | None = None,
     oracle: Oracle | None = None,
     stages: str | Sequence[str] | None = None,
-    bounds: tuple[float, float] | None = None,
+    bounded: bool | None = None,
     level: float = 0.05,
     seed: int = DEFAULT_SEED,
 ) -> "xr.Dataset":
@@ -141,9 +129,8 @@ def evaluate(
         raise DataError("No round of the log has a reward and is asked for: there is nothing to learn a value from.")
     _check_reach(logged, told, used, names)
     reward = logged.reward[used]
-    asked = _Asked(oracle=oracle, bounds=_as_bounds(bounds, reward), level=float(level), seed=seed)
+    asked = _Asked(oracle=oracle, bounded=_are_bounded(reward, bounded), level=float(level), seed=seed)
     found = _values(logged, told, used, names, asked)
-    values = _as_dataset(found, asked)
     attrs = {
         "policy": policy if isinstance(policy, str) else type(policy).__name__,
         "logged_value": float(reward.mean()),
@@ -152,61 +139,47 @@ def evaluate(
         "n_used": int(used.sum()),
         "n_missing": int((logged.used & ~came).sum()),
         "level": float(level),
-        "bounds": "none" if asked.bounds is None else "{:g} to {:g}".format(*asked.bounds),
+        "bounded": int(asked.bounded),
         "note": _note(logged, names, asked),
-        "disagreement": _disagreement(values),
         "seed": seed,
         "version": __version__,
     }
-    return values.assign_attrs(attrs)
+    return _as_dataset(found, level=asked.level, attrs=attrs)
 
 
-def _as_dataset(found: dict[str, Value], asked: _Asked) -> "xr.Dataset":
-    """Values, errors and intervals as rewards have them, and what they rest on."""
+def _as_dataset(found: dict[str, Value], *, level: float, attrs: dict[str, Any]) -> "xr.Dataset":
     import xarray as xr
 
-    low, high = asked.bounds or (0.0, 1.0)
     names = ("value", "mcse", "n_effective", "n_events")
-    columns = {name: np.array([getattr(one, name) for one in found.values()], dtype=float) for name in names}
-    columns["lower"], columns["upper"] = np.array([one.bounds(asked.level) for one in found.values()]).T
-    for name in ("value", "lower", "upper"):
-        columns[name] = low + (high - low) * columns[name]
-    columns["mcse"] = (high - low) * columns["mcse"]
+    columns = {name: [getattr(one, name) for one in found.values()] for name in names}
+    ends = np.array([one.bounds(level) for one in found.values()])
+    columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
     return xr.Dataset(
-        {name: ("estimator", values) for name, values in columns.items()}, coords={"estimator": list(found)}
+        {name: ("estimator", np.asarray(values, dtype=float)) for name, values in columns.items()},
+        coords={"estimator": list(found)},
+        attrs=attrs | {"disagreement": _disagreement(found, level)},
     )
 
 
-def _disagreement(values: "xr.Dataset") -> str:
+def _disagreement(found: dict[str, Value], level: float) -> str:
     """Which estimates are outside the narrowest interval of one that weighs rewards; nothing where none is."""
-    weighing = values.sel(estimator=[name for name in values["estimator"].values if name != "direct"])
-    width = weighing["upper"] - weighing["lower"]
-    if not (width > 0).any():
+    ends = {name: one.bounds(level) for name, one in found.items() if name != "direct" and np.isfinite(one.mcse)}
+    if not ends:
         return ""
-    sharp = weighing.isel(estimator=int(width.argmin("estimator")))
-    lower, upper = float(sharp["lower"]), float(sharp["upper"])
-    outside = [
-        f"{name} ({float(value):.4f})"
-        for name, value in zip(values["estimator"].values, values["value"].values, strict=True)
-        if not (lower <= value <= upper or np.isnan(value))
-    ]
-    if not outside:
-        return ""
-    are = "are" if len(outside) > 1 else "is"
-    return f"{', '.join(outside)} {are} outside the interval of {sharp['estimator'].item()}, {lower:.4f} to {upper:.4f}"
+    sharp = min(ends, key=lambda name: ends[name][1] - ends[name][0])
+    lower, upper = ends[sharp]
+    outside = [f"{name} ({one.value:.4f})" for name, one in found.items() if one.value < lower or one.value > upper]
+    return f"outside the interval of {sharp}, {lower:.4f} to {upper:.4f}: {', '.join(outside)}" if outside else ""
 
 
-def _as_bounds(bounds: tuple[float, float] | None, reward: FloatArray) -> tuple[float, float] | None:
-    """Bounds of rewards: those given, 0 and 1 where no other reward came, else none."""
-    if bounds is None:
-        return (0.0, 1.0) if np.isin(reward, (0.0, 1.0)).all() else None
-    pair = tuple(bounds) if isinstance(bounds, Sequence) else ()
-    if len(pair) != 2 or not all(is_number(end) for end in pair) or not pair[0] < pair[1]:
-        raise RcbError(f"bounds are the least and the largest reward that can come, got {bounds!r}.")
-    out = reward[(reward < pair[0]) | (reward > pair[1])]
-    if len(out):
-        raise DataError(f"bounds are {pair[0]:g} to {pair[1]:g}, and the log has a reward of {out[0]:g}.")
-    return float(pair[0]), float(pair[1])
+def _are_bounded(reward: FloatArray, bounded: bool | None) -> bool:
+    """Whether rewards are in [0, 1]: as was said, or where no other reward than 0 and 1 came."""
+    if bounded is None:
+        return bool(np.isin(reward, (0.0, 1.0)).all())
+    out = reward[(reward < 0.0) | (reward > 1.0)]
+    if bounded and len(out):
+        raise DataError(f"bounded=True is for rewards from 0 to 1, and the log has one of {out[0]:g}.")
+    return bool(bounded)
 
 
 def _as_estimators(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -248,10 +221,9 @@ def _note(logged: Logged, names: tuple[str, ...], asked: _Asked) -> str:
     if all(name == "direct" for name in names):
         why = "no propensities: " if logged.propensity is None else ""
         return f"{why}the regression alone, which nothing vouches for"
-    if asked.bounds is not None:
+    if asked.bounded:
         most = "told" if logged.propensities is None else "that a round could have had"
-        low, high = asked.bounds
-        return f"intervals for rewards from {low:g} to {high:g}, and for weights up to the largest {most}"
+        return f"intervals for rewards from 0 to 1, and for weights up to the largest {most}"
     if logged.propensities is None:
         return "propensities of the arms told alone: errors are those seen, too small where an arm was told rarely"
     return "adaptive: errors that the propensities predict, for adaptive logs; ips, snips, dr: for fixed ones"
@@ -265,28 +237,29 @@ def _values(
     found: dict[str, Value] = {}
     if any(name != "direct" for name in names):
         assert logged.propensity is not None  # checked
+        even = np.ones(int(used.sum()))
         rounds = Rounds(
             arm=logged.arm[used],
-            reward=asked.scaled(logged.reward[used]),
+            reward=logged.reward[used],
             policy=told[used],
             own=logged.propensity[used],
             propensities=None if logged.propensities is None else logged.propensities[used],
+            cut=0.0 * even,
+            gift=0.0 * even,
         )
-        even = np.ones(int(used.sum()))
-        terms = weighted(rounds)
-        found = {name: value_of(one, even) for name, one in terms.items()}
+        expected, h, predicted = None, even, 0.0
         if "dr" in names or "adaptive" in names:
-            expected = asked.expected(_expected_before(regression, logged, x)[used])
+            expected = _expected_before(regression, logged, x)[used]
+            expected = np.clip(expected, 0.0, 1.0) if asked.bounded else expected
             h, predicted = steadied(rounds, expected)
-            terms |= {"dr": doubly_robust(rounds, expected, even), "adaptive": doubly_robust(rounds, expected, h)}
-            found |= {
-                "dr": value_of(terms["dr"], even),
-                "adaptive": value_of(terms["adaptive"], h, predicted=predicted),
-            }
-        if asked.bounds is not None:
-            for name, own in terms.items():
-                ends = bounded_interval(own, rounds.reward, level=asked.level)
-                found[name] = within_bounds(found[name], own.weight, rounds.reward, ends, level=asked.level)
+        most = heaviest(rounds, level=asked.level)
+        whole, *ends = (terms_of(own, expected, h) for own in (rounds, *rounds.at_worst(most)))
+        for name, terms in whole.items():
+            by, error = (h, predicted) if name == "adaptive" else (even, 0.0)
+            found[name] = value_of(terms, by, predicted=error)
+            if asked.bounded:
+                interval = bounded_interval((ends[0][name], ends[1][name]), rounds.reward, level=asked.level)
+                found[name] = within_bounds(found[name], terms.weight, rounds.reward, interval, level=asked.level)
     if "direct" in names:
         found["direct"] = _direct(regression, logged, x, told, used, asked)
     return {name: found[name] for name in names}
@@ -330,14 +303,12 @@ def _direct(
     sure = Bootstrapped(regression, seed=asked.seed)
     fitted = sure.fit(_history(logged, x, slice(None), keep_rows=True))
     users, policy = np.ascontiguousarray(x[used].T), told[used].T
-    scores = checked_scores(fitted, users, arms=logged.arms, at_all=True)
-    values = (policy * asked.expected(scores)).sum(axis=0)
-    replicated = [float((policy * asked.expected(one.scores(users))).sum(axis=0).mean()) for one in fitted.replicates]
-    n, m = len(values), sure.n_replicates
-    error = np.sqrt(np.var(replicated, ddof=1) + values.var() / n)
-    weight = told[used][np.arange(n), logged.arm[used]]
-    found = Value(value=float(values.mean()), mcse=float(error), n_effective=kish(weight), degrees=float(min(n, m) - 1))
-    if asked.bounds is None:
+    values = (policy * checked_scores(fitted, users, arms=logged.arms, at_all=True)).sum(axis=0)
+    replicated = [float((policy * one.scores(users)).sum(axis=0).mean()) for one in fitted.replicates]
+    n, weight = len(values), told[used, logged.arm[used]]
+    error = float(np.sqrt(np.var(replicated, ddof=1) + values.var() / n))
+    degrees = float(min(n, sure.n_replicates) - 1)
+    found = Value(value=float(values.mean()), mcse=error, n_effective=kish(weight), degrees=degrees)
+    if not asked.bounded:
         return found
-    reward = asked.scaled(logged.reward[used])
-    return within_bounds(found, weight, reward, found.bounds(asked.level), level=asked.level)
+    return within_bounds(found, weight, logged.reward[used], found.bounds(asked.level), level=asked.level)
