@@ -2,8 +2,10 @@ r"""Values of a policy from a log of another: five estimators, over arrays.
 
 In round t of a log user :math:`x_t` was told arm :math:`a_t` with probability :math:`e_t(a_t | x_t)`, which may depend
 on all that came before, and got :math:`y_t`. Of a policy :math:`\pi` let :math:`w_t = \pi(a_t | x_t)/e_t(a_t | x_t)`
-and :math:`\hat\mu_t` a regression on rounds before t alone. Its value :math:`V = E[\sum_a \pi(a | x) \mu(x, a)]` is
-estimated by
+and :math:`\hat\mu_t` a regression on rounds before t alone. It is fitted first after 20 rounds, then again after half
+as many more (20, 30, 45, 67, ...), each time to all rounds before, and serves until the next fit; the first 20 rounds
+have that of no data. These are the folds of ``dr`` and ``adaptive``. The value
+:math:`V = E[\sum_a \pi(a | x) \mu(x, a)]` is estimated by
 
 - ``ips``, :math:`\frac1n \sum w_t y_t`;
 - ``snips``, :math:`\sum w_t y_t / \sum w_t`;
@@ -26,6 +28,13 @@ or never, and what was *seen* of :math:`\Gamma_t` says nothing of how it varies.
   more. :math:`r_a^2` is the mean square of an arm's residuals :math:`y_t - \hat\mu_t`, :math:`s^2` the variance of
   :math:`\sum_a \pi \hat\mu_t` over users. A martingale over its predicted deviation is normal in the limit, whatever
   was told. It takes the propensities of all arms; with those of the arms told alone it is what was seen.
+
+A price of its weights: what it divides by depends on rewards. A low draw of an arm makes the arm rare and keeps its
+weight, a high one is diluted, so that ``adaptive`` is low in short logs, by some 6 % of its error: in 150 rounds of
+Thompson sampling by .0076 +- .0010 at rates of .2 to .45 (error .10), by .013 +- .003 with normal rewards (error .22);
+tests/evaluation. ``dr`` is not. The interval of ``adaptive`` is wide enough for it.
+
+Rewards in [0, 1] have intervals of their own, ``evaluation.bounded``, and :math:`\hat\mu` is cut to [0, 1].
 """
 
 from dataclasses import dataclass, replace

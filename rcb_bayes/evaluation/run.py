@@ -72,6 +72,9 @@ def evaluate(
         believe does not enter unless you give it, ``PosteriorOracle(market.prior, market.noise)``.
     stages : str or sequence of str, optional
         Stages of a recommender's log whose rounds count, such as "exploit"; all unless given. Others are learnt from.
+    bounded : bool, optional
+        Whether rewards lie in [0, 1]; unless said they do where all of the log are 0 or 1. Intervals then are those of
+        ``evaluation.bounded``, within [0, 1], for rare events, too.
     level : float
         One minus the nominal coverage of the intervals, each by itself.
     seed : int
@@ -80,15 +83,19 @@ def evaluate(
     Returns
     -------
     xarray.Dataset
-        Dim ``estimator``: ``value``, ``mcse`` (its standard error), ``lower``, ``upper`` and ``n_effective``.
+        Dim ``estimator``: ``value``, ``mcse`` (its standard error; where no event was seen, that of its interval),
+        ``lower``, ``upper``; ``n_effective``, rounds that carry weight, (sum hw)^2 / sum (hw)^2 (of "direct" w is the
+        policy's probability), and ``n_events``, the same of hwy, NaN unless bounded: 272 and 4 for an arm that 272 of
+        10,000 rounds told alike, with four clicks.
         Attributes: ``logged_value`` with ``logged_value_mcse``, what the log itself came to; ``n_rounds``, ``n_used``,
-        ``n_missing`` (rounds whose reward did not come); ``note``, what to know of the intervals.
+        ``n_missing`` (rounds whose reward did not come); ``bounded``; ``note``, what to know of the intervals;
+        ``disagreement``, which estimates are outside the narrowest interval, empty where none is.
 
     Raises
     ------
     DataError
         A log without propensities (what remains is named), propensities of zero where the policy has mass, columns
-        that are missing.
+        that are missing, rewards out of [0, 1] that are said to be in it.
     RcbError
         An unknown estimator, a table without its market, what is no policy.
 
@@ -99,7 +106,11 @@ def evaluate(
     logs whose propensities do not depend on rewards and are not small, and are too short elsewhere. "direct" trusts the
     regression. Rewards that did not come, rounds whose ``counted`` is 0, are left out: they must be missing whoever was
     told what. An arm that the policy tells and no round did has no error but that of "adaptive". In a cold start most
-    arms have no chance: take ``stages="exploit"``.
+    arms have no chance: take ``stages="exploit"``. Bounded rewards have intervals that hold for small propensities and
+    adaptive logs, too, for weights up to the largest that a round of the log could have had; an unbiased value may lie
+    outside [0, 1], and so outside its interval. "adaptive" is low by some 6 % of its error in logs of 150 rounds of a
+    policy that learns, "dr" is not. Where estimates disagree, the regression predicts badly ("dr", "adaptive",
+    "direct"), or few rounds carry the weight (``n_effective``).
 
     Examples
     --------
