@@ -92,8 +92,8 @@ def oracle_margins(
         Dims (user, arm, rival): ``estimate``, ``lower``, ``upper``, NaN for an arm that is not recommended or its own
         rival, ``chance`` (user, arm), ``holds``: 1 where the lower bound clears -epsilon, -1 where the upper one does
         not, else 0. The attributes ``certifies`` and ``does_not_certify`` say what that is worth, ``infinite`` why
-        intervals have no end (nothing where all have one). ``n_samples`` are all that the oracle was fed or could be,
-        those of exploitation among them, not N of each arm.
+        intervals have no end (nothing where all have one). ``n_samples`` are those of all arms so far, N of each from
+        the cold start and rounds of exploitation.
 
     Raises
     ------
