@@ -97,7 +97,7 @@ class Bootstrapped:
     >>> found = rcb.Bootstrapped(rcb.RidgeOracle(penalty=0.01)).fit(history)
     >>> lower, upper = found.intervals(np.array([[1.0], [0.0]]), level=0.05)  # of one user
     >>> bool(lower[1, 0] < 1.0 < upper[1, 0]), (upper - lower).round(2).ravel()
-    (True, array([0.13, 0.13]))
+    (True, array([0.11, 0.14]))
     """
 
     oracle: Oracle
