@@ -31,8 +31,8 @@ or never, and what was *seen* of :math:`\Gamma_t` says nothing of how it varies.
 
 A price of its weights: what it divides by depends on rewards. A low draw of an arm makes the arm rare and keeps its
 weight, a high one is diluted, so that ``adaptive`` is low in short logs, by some 6 % of its error: in 150 rounds of
-Thompson sampling by .0076 +- .0010 at rates of .2 to .45 (error .10), by .013 +- .003 with normal rewards (error .22);
-tests/evaluation. ``dr`` is not. The interval of ``adaptive`` is wide enough for it.
+Thompson sampling by .0076 +- .0010 at rates of .2 to .45 (error .10; tests/evaluation), by .013 +- .003 with
+normal rewards (error .22). ``dr`` is not. The interval of ``adaptive`` is wide enough for it.
 
 Rewards in [0, 1] have intervals of their own, ``evaluation.bounded``, and :math:`\hat\mu` is cut to [0, 1].
 """
