@@ -76,13 +76,14 @@ class LowestCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Seen:
-    """A view that has been looked at, ``cells`` by the name of a notion."""
+    """A view that has been looked at, ``cells`` by the name of a notion; ``absent`` as in ``View``."""
 
     name: str
     share: float
     n_worlds: int
     n_users: int
     cells: dict[str, Cells | LowestCells]
+    absent: BoolArray | None = None
 
 
 def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = None, is_whole: bool = True) -> Seen:
@@ -97,7 +98,8 @@ def condensed(view: View, asked: Asked, *, notions: Iterable[Notion] | None = No
         else _by_user(counted, moments, asked, notion, is_whole=is_whole)
         for notion in wanted
     }
-    return Seen(name=view.name, share=view.share, n_worlds=view.n_worlds, n_users=view.n_users, cells=cells)
+    n, share, absent = view.n_users, view.share, view.absent
+    return Seen(name=view.name, share=share, n_worlds=view.n_worlds, n_users=n, cells=cells, absent=absent)
 
 
 # --- user by user ----------------------------------------------------------------------------------------------------

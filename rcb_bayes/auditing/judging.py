@@ -95,6 +95,9 @@ def _margins(market: Market, views: list[Seen], asked: Asked, notion: Notion) ->
                 values[:, :, 0] = getattr(cells, name)
         else:
             _judge(here, cells, level=asked.level / len(views), epsilon=asked.epsilon)
+            if view.absent is not None:
+                for name, blank in empty_cells(()).items():
+                    here[name][..., view.absent] = blank
     arms = list(market.arms)
     rivals = [ANY_RIVAL] if folded else arms
     coords: dict[str, Any] = {"stage": _distinct([view.name for view in views]), ARM: arms, "rival": rivals}

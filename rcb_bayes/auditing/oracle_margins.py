@@ -91,7 +91,9 @@ def oracle_margins(
     xarray.Dataset
         Dims (user, arm, rival): ``estimate``, ``lower``, ``upper``, NaN for an arm that is not recommended or its own
         rival, ``chance`` (user, arm), ``holds``: 1 where the lower bound clears -epsilon, -1 where the upper one does
-        not, else 0. The attributes ``certifies`` and ``does_not_certify`` say what that is worth.
+        not, else 0. The attributes ``certifies`` and ``does_not_certify`` say what that is worth, ``infinite`` why
+        intervals have no end (nothing where all have one). ``n_samples`` are those of all arms so far, N of each from
+        the cold start and rounds of exploitation.
 
     Raises
     ------
@@ -149,6 +151,7 @@ def oracle_margins(
             "certifies": _CERTIFIES[predictor.of].format(share=1.0 - level, floor=1.0 - 2.0 * level),
             "does_not_certify": _DOES_NOT.format(level=level),
             "intervals_of": predictor.of,
+            "infinite": _infinite(np.isinf(found["upper"] - found["lower"]), told, predictor.of, level=level),
             "level": float(level),
             "epsilon": float(epsilon),
             "notion": judged.name,
@@ -158,6 +161,14 @@ def oracle_margins(
         },
     )
     return made.transpose("user", ARM, "rival")
+
+
+def _infinite(infinite: np.ndarray, told: np.ndarray, of: str, *, level: float) -> str:
+    """Why intervals have no end, in how many of those that there are; nothing where all have one."""
+    if not infinite.any():
+        return ""
+    least = int(np.ceil(2.0 / level - 1e-9)) - 1 if of == "reward" else 2
+    return f"{infinite.sum() / told.sum():.0%} have no end: at this level each arm needs {least} samples of its own"
 
 
 def _sure(agent: Recommender) -> SurePredictor:

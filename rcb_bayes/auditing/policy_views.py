@@ -233,6 +233,7 @@ def _view(look: list[_Seen], rewards: FloatArray, prior_rewards: FloatArray) -> 
         rewards=rewards,
         prior_rewards=_before_any_data(look, prior_rewards),
         best=np.stack(told, axis=2).swapaxes(0, 1) if len(told) == len(look) else best_shares(rewards, axis=0),
+        absent=None if look[0].present is None else ~look[0].present,
     )
 
 

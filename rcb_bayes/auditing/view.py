@@ -75,6 +75,7 @@ class View:
     averages : the linear form averaged over the population; None where nobody asks for it
     smoothed : of untried arms, whose form is known given who was sampled; None where it is not
     users : who they are, by their features (U, d); None where nobody asks
+    absent : arms that are not there, and nobody's rivals, (K,); None where all are
     """
 
     name: str
@@ -87,6 +88,7 @@ class View:
     averages: "Averages | None" = None
     smoothed: Smoothed | None = None
     users: FloatArray | None = None
+    absent: BoolArray | None = None
 
     @property
     def n_worlds(self) -> int:

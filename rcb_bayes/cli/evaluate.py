@@ -58,7 +58,8 @@ def command(
 
     The log is as for `rcb audit --log`: a column for each feature, arm, reward, and p_<arm> (or propensity). Intervals
     of `adaptive` are for logs of adaptive policies; those of ips, snips and dr are the usual ones, for fixed
-    propensities. Policies of your own: rcb.evaluate in Python.
+    propensities. Rewards of 0 and 1 have intervals that hold with a few events, too. Policies of your own:
+    rcb.evaluate in Python.
     """
     from rcb_bayes.evaluation import evaluate
 
@@ -92,11 +93,13 @@ def as_text(arm: str, values: "xr.Dataset") -> str:
         f"everybody told {arm}: {attrs['n_used']:,} of {attrs['n_rounds']:,} rounds, "
         f"as logged {attrs['logged_value']:.4f} ± {attrs['logged_value_mcse']:.4f}"
     ]
+    events = " and {:,.0f} events".format if attrs["bounded"] else "".format
     for name in values["estimator"].values:
         own = {figure: float(values[figure].sel(estimator=name)) for figure in values.data_vars}
         if math.isnan(own["mcse"]):
             lines.append(f"  {name:10}says nothing: no round was told that")
         else:
             told = f"{own['value']:9.4f} ± {own['mcse']:.4f}  ({own['lower']:.4f} to {own['upper']:.4f})"
-            lines.append(f"  {name:10}{told}")
-    return "\n".join([*lines, f"  {attrs['note']}"])
+            lines.append(f"  {name:10}{told}, {own['n_effective']:,.0f} rounds{events(own['n_events'])} carry weight")
+    notes = [attrs["note"], *([f"estimates disagree: {attrs['disagreement']}"] if attrs["disagreement"] else [])]
+    return "\n".join([*lines, *(f"  {note}" for note in notes)])

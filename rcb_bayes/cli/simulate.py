@@ -349,7 +349,7 @@ def _print_runs(
         share = percent(found["followed"], found["followed_mcse"])
         console.print(Text(f"users           {found['behaviour']}: {share} of recommendations followed"))
     samples = ", ".join(f"{row['arm']} {_figure(row, 'n')}" for row in found["samples"])
-    console.print(Text(f"samples         {samples}"))
+    console.print(Text(f"samples         {samples}, rounds of exploitation included"))
     console.print(Text(f"realised gain   {_figure(found, 'gain')} a round, over the best rival\n"))
     console.print(_regret_table(found["regret"]))
     console.print("")

@@ -153,7 +153,7 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     axes.set_xticks(range(counts.shape[1]), [str(arm) for arm in runs["arm"].values])
     axes.set_ylim(bottom=0)
     axes.set_xlabel("arm (bars: ± 2 standard errors over worlds; dots: worlds)")
-    axes.set_ylabel("samples that count")
+    axes.set_ylabel("samples by the end: N and exploitation")
     axes.set_title("Samples of each arm")
     return axes
 

@@ -38,7 +38,7 @@ def plot_values(values: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     names = [str(name) for name in values["estimator"].values]
     place = np.arange(len(names))[::-1]
     value, lower, upper = (values[name].values for name in ("value", "lower", "upper"))
-    axes.errorbar(value, place, xerr=[value - lower, upper - value], fmt="o", color=PALETTE[0], capsize=3)
+    axes.errorbar(value, place, xerr=np.fmax([value - lower, upper - value], 0.0), fmt="o", color=PALETTE[0], capsize=3)
     axes.axvline(values.attrs["logged_value"], color=NOBODY, linestyle="--", label="the log itself")
     axes.set_yticks(place, names)
     axes.set_xlabel("value")

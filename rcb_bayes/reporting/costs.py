@@ -108,7 +108,8 @@ def _samples(arms: list[str], samples: dict[str, Any]) -> Markup:
         "samples",
         "Samples of each arm by the end",
         alt="Samples of each arm: " + ", ".join(f"{arm} {value:,.0f}" for arm, value, _ in points) + ".",
-        note="Mean over worlds, ± 2 standard errors. Organic rounds of the cold start do not count.",
+        note="Mean over worlds, ± 2 standard errors. N of each come from the cold start, whose organic rounds do not "
+        "count; the rest are rounds of exploitation.",
         head=["arm", "samples", "± one error"],
         rows=[[arm, f"{value:,.0f}", plain(error)] for arm, value, error in points],
     )

@@ -1,13 +1,16 @@
 r"""How sure is an oracle without a posterior? Bootstrap and conformal intervals, which also size the spread.
 
-**Bootstrap** (``Bootstrapped``). The oracle is fitted again to B samples drawn with replacement from those of each arm.
-With :math:`s(x, a)` the standard deviation of its B predictions,
+**Bootstrap** (``Bootstrapped``). The oracle is fitted again to B samples drawn with replacement from those of each arm,
+n - d of n with d features, at least half of them: that makes up for the d that a fit uses up. One that is linear is
+also fitted to its own predictions of them, :math:`\hat f`, which gives :math:`\hat f_2`; what it shrinks a second time,
+:math:`\hat b = \hat f - \hat f_2`, tells what a penalty or a prior shrank the first time (Tukey's twicing); of others
+:math:`\hat b = 0`. With :math:`s(x, a)` the standard deviation of its B predictions,
 
-.. math:: \hat f(x, a) \pm t_{B-1}\, s(x, a)
+.. math:: \hat f(x, a) \pm \{t_{B-1}\, s(x, a) + |\hat b(x, a)|\}
 
-is an interval for the *mean reward* :math:`\mu(x, a)`, and :math:`s^2` the oracle's squared error, from which
-exploitation takes its spread. It knows the oracle's variance and nothing of its bias: it covers where the oracle can
-follow the truth.
+is an interval for the *mean reward* :math:`\mu(x, a)`, and :math:`s^2 + \hat b^2` the oracle's squared error, from
+which exploitation takes its spread. It knows the oracle's variance and how it shrinks, and nothing of a shape that it
+cannot follow: it covers where the oracle can follow the truth.
 
 **Conformal** (``Conformal``). The samples of each arm are dealt into folds, and each is predicted by the oracle fitted
 without its fold, with residual :math:`r_i`. The CV+ interval of Barber, Candes, Ramdas and Tibshirani (2021),
@@ -30,7 +33,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.history import History
-from rcb_bayes.running.oracle import Oracle, Predictor, refuse_no_oracle
+from rcb_bayes.running.oracle import LinearPredictor, Oracle, Predictor, refuse_no_oracle
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _LEAST = 2  # samples of an arm, below which nothing is known of its error
@@ -78,8 +81,10 @@ class Bootstrapped:
 
     Applicability
     -------------
-    Samples that are independent given the arm, and an oracle whose bias is small next to its spread. With few samples
-    intervals are too short by a share of about d/n. Arms with one sample, or none, have infinite intervals.
+    Samples that are independent given the arm, and an oracle that can follow the truth; of one that is not linear the
+    bias must be small next to its spread. A penalty as large as what the
+    samples tell hides how much it shrank: ridge regression with a penalty of 1 and 10 samples of 5 features on the
+    sphere covers 85 % for 95, with 20 samples 94 %. Arms with one sample, or none, have infinite intervals.
 
     Examples
     --------
@@ -92,7 +97,7 @@ class Bootstrapped:
     >>> found = rcb.Bootstrapped(rcb.RidgeOracle(penalty=0.01)).fit(history)
     >>> lower, upper = found.intervals(np.array([[1.0], [0.0]]), level=0.05)  # of one user
     >>> bool(lower[1, 0] < 1.0 < upper[1, 0]), (upper - lower).round(2).ravel()
-    (True, array([0.13, 0.13]))
+    (True, array([0.11, 0.14]))
     """
 
     oracle: Oracle
@@ -125,18 +130,24 @@ class Bootstrapped:
         rng = np.random.default_rng([self.seed, history.n_samples])
         x, arm, reward = history.rows()
         places = [np.flatnonzero(arm == which) for which in range(len(history.n))]
+        sizes = [max(len(own) - x.shape[1], (len(own) + 1) // 2) for own in places]
         replicates = []
         for _ in range(self.n_replicates):
-            drawn = np.sort(np.concatenate([rng.choice(own, len(own)) if len(own) else own for own in places]))
+            drawn = np.sort(np.concatenate([rng.choice(own, m) for own, m in zip(places, sizes, strict=True)]))
             replicates.append(self.oracle.fit(_of_rows(history, x[drawn], arm[drawn], reward[drawn])))
-        return BootstrapPredictor(self.oracle.fit(history), tuple(replicates), history.n >= _LEAST)
+        fitted = again = self.oracle.fit(history)
+        if isinstance(fitted, LinearPredictor):
+            own = fitted.scores(np.ascontiguousarray(x.T))[arm, np.arange(len(arm))]
+            again = self.oracle.fit(_of_rows(history, x, arm, own))
+        return BootstrapPredictor(fitted, again, tuple(replicates), history.n >= _LEAST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BootstrapPredictor:
-    """An oracle's predictions, those of its replicates, and which arms have samples enough, (K,)."""
+    """An oracle's predictions, those fitted to them, those of replicates, and which arms have samples enough, (K,)."""
 
     fitted: Predictor
+    again: Predictor
     replicates: tuple[Predictor, ...]
     known: np.ndarray
     of: str = "mean"
@@ -146,29 +157,29 @@ class BootstrapPredictor:
         return self.fitted.scores(features)
 
     def variances(self, features: FloatArray) -> FloatArray | None:
-        """Of the replicates, (K, n); infinite where an arm has no two samples."""
-        return self._variances(features)
-
-    def _variances(self, features: FloatArray) -> FloatArray:
-        found = self._replicated(features).var(axis=0, ddof=1)
-        found[~self.known] = np.inf
-        return found
+        """Of the replicates, and the square of what was shrunk, (K, n); infinite where an arm has no two samples."""
+        found = self._replicated(features).var(axis=0, ddof=1) + self._shrunk(features) ** 2
+        return np.where(self.known[:, None], found, np.inf)
 
     def intervals(self, features: FloatArray, *, level: float) -> tuple[FloatArray, FloatArray]:
         """Of mean rewards, (K, n) each."""
-        half = self._critical(level) * np.sqrt(self._variances(features))
+        half = self._critical(level) * self._replicated(features).std(axis=0, ddof=1) + np.abs(self._shrunk(features))
+        half = np.where(self.known[:, None], half, np.inf)
         centre = self.scores(features)
         return centre - half, centre + half
 
     def margins(self, features: FloatArray, *, level: float) -> tuple[FloatArray, FloatArray]:
         """Of differences of mean rewards, (K, K, n) each: replicates have all arms at once."""
-        replicated = self._replicated(features)
+        replicated, shrunk = self._replicated(features), self._shrunk(features)
         spread = (replicated[:, :, None] - replicated[:, None]).std(axis=0, ddof=1)
-        both = self.known[:, None] & self.known
-        half = np.where(both[:, :, None], self._critical(level) * spread, np.inf)
+        half = self._critical(level) * spread + np.abs(shrunk[:, None] - shrunk)
+        half = np.where((self.known[:, None] & self.known)[:, :, None], half, np.inf)
         centre = self.scores(features)
         lead = centre[:, None] - centre
         return lead - half, lead + half
+
+    def _shrunk(self, features: FloatArray) -> FloatArray:
+        return self.scores(features) - self.again.scores(features)
 
     def _critical(self, level: float) -> float:
         from scipy import stats
@@ -204,7 +215,7 @@ class Conformal:
     -------------
     New users who come as those of an arm's samples did. In a cold start arms are told by x: the level then is one over
     those users, not over all. Arms with one sample, or none, have infinite intervals, and so have levels below
-    1/(n + 1).
+    1/(n + 1): at 95 % an arm needs 19 samples, and 39 for its margins, each of whose two intervals has half the level.
 
     Examples
     --------

@@ -178,7 +178,10 @@ class Recommender:
 
     @property
     def n_samples(self) -> dict[str, int]:
-        """Samples that count, by arm."""
+        """Samples of each arm that are learnt from: up to N in the cold start, then every round of exploitation.
+
+        Which arms have their N is ``saturated``.
+        """
         return dict(zip(self.market.arms, self._rcb.counts.tolist(), strict=True))
 
     @property

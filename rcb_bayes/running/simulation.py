@@ -92,12 +92,13 @@ def simulate(
         Dims (world, t): ``context_arm_best``, ``recommended``, ``chosen`` (positions of arms), ``stage``, ``regret``
         (against the true best arm), ``posterior_regret`` (against the best by the platform's expectations),
         ``propensity``, ``gain`` (what the platform expects of the arm beyond its best rival); ``n_samples`` (world,
-        arm), ``cold_start_length`` (world), -1 where the cold start did not end, 0 of a policy that has none, and
-        ``gamma`` (world) of the last epoch. With a behaviour ``chosen`` is the arm taken, and
-        regret is that of the arm taken. ``followed`` (world, t) is 1 where that is the one recommended. Sums of users
-        and rewards by the arm offered and the arm taken (``offer_n``, ``offer_xx``, ``offer_xy``, ``offer_yy``) are for
-        ``rcb.behaviour.instrument``. The attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that
-        a plan's runs acted on though no engine vouches for them.
+        arm), all that is learnt from, N of the cold start and every round of exploitation; ``cold_start_length``
+        (world), -1 where the cold start did not end, 0 of a policy that has none, and ``gamma`` (world) of the last
+        epoch. With a behaviour ``chosen`` is the arm taken, and regret is that of the arm taken. ``followed``
+        (world, t) is 1 where that is the one recommended. Sums of users and rewards by the arm offered and the arm
+        taken (``offer_n``, ``offer_xx``, ``offer_xy``, ``offer_yy``) are for ``rcb.behaviour.instrument``. The
+        attribute ``n_not_vouched`` counts the posteriors, of ``n_fits``, that a plan's runs acted on though no engine
+        vouches for them.
 
     Raises
     ------

@@ -112,7 +112,7 @@ def slow_row(name: str, *, n_sets: int) -> str:
         n=np.full(y.shape[:2], float(N_PER_ARM)),
     )
     engine = rcb.posterior.make_engine(market.prior, market.noise)
-    engine.fit(data.take(slice(0, 1)))
+    engine.fit(data)  # compiles for as many: a cost that plans of thousands of data sets pay once
     start = time.process_time()
     batch = engine.fit(data)
     spent = 1e3 * (time.process_time() - start) / n_sets

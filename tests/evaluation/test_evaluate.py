@@ -18,8 +18,8 @@ from tests.evaluation.other_logs import bandit_log, mean_rewards
 # --- twins -----------------------------------------------------------------------------------------------------------
 
 
-def plain_values(table: pd.DataFrame, target: np.ndarray, arms: list[str]) -> dict[str, tuple[float, float]]:
-    """Values and errors of every weighted estimator, round by round."""
+def plain_values(table: pd.DataFrame, target: np.ndarray, arms: list[str]) -> dict[str, tuple[float, float, float]]:
+    """Values, errors and degrees of freedom of every weighted estimator, round by round."""
     n, k = len(table), len(arms)
     x = np.column_stack([np.ones(n), table["feature_0"], table["feature_1"]])
     arm = [arms.index(label) for label in table["arm"]]
@@ -43,13 +43,14 @@ def plain_values(table: pd.DataFrame, target: np.ndarray, arms: list[str]) -> di
     out = {}
     m = len(used)
     value = sum(w[t] * y[t] for t in used) / m
-    out["ips"] = value, np.sqrt(sum((w[t] * y[t] - value) ** 2 for t in used) / (m - 1) / m)
+    told = sum(w.values()) ** 2 / sum(w[t] ** 2 for t in used) - 1
+    out["ips"] = value, np.sqrt(sum((w[t] * y[t] - value) ** 2 for t in used) / (m - 1) / m), told
     total = sum(w.values())
     value = sum(w[t] * y[t] for t in used) / total
-    out["snips"] = value, np.sqrt(sum(w[t] ** 2 * (y[t] - value) ** 2 for t in used) * m / (m - 1)) / total
+    out["snips"] = value, np.sqrt(sum(w[t] ** 2 * (y[t] - value) ** 2 for t in used) * m / (m - 1)) / total, told
     gamma = {t: sum(target[t, a] * mu[t, a] for a in range(k)) + w[t] * (y[t] - mu[t, arm[t]]) for t in used}
     value = sum(gamma.values()) / m
-    out["dr"] = value, np.sqrt(sum((gamma[t] - value) ** 2 for t in used) / (m - 1) / m)
+    out["dr"] = value, np.sqrt(sum((gamma[t] - value) ** 2 for t in used) / (m - 1) / m), told
     h: dict[int, float] = {}
     past, count, keep = float(k), 1.0, np.exp(-1 / 100)
     for t in used:
@@ -74,9 +75,9 @@ def plain_values(table: pd.DataFrame, target: np.ndarray, arms: list[str]) -> di
     q = np.array([sum(target[t, a] * mu[t, a] for a in range(k)) for t in used])
     variance = 0.0
     for t in used:
-        told = sum(target[t, a] ** 2 / e[t][a] * by_arm[a] for a in range(k) if target[t, a] > 0)
-        variance += h[t] ** 2 * (told + q.var())
-    out["adaptive"] = value, max(seen, np.sqrt(variance) / whole)
+        drawn = sum(target[t, a] ** 2 / e[t][a] * by_arm[a] for a in range(k) if target[t, a] > 0)
+        variance += h[t] ** 2 * (drawn + q.var())
+    out["adaptive"] = value, max(seen, np.sqrt(variance) / whole), size - 1
     return out
 
 
@@ -88,12 +89,14 @@ def test_estimators_are_plain_loops(kind: str):
     chances = np.random.default_rng(1).dirichlet(np.ones(3), size=n)
     target = np.tile([0.0, 1.0, 0.0], (n, 1)) if kind == "arm" else chances
     found = rcb.evaluate(table, "arm_1" if kind == "arm" else chances, here, stages="exploit")
-    for name, (value, error) in plain_values(table, target, list(here.arms)).items():
+    for name, (value, error, degrees) in plain_values(table, target, list(here.arms)).items():
         own = found.sel(estimator=name)
         assert own["value"].item() == pytest.approx(value, abs=1e-10), name
         assert own["mcse"].item() == pytest.approx(error, abs=1e-10), name
-        half = stats.t.isf(0.025, own["n_effective"].item() - 1) * error
+        half = stats.t.isf(0.025, degrees) * error
         assert own["lower"].item() == pytest.approx(value - half, abs=1e-9)
+        if name != "adaptive":
+            assert own["n_effective"].item() == pytest.approx(degrees + 1)
 
 
 def test_the_direct_method_is_its_regression():

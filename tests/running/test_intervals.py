@@ -51,6 +51,28 @@ def test_bootstrap_intervals_cover_mean_rewards_at_their_level():
     assert not fits(covered(oracle, 300, n=200, level=0.1, noisy=True, seed=1), 300, 0.1)  # rewards vary more
 
 
+def test_margins_of_ridge_regression_are_covered_in_short_logs(monkeypatch: pytest.MonkeyPatch):
+    """20 samples of each of two arms, users on the circle, the default penalty: it shrinks, and intervals reckon with
+    it. Without what is shrunk the planted ones are those of before, too short."""
+
+    def share(n_sets: int) -> int:
+        hits = 0
+        for k in range(n_sets):
+            rng = np.random.default_rng([13, k])
+            x, arm = rng.normal(size=(40, 2)), np.arange(40) % 2
+            x /= np.linalg.norm(x, axis=1, keepdims=True)
+            beta, user = 0.5 * rng.normal(size=(2, 2)), np.array([[0.6], [0.8]])
+            made = History(2, 2, keep_rows=True)
+            made.add(x, arm, (x * beta[arm]).sum(axis=1) + 0.3 * rng.normal(size=40))
+            lower, upper = Bootstrapped(RidgeOracle(), seed=k).fit(made).margins(user, level=0.05)
+            hits += bool(lower[0, 1, 0] <= (beta[0] - beta[1]) @ user[:, 0] <= upper[0, 1, 0])
+        return hits
+
+    assert stats.binomtest(share(300), 300, 0.95, alternative="less").pvalue > SURE
+    monkeypatch.setattr("rcb_bayes.running.intervals.BootstrapPredictor._shrunk", lambda self, x: 0.0 * self.scores(x))
+    assert stats.binomtest(share(300), 300, 0.95, alternative="less").pvalue < 1e-2
+
+
 def test_conformal_intervals_cover_rewards_at_their_level():
     oracle = Conformal(RidgeOracle(penalty=1e-6), noise=NOISE)
     assert fits(covered(oracle, 400, n=120, level=0.1, noisy=True, seed=2), 400, 0.1)
@@ -71,18 +93,19 @@ def test_coverage_over_many_data_sets(level: float):
 
 
 class Wrong:
-    """An oracle that predicts the opposite, and is sure of it."""
+    """An oracle that leaves out the feature that matters most to each arm, and is sure of it."""
 
     needs_rows = False
 
     def fit(self, history: History) -> LinearPredictor:
         found = RidgeOracle(penalty=1e-6).fit(history)
         assert isinstance(found, LinearPredictor)
-        return LinearPredictor(-found.means)
+        return LinearPredictor(found.means * np.array([[0.0, 1.0], [1.0, 0.0]]))
 
 
 def test_a_wrong_oracle_is_caught_by_conformal_intervals_and_not_by_the_bootstrap():
-    """Its bias is no matter of resampling; residuals show it, and rewards are covered all the same."""
+    """Its bias is no matter of resampling, nor of a second fit; residuals show it, and rewards are covered all the
+    same."""
     hits = covered(Conformal(Wrong(), noise=NOISE), 300, n=120, level=0.1, noisy=True, seed=4)
     assert fits(hits, 300, 0.1)
     assert covered(Bootstrapped(Wrong()), 100, n=120, level=0.1, noisy=False, seed=4) < 50
@@ -262,8 +285,14 @@ def test_margins_of_an_oracle_say_what_they_are_worth():
     assert "nothing about what users believe" in by_user.attrs["does_not_certify"]
     assert "95%" in by_user.attrs["certifies"]
     assert set(np.unique(by_user["holds"])) <= {-1, 0, 1}
+    assert by_user.attrs["infinite"] == ""
     with pytest.raises(RcbError, match="level"):
         rcb.oracle_margins(agent, users, level=0.0)
+    few = rcb.Recommender(market, plan, oracle=Conformal(RidgeOracle()), seed=1)
+    for x in market.covariates.sample(40, seed=2):
+        few.observe(float(0.4 * x.sum()), ticket=few.recommend(x).ticket)
+    assert "have no end: at this level each arm needs 39 samples" in rcb.oracle_margins(few, users).attrs["infinite"]
+    assert rcb.oracle_margins(few, users, level=0.5).attrs["infinite"] == ""
     plain = rcb.Recommender(market, plan, oracle=RidgeOracle(), seed=1)
     for x in market.covariates.sample(80, seed=2):
         plain.observe(float(0.4 * x.sum()), ticket=plain.recommend(x).ticket)

@@ -149,6 +149,27 @@ def test_in_an_audit_late_arms_are_rivals_from_their_coming_on_and_keep_the_prom
     assert not (lower < -0.05 - 1e-9).any()
 
 
+def test_in_an_audit_arms_that_are_not_there_are_nobodys_rivals() -> None:
+    """Neither one that has left, nor one that has not come: no figure stands against their names."""
+    own = market()
+    wider = own.with_arm("d", BELIEF)
+    gone = own.arms[1]
+    moving = Moving(plan(), [Move(round=150, arm="d", comes=True), Move(round=170, arm=gone, comes=False)])
+    margins = rcb.audit(
+        wider, moving, horizon=200, notion="user", epsilon=0.05, n_worlds=60, users=ROWS, seed=3
+    ).margins
+    names = [str(name) for name in margins["stage"].values]
+    before = [name for name in names if "with d" not in name]
+    after = [name for name in names if f"without {gone}" in name]
+    assert before
+    assert after
+    for stages, absent, there in ((before, "d", gone), (after, gone, "d")):
+        seen = margins.sel(stage=stages)
+        assert seen["estimate"].sel(rival=absent).isnull().all()
+        assert (seen["verdict"].sel(rival=absent) == -1).all()
+        assert seen["estimate"].sel(rival=there).notnull().any()
+
+
 def test_a_run_that_does_not_reckon_with_the_new_arm_is_found_out() -> None:
     """The new arm is there, everybody likes it best, and the platform goes on as before: margins below -epsilon."""
     own = market()
@@ -272,7 +293,7 @@ def test_an_arm_of_the_plan_that_comes_in_exploitation_is_a_rival_without_sample
     asked: dict[str, Any] = {"notion": "user", "epsilon": 0.05, "users": BOTH, "n_worlds": 200, "seed": 3}
     margins = rcb.audit(own, Moving(planned, moves), horizon=60, **asked).margins
     gone = margins.sel(stage="most popular", arm="b", rival="a")["estimate"]
-    assert (gone >= 0.0).all()  # an arm that is not there is nobody's rival
+    assert gone.isnull().all()  # an arm that is not there is nobody's rival
     late = [str(name) for name in margins["stage"].values if "with a" in str(name)]
     assert late
     assert not (margins.sel(stage=late)["estimate"] < -0.05 - 1e-9).any()

@@ -58,7 +58,7 @@ function bars(where, { names, found, colour, xlabel }) {
 }
 
 function samples() {
-  bars(place("samples"), { names: data.arms, found: data.samples, colour: armColour, xlabel: "samples that count" });
+  bars(place("samples"), { names: data.arms, found: data.samples, colour: armColour, xlabel: "samples by the end: N and exploitation" });
 }
 
 function knowledge() {

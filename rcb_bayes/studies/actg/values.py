@@ -50,6 +50,6 @@ def about_trial(values: "xr.Dataset", *, n: int, n_all: int) -> "xr.Dataset":
         raise RcbError(f"A part has 1 to {n_all} of the trial's patients, got {n}.")
     shrunk = np.sqrt(1.0 - n / n_all)
     error = values["mcse"] * shrunk
-    half = (values["upper"] - values["lower"]) / 2.0 * shrunk
-    found = values.assign(mcse=error, lower=values["value"] - half, upper=values["value"] + half)
+    ends = {name: values["value"] + shrunk * (values[name] - values["value"]) for name in ("lower", "upper")}
+    found = values.assign(mcse=error, **ends)
     return found.assign_attrs(values.attrs | {"about": f"the value over all {n_all} patients of the trial"})
