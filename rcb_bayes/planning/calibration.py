@@ -117,19 +117,17 @@ def with_tried_epsilon(market: Market, request: PlanRequest, plan: Plan, *, guar
     found = plan.feasibility
     if found.feasible or found.nearest_epsilon is None:
         return plan
-    nearest, told = _up(found.nearest_epsilon), "By the same worlds that stage asks for epsilon {:.3g}."
+    nearest, told = _up(found.nearest_epsilon), "By the same worlds that stage asks for epsilon {}."
     if not plan.provenance.engine.startswith("nuts"):  # else a trial takes hours
         for _ in range(_TRIALS):
             walked, programme = _walked(market, replace(request, epsilon=nearest), guard=guard, horizon=horizon)
             tried = as_plan(walked, programme, roughly=True)
             if tried.feasible:
-                told = f"With {request.n_worlds:,} worlds a plan is found from about epsilon {{:.3g}} on."
+                told = f"With {request.n_worlds:,} worlds a plan is found from about epsilon {{}} on."
                 break
-            nearest, told = (
-                max(_up(tried.nearest_epsilon or 0.0), _up(_STEP * nearest)),
-                "No plan is found below epsilon {:.3g}.",
-            )
-    reason = f"{found.reason} {told.format(nearest)}"
+            nearest = max(_up(tried.nearest_epsilon or 0.0), _up(_STEP * nearest))
+            told = "No plan is found below epsilon {}."
+    reason = f"{found.reason} {told.format(f'{nearest:.3g}')}"
     return replace(plan, feasibility=replace(found, reason=reason, nearest_epsilon=nearest))
 
 
