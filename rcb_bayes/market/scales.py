@@ -1,4 +1,4 @@
-"""Scales of a table's columns: does one decide nearly all that is expected, do 0/1 rewards leave room for chance?"""
+"""Scales: does a column decide nearly all that is expected, do 0/1 rewards leave room for chance, do digits suffice?"""
 
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,36 @@ if TYPE_CHECKING:
     from rcb_bayes.market.market import Market
 
 _FARTHEST = 50.0  # of a linear predictor: the chance is 1e-22 there, or 1 less that
+_SMALLEST, _MOST_NOISES = 1e-8, 1e8  # of what is expected, by itself and over sigma: beyond, variances are rounding
+_LEAST_EPSILON = 1e-9  # of what is expected, or of 1: ties and verdicts have a tolerance of 1e-12 of that
+
+
+def check_digits(market: "Market", *, epsilon: float = 0.0) -> None:
+    """Refuse rewards beside which sigma, or epsilon, is lost among the sixteen digits of a number.
+
+    Raises
+    ------
+    MarketError
+        With the column that does most of it. Figures would be rounding, and their Monte Carlo errors 0.
+    """
+    if not market.noise.is_gaussian:
+        return
+    users, sizes = market.population, _coefficients(market)
+    rows = np.abs(users.rows[users.weights > 0]) if isinstance(users, Empirical) else None
+    parts = sizes * (np.sqrt(np.diag(users.second_moment)) if rows is None else rows.max(axis=0))
+    scale = float(parts.sum() if rows is None else (rows @ sizes).max())  # no less than the root mean square of any x'b
+    sigma = getattr(market.noise, "sigma", None) or scale
+    if not 0.0 < scale < np.inf:  # there is nothing to learn, or there are no variances
+        return
+    is_lost = 0.0 < epsilon < _LEAST_EPSILON * max(scale, 1.0)
+    if _SMALLEST <= scale <= _MOST_NOISES * sigma and not is_lost:
+        return
+    beside = f"epsilon is {epsilon:.2g}" if is_lost else f"sigma {sigma:.2g}"
+    raise MarketError(
+        f"Under this belief x'b is about {scale:.2g}, mostly by '{market.prior.features[int(parts.argmax())]}', and "
+        f"{beside}: too far apart for numbers of sixteen digits. Standardise the columns, give coefficients another "
+        "scale, or measure rewards in another unit."
+    )
 
 
 def check_predictors(market: "Market") -> None:
@@ -22,6 +52,7 @@ def check_predictors(market: "Market") -> None:
     MarketError
         With the column that does most of it. Engines would take hours, and their answers mean nothing.
     """
+    check_digits(market)
     users = market.covariates
     if market.noise.is_gaussian or not isinstance(users, Empirical) or market.prior.feature_map is not None:
         return
