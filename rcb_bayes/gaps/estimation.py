@@ -39,7 +39,7 @@ def estimate_gaps(
     market: Market,
     *,
     saturated: Sequence[str],
-    n_per_arm: int,
+    n_per_arm: int | None = None,
     n_worlds: int = 4000,
     taus: ArrayLike | None = None,
     users: Users | None = None,
@@ -56,8 +56,8 @@ def estimate_gaps(
         Who believes what, who the users are, how rewards come about.
     saturated : sequence of str
         Labels of the arms with ``n_per_arm`` samples each, B; the others have none.
-    n_per_arm : int
-        N, samples of every saturated arm.
+    n_per_arm : int, optional
+        N, samples of every saturated arm; by the size of rewards unless given, as in ``check_assumptions``.
     n_worlds : int
         Worlds drawn from the users' belief.
     taus : array_like, optional
@@ -78,7 +78,8 @@ def estimate_gaps(
     -------
     xarray.Dataset
         Dims (arm, tau[, user]), arms the unsaturated ones: ``rho``, ``expected_gain`` (A), ``prob_positive`` (rho+),
-        ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``.
+        ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``. With 0/1 rewards the attribute
+        ``n_events`` says how many of the rarer outcome the samples of an arm are expected to hold.
 
     Raises
     ------

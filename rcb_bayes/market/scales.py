@@ -1,5 +1,9 @@
-"""Scales: does a column decide nearly all that is expected, do 0/1 rewards leave room for chance, do digits suffice?"""
+"""Scales: does a column decide nearly all that is expected, do 0/1 rewards leave room for chance, do digits suffice?
 
+And what is large beside them: a gap, and a number of samples, where nobody says which.
+"""
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +18,47 @@ if TYPE_CHECKING:
 _FARTHEST = 50.0  # of a linear predictor: the chance is 1e-22 there, or 1 less that
 _SMALLEST, _MOST_NOISES = 1e-8, 1e8  # of what is expected, by itself and over sigma: beyond, variances are rounding
 _LEAST_EPSILON = 1e-9  # of what is expected, or of 1: ties and verdicts have a tolerance of 1e-12 of that
+
+
+_DRAWS = 2000
+_GAP, _MEDIAN_APART = 0.02, 0.954  # of a standard deviation; two normal numbers are so many of them apart
+_LEAST_SAMPLES, _MOST_SAMPLES, _EVENTS = 50, 2000, 10.0
+_STEPS = np.outer(10.0 ** np.arange(-60, 61), [1.0, 2.0, 5.0]).reshape(-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardSizes:
+    """What is large beside the rewards of a market.
+
+    Attributes
+    ----------
+    gap : a fiftieth of the standard deviation of a user's mean reward under the belief, of the arm with the largest
+    n_per_arm : samples that tell as much of it as the belief does, or hold ten events; 50 to 2,000
+    event_rate : the chance of the rarer of 0 and 1, of the arm with the least; None with other rewards
+    """
+
+    gap: float
+    n_per_arm: int
+    event_rate: float | None
+
+
+def reward_sizes(market: "Market") -> RewardSizes:
+    """The sizes, the first two as 1, 2 or 5 times a power of ten; always by the same draws of belief and users."""
+    rng = np.random.default_rng(0)
+    beta, sigma = market.prior.draw_arrays(2 * _DRAWS, rng=rng)
+    users = market.population.sample(_DRAWS, seed=rng)
+    one, other = (market.noise.mean_reward((part @ users[:, :, None])[:, :, 0]) for part in np.split(beta, 2))
+    spread = float(np.median(np.abs(one - other), axis=0).max()) / _MEDIAN_APART or 1.0
+    chance = one.mean(axis=0)
+    rate = None if market.noise.is_gaussian else float(np.minimum(chance, 1.0 - chance).min())
+    noise = float(np.median(market.noise.variance(0.0, sigma=sigma))) if rate is None else 0.0
+    needed = noise / spread**2 if rate is None else _EVENTS / max(rate, 1e-9)
+    n = min(max(needed, _LEAST_SAMPLES), _MOST_SAMPLES)
+    return RewardSizes(
+        gap=float(f"{_STEPS[np.abs(np.log(_STEPS / (_GAP * spread))).argmin()]:.0e}"),
+        n_per_arm=round(_STEPS[n * (1.0 - 1e-9) <= _STEPS][0]),
+        event_rate=rate,
+    )
 
 
 def check_digits(market: "Market", *, epsilon: float = 0.0) -> None:

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _STEPS = 10
-_TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
 def report(
@@ -244,7 +243,7 @@ def _belief(market: Market, plan: Plan, *, n_worlds: int, workers: Workers, seed
     begin_step("checking the assumptions")
     n = min(plan.agenda.most, _MOST_CHECKED)
     stages = Stages(market, n_per_arm=n, n_worlds=n_worlds, workers=workers, seed=seed)
-    checks = check_stages(stages, tau=_TAU, rho=_RHO)
+    checks = check_stages(stages)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
     first = next(arms for arms in sets if len(arms) == 1)
     return checks, gaps_at(stages, [market.arms[k] for k in first])
