@@ -10,17 +10,19 @@ with :math:`m_i` the prior mean when arms are independent. Assumption 1 asks for
 Carlo error.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.errors import DataError, DiagnosticWarning, RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.telling.progress import track
+from rcb_bayes.telling.wording import percent
 from rcb_bayes.users.labelled import Users, as_users
 from rcb_bayes.workers import Workers
 
@@ -106,7 +108,21 @@ def estimate_gaps(
     """
     as_positions(market, saturated)  # refused before an engine is made
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, workers=workers, seed=seed)
-    return gaps_at(stages, saturated, taus=taus, users=users, rivals=rivals)
+    found = gaps_at(stages, saturated, taus=taus, users=users, rivals=rivals)
+    _warn_of(stages)
+    return found
+
+
+def _warn_of(stages: Stages) -> None:
+    """Say that figures rest on posteriors that no engine vouches for: nobody reads attributes."""
+    if stages.n_not_vouched:
+        warnings.warn(
+            f"{stages.n_not_vouched:,} of {stages.n_fitted:,} posteriors behind these gaps are not vouched for "
+            f"({percent(stages.n_not_vouched / stages.n_fitted)}), and neither are the gaps. Use engine='nuts', or a "
+            "belief in closed form.",
+            DiagnosticWarning,
+            stacklevel=3,
+        )
 
 
 def estimate_separation(
@@ -139,7 +155,9 @@ def estimate_separation(
     def values(some: FloatArray | None) -> FloatArray:
         return separation_values(stages, users=some)[None]
 
-    return _by_chunks(values, panel, ["best"], taus=grid).assign_attrs(stages.attrs())
+    found = _by_chunks(values, panel, ["best"], taus=grid).assign_attrs(stages.attrs())
+    _warn_of(stages)
+    return found
 
 
 def gap_curve(

@@ -62,7 +62,7 @@ class Stages:
         self.workers = check_workers(workers)
         self.engine = make_engine(market.prior, market.noise, engine=engine, seed=seed)
         self.engine_name = engine
-        self.n_not_vouched = 0
+        self.n_fitted = self.n_not_vouched = 0
         self.n_sent = 0
         # With an unknown sigma every sample tells about every arm, independent or not.
         self.arms_apart = market.prior.arms_independent and not market.prior.has_sigma
@@ -145,6 +145,7 @@ class Stages:
         n[list(arms)] = self.n_per_arm
         fit = partial(_fit_block, n_per_arm=n, n_worlds=self.n_worlds, seed=self.seed, users=users)
         parts = self.by_blocks(fit, n_blocks_of(self.n_worlds))
+        self.n_fitted += self.n_worlds
         self.n_not_vouched += sum(not_vouched for _, not_vouched, _ in parts)
         self.n_sent += sum(n_sent for _, _, n_sent in parts)
         return np.concatenate([part for part, _, _ in parts], axis=2)
