@@ -72,13 +72,8 @@ def command(
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
-    n_per_arm: Annotated[
-        int | None,
-        typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm; by the size of rewards."),
-    ] = None,
-    tau: Annotated[
-        float | None, typer.Option("--tau", help="The gap of Assumptions 1 and 2; by the size of rewards.")
-    ] = None,
+    n_per_arm: Annotated[int | None, typer.Option("--n-per-arm", min=1, help="Samples an arm; or by rewards.")] = None,
+    tau: Annotated[float | None, typer.Option("--tau", help="Gap of Assumptions 1 and 2; else by rewards.")] = None,
     rho: Annotated[float, typer.Option("--rho", callback=_check_rho, help="The probability that they ask for.")] = 0.01,
     inflation: Annotated[
         str | None,

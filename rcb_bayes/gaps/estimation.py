@@ -118,8 +118,7 @@ def _warn_of(stages: Stages) -> None:
     if stages.n_not_vouched:
         warnings.warn(
             f"{stages.n_not_vouched:,} of {stages.n_fitted:,} posteriors behind these gaps are not vouched for "
-            f"({percent(stages.n_not_vouched / stages.n_fitted)}), and neither are the gaps. Use engine='nuts', or a "
-            "belief in closed form.",
+            f"({percent(stages.n_not_vouched / stages.n_fitted)}), nor are the gaps then. Use engine='nuts'.",
             DiagnosticWarning,
             stacklevel=3,
         )

@@ -3,8 +3,7 @@
 And what is large beside them: a gap, and a number of samples, where nobody says which.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ _LEAST_SAMPLES, _MOST_SAMPLES, _EVENTS = 50, 2000, 10.0
 _STEPS = np.outer(10.0 ** np.arange(-60, 61), [1.0, 2.0, 5.0]).reshape(-1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewardSizes:
+class RewardSizes(NamedTuple):
     """What is large beside the rewards of a market.
 
     Attributes
@@ -54,11 +52,8 @@ def reward_sizes(market: "Market") -> RewardSizes:
     noise = float(np.median(market.noise.variance(0.0, sigma=sigma))) if rate is None else 0.0
     needed = noise / spread**2 if rate is None else _EVENTS / max(rate, 1e-9)
     n = min(max(needed, _LEAST_SAMPLES), _MOST_SAMPLES)
-    return RewardSizes(
-        gap=float(f"{_STEPS[np.abs(np.log(_STEPS / (_GAP * spread))).argmin()]:.0e}"),
-        n_per_arm=round(_STEPS[n * (1.0 - 1e-9) <= _STEPS][0]),
-        event_rate=rate,
-    )
+    gap = _STEPS[np.abs(np.log(_STEPS / (_GAP * spread))).argmin()]
+    return RewardSizes(float(f"{gap:.0e}"), round(_STEPS[n * (1.0 - 1e-9) <= _STEPS][0]), rate)
 
 
 def check_digits(market: "Market", *, epsilon: float = 0.0) -> None:

@@ -195,8 +195,6 @@ def _as_weights(weights: ArrayLike | None, n_rows: int) -> FloatArray:
     mass = mass / mass.max()  # so that the sum cannot overflow
     mass /= mass.sum()
     if (lost := (mass > 0) & (mass < _LEAST_WEIGHT)).any():
-        raise DataError(
-            f"weights must be 0 or at least {_LEAST_WEIGHT:.0e} of their sum, got {mass[lost].min():.2g} of it. "
-            "Give such users, who never come, the weight 0."
-        )
+        least = f"weights must be 0 or at least {_LEAST_WEIGHT:.0e} of their sum, got {mass[lost].min():.2g} of it."
+        raise DataError(f"{least} Give such users, who never come, the weight 0.")
     return mass

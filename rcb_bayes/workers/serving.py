@@ -95,15 +95,9 @@ def versions() -> dict[str, str]:
     own = [pool for pool in pools if "numpy" in pool["filepath"] or "scipy" in pool["filepath"]] or pools
     blas = sorted({f"{p['internal_api']} {p['version']} {p.get('architecture', '')}" for p in own})
     simd = np.show_config(mode="dicts")["SIMD Extensions"]  # pyright: ignore[reportOptionalSubscript]
-    return (
-        {"rcb_bayes": __version__}
-        | {name: version(name) for name in ("numpy", "scipy", "pymc", "numba")}
-        | {
-            "BLAS": ", ".join(blas),
-            "NumPy for": (simd["baseline"] + simd.get("found", []))[-1],
-            "Numba for": os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name(),
-        }
-    )
+    found = {"rcb_bayes": __version__} | {name: version(name) for name in ("numpy", "scipy", "pymc", "numba")}
+    found |= {"BLAS": ", ".join(blas), "NumPy for": (simd["baseline"] + simd.get("found", []))[-1]}
+    return found | {"Numba for": os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()}
 
 
 def answer(call: Call) -> Answer:
