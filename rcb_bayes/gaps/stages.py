@@ -14,7 +14,7 @@ import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.market import Market
-from rcb_bayes.market.scales import RewardSizes, check_predictors, reward_sizes
+from rcb_bayes.market.scales import LEAST_SAMPLES, RewardSizes, check_predictors, reward_sizes
 from rcb_bayes.market.sizes import check_stage_size
 from rcb_bayes.mechanism.outlook import arms_first
 from rcb_bayes.mechanism.worlds import block_seed, block_seeds, draw_worlds, n_blocks_of, simulate_data
@@ -56,7 +56,9 @@ class Stages:
         self.n_worlds = as_count(n_worlds, name="n_worlds", least=2)
         self.seed = as_count(seed, name="seed")
         check_predictors(market)
-        n_per_arm = self.sizes.n_per_arm if n_per_arm is None else n_per_arm
+        if n_per_arm is None:
+            check_stage_size(market, n_per_arm=LEAST_SAMPLES, n_worlds=self.n_worlds)  # before anything is drawn
+            n_per_arm = self.sizes.n_per_arm
         self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         check_stage_size(market, n_per_arm=self.n_per_arm, n_worlds=self.n_worlds)
         self.workers = check_workers(workers)

@@ -21,7 +21,7 @@ _LEAST_EPSILON = 1e-9  # of what is expected, or of 1: ties and verdicts have a 
 
 _DRAWS = 2000
 _GAP, _MEDIAN_APART = 0.02, 0.954  # of a standard deviation; two normal numbers are so many of them apart
-_LEAST_SAMPLES, _MOST_SAMPLES, _EVENTS = 50, 2000, 10.0
+LEAST_SAMPLES, _MOST_SAMPLES, _EVENTS = 50, 2000, 10.0
 _STEPS = np.outer(10.0 ** np.arange(-60, 61), [1.0, 2.0, 5.0]).reshape(-1)
 
 
@@ -51,7 +51,7 @@ def reward_sizes(market: "Market") -> RewardSizes:
     rate = None if market.noise.is_gaussian else float(np.minimum(chance, 1.0 - chance).min())
     noise = float(np.median(market.noise.variance(0.0, sigma=sigma))) if rate is None else 0.0
     needed = noise / spread**2 if rate is None else _EVENTS / max(rate, 1e-9)
-    n = min(max(needed, _LEAST_SAMPLES), _MOST_SAMPLES)
+    n = min(max(needed, LEAST_SAMPLES), _MOST_SAMPLES)
     gap = _STEPS[np.abs(np.log(_STEPS / (_GAP * spread))).argmin()]
     return RewardSizes(float(f"{gap:.0e}"), round(_STEPS[n * (1.0 - 1e-9) <= _STEPS][0]), rate)
 
