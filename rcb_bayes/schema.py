@@ -95,6 +95,13 @@ def as_finite_array(values: ArrayLike, *, name: str, ndim: int | tuple[int, ...]
     return array
 
 
+def check_unmasked(values: object, *, name: str) -> None:
+    """Refuse NumPy arrays, or lists of them, with entries that are masked: what is below a mask is no datum."""
+    for part in values if isinstance(values, (list, tuple)) else [values]:
+        if np.ma.is_masked(part):
+            raise DataError(f"{name} has masked entries. Drop them, or fill them in (.filled(value)).")
+
+
 def as_covariance(values: ArrayLike, *, name: str) -> FloatArray:
     """A covariance matrix (d, d), exactly symmetric, from a matrix or from d variances.
 
@@ -189,6 +196,7 @@ def suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def _as_floats(values: ArrayLike, *, name: str) -> FloatArray:
+    check_unmasked(values, name=name)
     try:
         raw = np.asarray(values)
         # NumPy would read the text "1.5" as a number, turn dates into nanoseconds and drop imaginary parts.

@@ -123,6 +123,12 @@ def test_what_is_not_numeric(values: Any):
 @pytest.mark.parametrize(
     ("values", "ndim", "message"),
     [
+        (
+            np.ma.masked_array([1.0, 2.0], mask=np.array([True, False])),
+            1,
+            r"x has masked entries. Drop them, or fill them in",
+        ),
+        ([1.0, np.ma.masked], 1, "x has masked entries"),
         ([1.0], 2, r"x must have 2 dimension\(s\), got shape \(1,\)"),
         ([[[1.0]]], (1, 2), r"x must have 1 or 2 dimension\(s\), got shape \(1, 1, 1\)"),
         (

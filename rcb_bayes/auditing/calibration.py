@@ -16,7 +16,7 @@ from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.foreseeing import foresee, gaussian_like
 from rcb_bayes.mechanism.handing_out import HandOut
 from rcb_bayes.mechanism.knowledge import MECHANISM, STAGE
-from rcb_bayes.planning.calibration import planned, with_best_n
+from rcb_bayes.planning.calibration import planned, with_best_n, with_tried_epsilon
 from rcb_bayes.planning.exploring import Exploring, Unexplored, explored_by
 from rcb_bayes.planning.goal import PlanRequest, as_request, as_samples, check_request_size
 from rcb_bayes.planning.plan import Plan
@@ -221,6 +221,8 @@ def calibrate(
         with at_work(workers) as crew, one_thread():
             if types is None:
                 plan = plan_of(market, request, hand_out=HandOut(workers=crew, store=store), **made)
+                asked = request if is_given else replace(request, n_per_arm=plan.agenda)
+                plan = with_tried_epsilon(market, asked, plan, guard=guard, horizon=horizon)
             else:
                 each = [_as_type(market, kind, request, least_share=least_share) for kind in types]
                 how = {"epsilon": request.epsilon, "guard": guard, "least_share": least_share, "horizon": horizon}

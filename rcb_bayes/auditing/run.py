@@ -26,6 +26,7 @@ from rcb_bayes.auditing.view import Asked, Looked, View
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.files.store import Store, open_store
 from rcb_bayes.market import Market
+from rcb_bayes.market.scales import check_digits
 from rcb_bayes.market.sizes import check_audit_size
 from rcb_bayes.mechanism.deciding import lowest_by_user, verdict_of
 from rcb_bayes.mechanism.exploiting import Exploiting, paper_error
@@ -449,6 +450,7 @@ def _as_asked(
     allowed = epsilon if epsilon is not None else plan.epsilon if is_plan else 0.05
     if not (is_number(allowed) and allowed >= 0):
         raise RcbError(f"epsilon must be a finite number of at least 0, got {allowed!r}.")
+    check_digits(market, epsilon=float(allowed))
     return Asked(
         notion=as_notion(notion or (plan.notion if is_plan else "user")),
         epsilon=float(allowed),

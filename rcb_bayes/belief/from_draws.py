@@ -23,6 +23,7 @@ _COMPONENTS = (1, 2, 3, 4, 6, 8, 12)
 _DRAWS_PER_NUMBER = 4.0  # of draws, for each number of a component
 _N_DIRECTIONS = 64
 _CHANCE = 0.01
+_DRAWS_PER_COEFFICIENT = 10.0  # with fewer, spreads in some direction are off by a third, in the fit and in what it has
 _FEWEST = 100
 _RHAT_LIMIT = 1.01
 
@@ -53,9 +54,15 @@ class DrawsFit:
         """Whether the misfit is within chance."""
         return self.misfit <= self.misfit_limit
 
+    @property
+    def tells(self) -> bool:
+        """Whether there are draws enough for a misfit to show."""
+        return self.effective_size >= _DRAWS_PER_COEFFICIENT * self.mean_mcse.size
+
     def describe(self) -> str:
         """The fit in one line."""
-        verdict = "within chance" if self.fits else "MORE than chance"
+        few = f"too few draws for {self.mean_mcse.size} coefficients to tell"
+        verdict = "MORE than chance" if not self.fits else "within chance" if self.tells else few
         parts = "1 component" if self.n_components == 1 else f"{self.n_components} components"
         return (
             f"{parts} fitted to {self.n_draws:,} draws (worth {self.effective_size:,.0f}), misfit {self.misfit:.3f} "
@@ -178,16 +185,18 @@ def fitted_parts(
 
 
 def _warn(fit: DrawsFit) -> None:
-    if fit.rhat > _RHAT_LIMIT:
+    apart = fit.rhat > _RHAT_LIMIT
+    if apart:
         warnings.warn(
             f"The chains behind this belief have not met (r-hat {fit.rhat:.3f}): sample longer, or write the model "
             "without what keeps them apart.",
             BeliefWarning,
             stacklevel=6,
         )
-    if not fit.fits:
+    if not (fit.fits and (fit.tells or apart)):
+        wrong = "spreads may be off by a third" if fit.fits else "its tails or camps are not quite those of the draws"
         warnings.warn(
-            f"The belief is {fit.describe()}: its tails or camps are not quite those of the draws.",
+            f"The belief is {fit.describe()}: {wrong}.",
             BeliefWarning,
             stacklevel=6,
         )

@@ -72,8 +72,8 @@ def command(
     standardise: StandardiseOption = False,
     intercept: InterceptOption = None,
     noise: NoiseOption = None,
-    n_per_arm: Annotated[int, typer.Option("--n-per-arm", min=1, help="Samples of every saturated arm.")] = 50,
-    tau: Annotated[float, typer.Option("--tau", help="The gap that Assumptions 1 and 2 ask for.")] = 0.01,
+    n_per_arm: Annotated[int | None, typer.Option("--n-per-arm", min=1, help="Samples an arm; or by rewards.")] = None,
+    tau: Annotated[float | None, typer.Option("--tau", help="Gap of Assumptions 1 and 2; else by rewards.")] = None,
     rho: Annotated[float, typer.Option("--rho", callback=_check_rho, help="The probability that they ask for.")] = 0.01,
     inflation: Annotated[
         str | None,
@@ -111,7 +111,7 @@ def command(
     market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
-    sets = saturated_sets(market, n_per_arm=n_per_arm, seed=seed)
+    sets = saturated_sets(market, n_per_arm=stages.n_per_arm, seed=seed)
     first, share = next((arms[0], share) for arms, share in sets.items() if len(arms) == 1)  # the usual first one
     gaps = gaps_at(stages, [market.arms[first]])
     verdict = checks.verdict
@@ -125,7 +125,7 @@ def command(
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         print_checks([*([] if first_check is None else [first_check]), *checks])
-        _print_gaps(gaps, market.arms[first], share=share, n_per_arm=n_per_arm)
+        _print_gaps(gaps, market.arms[first], share=share, samples=stages.told_samples)
         Console().print(f"\nVerdict of assumptions 1 to 3: [{_STYLES[verdict]}]{verdict}[/]")
     if out is not None:
         _save_figure(gaps, out, quiet=is_stdout(json_file))
@@ -142,8 +142,8 @@ def print_checks(checks: "Iterable[Check]") -> None:
         console.print(Padding(escape(as_options(f"{check.meaning} {check.remedy}".strip())), (0, 0, 0, 3)))
 
 
-def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, n_per_arm: int) -> None:
-    typer.echo(f"\nGaps over {first} with {n_per_arm} samples (± one Monte Carlo error), the arm that is most")
+def _print_gaps(gaps: "xr.Dataset", first: str, *, share: float, samples: str) -> None:
+    typer.echo(f"\nGaps over {first} with {samples} (± one Monte Carlo error), the arm that is most")
     typer.echo(f"often saturated first, in {percent(share)} of simulated cold starts:")
     table = Table(box=None, pad_edge=False)
     for title in ("arm", "rho+ = Pr(G > 0)", "A = E[max(G, 0)]", "best tau", "rho(best tau)"):

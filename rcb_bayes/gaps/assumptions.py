@@ -18,6 +18,7 @@ from rcb_bayes.users import Empirical
 from rcb_bayes.workers import Workers
 
 SCHEDULES = ("none", "log", "sqrt", "linear")
+RHO = 0.01
 _MAX_SETS = 12
 _PANEL = 200
 _DOUBT_WORLDS = 500
@@ -26,9 +27,9 @@ _DOUBT_WORLDS = 500
 def check_assumptions(
     market: Market,
     *,
-    n_per_arm: int = 50,
-    tau: float = 0.01,
-    rho: float = 0.01,
+    n_per_arm: int | None = None,
+    tau: float | None = None,
+    rho: float = RHO,
     inflation: str | None = None,
     n_worlds: int = 2000,
     engine: str = "auto",
@@ -41,10 +42,14 @@ def check_assumptions(
     ----------
     market : Market
         Who believes what, who the users are, how rewards come about.
-    n_per_arm : int
-        Samples of every saturated arm, N.
-    tau, rho : float
-        The constants that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho.
+    n_per_arm : int, optional
+        Samples of every saturated arm, N. Unless given as many as tell as much of a user's mean reward as the belief
+        does or, of 0/1 rewards, as hold ten events of each arm; 50 at least, and 2,000 at most.
+    tau : float, optional
+        The gap that Assumptions 1 and 2 are to hold with: Pr(G >= tau) >= rho. Unless given about a fiftieth of the
+        standard deviation of a user's mean reward under the belief, of the arm with the largest.
+    rho : float
+        The probability that they are to hold with.
     inflation : str, optional
         How users' priors are declared to loosen over time: "none", "log", "sqrt", "linear"; None: not declared.
     n_worlds : int
@@ -85,8 +90,9 @@ def check_assumptions(
     return check_stages(stages, tau=tau, rho=rho, inflation=inflation)
 
 
-def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | None = None) -> Checks:
+def check_stages(stages: Stages, *, tau: float | None = None, rho: float = RHO, inflation: str | None = None) -> Checks:
     """``check_assumptions`` on simulations that other figures are read from too."""
+    tau = stages.sizes.gap if tau is None else tau
     _check_constants(tau=tau, rho=rho, inflation=inflation)
 
     def rehearse(other: Market) -> None:
@@ -105,8 +111,8 @@ def check_stages(stages: Stages, *, tau: float, rho: float, inflation: str | Non
     )
 
 
-def _check_constants(*, tau: float, rho: float, inflation: str | None) -> None:
-    if not (is_number(tau) and tau >= 0):
+def _check_constants(*, tau: float | None, rho: float, inflation: str | None) -> None:
+    if tau is not None and not (is_number(tau) and tau >= 0):
         raise RcbError(f"tau must be a finite number of at least 0, got {tau!r}.")
     if not (is_number(rho) and 0 < rho <= 1):
         raise RcbError(f"rho is a probability above 0 and at most 1, got {rho!r}.")
@@ -193,7 +199,7 @@ def _separation(stages: Stages, *, tau: float, rho: float) -> Check:
         mcse=error,
         threshold=rho,
         meaning=(
-            f"After {stages.n_per_arm} samples of each arm the best leads the second by {tau:g} this often."
+            f"After {stages.told_samples} of each arm the best leads the second by {tau:g} this often."
             f"{_caveats(stages)}"
         ),
         remedy=_remedy(verdict, "Take more samples per arm, or ask for a smaller tau."),
@@ -230,7 +236,7 @@ def _trust(stages: Stages, *, inflation: str | None) -> Check:
     verdict: Verdict = "inconclusive" if inflation is None else "pass" if inflation == "linear" else "fail"
     declared = "not declared" if inflation is None else inflation
     of_what = "the prior variance" if stages.market.prior.has_finite_variance is not False else "an infinite variance"
-    left = f"{stages.n_per_arm} samples per arm leave {percent(value)} of {of_what} of x'b."
+    left = f"{stages.told_samples} of each arm leave {percent(value)} of {of_what} of x'b."
     return Check(
         name="4 evolution of trust",
         verdict=verdict,

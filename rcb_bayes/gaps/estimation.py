@@ -10,17 +10,19 @@ with :math:`m_i` the prior mean when arms are independent. Assumption 1 asks for
 Carlo error.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.errors import DataError, DiagnosticWarning, RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
 from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
 from rcb_bayes.telling.progress import track
+from rcb_bayes.telling.wording import percent
 from rcb_bayes.users.labelled import Users, as_users
 from rcb_bayes.workers import Workers
 
@@ -39,7 +41,7 @@ def estimate_gaps(
     market: Market,
     *,
     saturated: Sequence[str],
-    n_per_arm: int,
+    n_per_arm: int | None = None,
     n_worlds: int = 4000,
     taus: ArrayLike | None = None,
     users: Users | None = None,
@@ -56,8 +58,8 @@ def estimate_gaps(
         Who believes what, who the users are, how rewards come about.
     saturated : sequence of str
         Labels of the arms with ``n_per_arm`` samples each, B; the others have none.
-    n_per_arm : int
-        N, samples of every saturated arm.
+    n_per_arm : int, optional
+        N, samples of every saturated arm; by the size of rewards unless given, as in ``check_assumptions``.
     n_worlds : int
         Worlds drawn from the users' belief.
     taus : array_like, optional
@@ -78,7 +80,8 @@ def estimate_gaps(
     -------
     xarray.Dataset
         Dims (arm, tau[, user]), arms the unsaturated ones: ``rho``, ``expected_gain`` (A), ``prob_positive`` (rho+),
-        ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``.
+        ``best_tau`` and ``best_rho`` maximising tau rho, each with its ``_mcse``. With 0/1 rewards the attribute
+        ``n_events`` says how many of the rarer outcome the samples of an arm are expected to hold.
 
     Raises
     ------
@@ -105,7 +108,20 @@ def estimate_gaps(
     """
     as_positions(market, saturated)  # refused before an engine is made
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=n_worlds, engine=engine, workers=workers, seed=seed)
-    return gaps_at(stages, saturated, taus=taus, users=users, rivals=rivals)
+    found = gaps_at(stages, saturated, taus=taus, users=users, rivals=rivals)
+    _warn_of(stages)
+    return found
+
+
+def _warn_of(stages: Stages) -> None:
+    """Say that figures rest on posteriors that no engine vouches for: nobody reads attributes."""
+    if stages.n_not_vouched:
+        warnings.warn(
+            f"{stages.n_not_vouched:,} of {stages.n_fitted:,} posteriors behind these gaps are not vouched for "
+            f"({percent(stages.n_not_vouched / stages.n_fitted)}), nor are the gaps then. Use engine='nuts'.",
+            DiagnosticWarning,
+            stacklevel=3,
+        )
 
 
 def estimate_separation(
@@ -138,7 +154,9 @@ def estimate_separation(
     def values(some: FloatArray | None) -> FloatArray:
         return separation_values(stages, users=some)[None]
 
-    return _by_chunks(values, panel, ["best"], taus=grid).assign_attrs(stages.attrs())
+    found = _by_chunks(values, panel, ["best"], taus=grid).assign_attrs(stages.attrs())
+    _warn_of(stages)
+    return found
 
 
 def gap_curve(

@@ -7,14 +7,14 @@ an arm is fitted once and serves every stage, and an arm without samples keeps i
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from rcb_bayes._version import __version__
 from rcb_bayes.market import Market
-from rcb_bayes.market.scales import check_predictors
+from rcb_bayes.market.scales import LEAST_SAMPLES, RewardSizes, check_predictors, reward_sizes
 from rcb_bayes.market.sizes import check_stage_size
 from rcb_bayes.mechanism.outlook import arms_first
 from rcb_bayes.mechanism.worlds import block_seed, block_seeds, draw_worlds, n_blocks_of, simulate_data
@@ -31,7 +31,7 @@ class Stages:
 
     Parameters
     ----------
-    n_per_arm : samples of every saturated arm, n
+    n_per_arm : samples of every saturated arm, n; None: as many as tell something of rewards of this size
     n_worlds : simulated worlds, W
     engine : of the posteriors, see ``make_engine``
     workers : who simulates the worlds; see ``rcb_bayes.workers``
@@ -46,26 +46,45 @@ class Stages:
         self,
         market: Market,
         *,
-        n_per_arm: int,
+        n_per_arm: int | None,
         n_worlds: int,
         engine: str = "auto",
         workers: Workers = None,
         seed: int = DEFAULT_SEED,
     ) -> None:
         self.market = market
-        self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         self.n_worlds = as_count(n_worlds, name="n_worlds", least=2)
         self.seed = as_count(seed, name="seed")
         check_predictors(market)
+        if n_per_arm is None:
+            check_stage_size(market, n_per_arm=LEAST_SAMPLES, n_worlds=self.n_worlds)  # before anything is drawn
+            n_per_arm = self.sizes.n_per_arm
+        self.n_per_arm = as_count(n_per_arm, name="n_per_arm", least=1)
         check_stage_size(market, n_per_arm=self.n_per_arm, n_worlds=self.n_worlds)
         self.workers = check_workers(workers)
         self.engine = make_engine(market.prior, market.noise, engine=engine, seed=seed)
         self.engine_name = engine
-        self.n_not_vouched = 0
+        self.n_fitted = self.n_not_vouched = 0
         self.n_sent = 0
         # With an unknown sigma every sample tells about every arm, independent or not.
         self.arms_apart = market.prior.arms_independent and not market.prior.has_sigma
         self._kept: dict[Any, FloatArray] = {}
+
+    @cached_property
+    def sizes(self) -> RewardSizes:
+        """What is large beside these rewards."""
+        return reward_sizes(self.market)
+
+    @property
+    def n_events(self) -> float | None:
+        """How many of the rarer of 0 and 1 the samples of an arm are expected to hold, at least; None without 0/1."""
+        return None if self.market.noise.is_gaussian else self.n_per_arm * (self.sizes.event_rate or 0.0)
+
+    @property
+    def told_samples(self) -> str:
+        """The samples of an arm in words, with the events among them."""
+        told = "" if self.n_events is None else f" (of the rarer outcome some {self.n_events:.2g})"
+        return f"{self.n_per_arm:,} samples{told}"
 
     def rewards(self, saturated: Collection[int], *, users: FloatArray | None = None) -> FloatArray:
         """m_j(x) in every world once the arms at these positions are saturated, (K, U, W).
@@ -87,6 +106,7 @@ class Stages:
             "engine": self.engine.reason,
             "n_worlds": self.n_worlds,
             "n_per_arm": self.n_per_arm,
+            **({} if self.n_events is None else {"n_events": self.n_events}),
             "n_not_vouched": self.n_not_vouched,
             "n_sent": self.n_sent,
             "seed": self.seed,
@@ -127,6 +147,7 @@ class Stages:
         n[list(arms)] = self.n_per_arm
         fit = partial(_fit_block, n_per_arm=n, n_worlds=self.n_worlds, seed=self.seed, users=users)
         parts = self.by_blocks(fit, n_blocks_of(self.n_worlds))
+        self.n_fitted += self.n_worlds
         self.n_not_vouched += sum(not_vouched for _, not_vouched, _ in parts)
         self.n_sent += sum(n_sent for _, _, n_sent in parts)
         return np.concatenate([part for part, _, _ in parts], axis=2)

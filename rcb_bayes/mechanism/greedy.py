@@ -33,6 +33,7 @@ from rcb_bayes.telling.progress import track
 _EACH_ROUND = 16  # after each of so many rounds posteriors without a closed form are fitted anew
 _GROWTH, _GROWTH_OF_COUNTS = 1.15, 1.5  # and then as rounds have grown by this; 0/1 posteriors take longer
 _CHUNK_VALUES = 2_000_000
+_ROUNDING = 1e-6  # of a share: weights, in single precision perhaps, are divided by their sum and added up again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -55,12 +56,16 @@ class GreedyRuns:
 
     def starved(self, *, share: float) -> BoolArray:
         """Worlds in which an arm that is best for at least this share of users is never tried, (W,)."""
-        return np.any((self.best_share >= share) & (self.n_tried == 0), axis=1)
+        return np.any(self._matters(share) & (self.n_tried == 0), axis=1)
 
     def neglected(self, *, share: float, part: float, horizon: int) -> BoolArray:
         """Worlds in which such an arm gets less than a part of the users it is best for, (W,)."""
         few = self.n_tried < part * self.best_share * horizon
-        return np.any((self.best_share >= share) & few, axis=1)
+        return np.any(self._matters(share) & few, axis=1)
+
+    def _matters(self, share: float) -> BoolArray:
+        """Arms that are best for at least this share of users, up to the rounding of weights, (W, K)."""
+        return self.best_share >= share * (1.0 - _ROUNDING)
 
 
 def is_exact(market: Market) -> bool:

@@ -56,6 +56,7 @@ _FEW_PATHS = 4000
 _CLEARLY = 3.0  # errors
 _LARGEST_SHARE = 0.25  # of the horizon, for K N
 _AUDIT_WORLDS = 1000
+_TRIALS, _STEP = 12, 1.1  # epsilons that are tried, and by how much they grow at least
 _ONLY_THE_BEST = (
     "Exploitation recommends the best arm only. More cannot be promised, since epochs of 0/1 rewards are not simulated "
     "when a plan is made. Exploiting(guard=False) runs the paper's kernel, for an audit to judge."
@@ -105,6 +106,35 @@ def planned(
     multiple = tuned_multiple(setting, guard=guard, horizon=horizon)[0] if spread == "tuned" else 1.0
     plan = replace(plan, exploitation=PlannedExploitation(spread_multiple=multiple))
     return _guarded(setting, plan, Exploiting(spread_multiple=multiple)) if guard else plan
+
+
+def with_tried_epsilon(market: Market, request: PlanRequest, plan: Plan, *, guard: bool, horizon: int) -> Plan:
+    """A plan that is not feasible, told the epsilon at which one is: rounded up, and planned for before it is named.
+
+    What a stage's worlds ask for is where to begin: at another epsilon others are sampled, and later stages are
+    reached.
+    """
+    found = plan.feasibility
+    if found.feasible or found.nearest_epsilon is None:
+        return plan
+    nearest, told = _up(found.nearest_epsilon), "By the same worlds that stage asks for epsilon {}."
+    if not plan.provenance.engine.startswith("nuts"):  # else a trial takes hours
+        for _ in range(_TRIALS):
+            walked, programme = _walked(market, replace(request, epsilon=nearest), guard=guard, horizon=horizon)
+            tried = as_plan(walked, programme, roughly=True)
+            if tried.feasible:
+                told = f"With {request.n_worlds:,} worlds a plan is found from about epsilon {{}} on."
+                break
+            nearest = max(_up(tried.nearest_epsilon or 0.0), _up(_STEP * nearest))
+            told = "No plan is found below epsilon {}."
+    reason = f"{found.reason} {told.format(f'{nearest:.3g}')}"
+    return replace(plan, feasibility=replace(found, reason=reason, nearest_epsilon=nearest))
+
+
+def _up(epsilon: float) -> float:
+    """The next number of three digits."""
+    digits = 2 - int(np.floor(np.log10(max(epsilon, 1e-12))))
+    return float(f"{np.ceil(epsilon * 10.0**digits) / 10.0**digits:.3g}")
 
 
 def planned_cold_start(market: Market, request: PlanRequest, *, horizon: int) -> Plan:

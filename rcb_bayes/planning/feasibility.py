@@ -1,4 +1,4 @@
-"""Whether a simulated cold start can end with users following; if not why, and the epsilon from which it could."""
+"""Whether a simulated cold start can end with users following; if not why, and the epsilon that its stages ask for."""
 
 import numpy as np
 
@@ -36,32 +36,9 @@ def feasibility_of(forward: PlannedWalk, course: Course, *, rate: float) -> Feas
         reason = _unknown_length(forward, length, length_mcse)
     else:
         reason = _reason(forward, stopped, stuck=stuck, broken=broken)
-    nearest = nearest_epsilon(forward)
-    if nearest is not None:
-        reason += f" With {request.n_worlds:,} worlds {_from_where(forward, nearest)}."
     more_tell = holds or (broken <= _MOST_BROKEN and stopped is not None and not _is_closed(stopped))
     verdict = "inconclusive" if more_tell else "infeasible"
-    return Feasibility(feasible=False, reason=reason, nearest_epsilon=nearest, verdict=verdict)
-
-
-def _from_where(forward: PlannedWalk, nearest: float) -> str:
-    """What that epsilon opens: the plan, or the stage at which it ends, where others come later.
-
-    Where every arm has somebody who loses at most epsilon by it she is explored freely, and no stage is closed.
-    """
-    agenda, panel = forward.walk.agenda, forward.panel
-    furthest = max((stage.level for stage in forward.stages.values()), default=agenda.n_levels)
-    is_last = furthest >= agenda.n_levels - 1
-    if is_last or not forward.settings.personalised or forward.simulator.engines.platform is not None:
-        return f"a plan is found from about epsilon {nearest:.2g} on"
-    loses = panel.prior_rewards.max(axis=1, keepdims=True) - panel.prior_rewards  # (P, K)
-    enough = float(loses.min(axis=0)[np.asarray(agenda.needed) > 0].max())
-    if enough <= nearest:
-        return f"a plan is found from about epsilon {nearest:.2g} on"
-    return (
-        f"that stage opens from about epsilon {nearest:.2g} on; later ones may ask for more, and {enough:.2g} is "
-        "enough for all"
-    )
+    return Feasibility(feasible=False, reason=reason, nearest_epsilon=nearest_epsilon(forward), verdict=verdict)
 
 
 def share_stuck(forward: PlannedWalk) -> float:

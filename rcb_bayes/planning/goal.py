@@ -8,6 +8,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
+from rcb_bayes.market.scales import check_digits
 from rcb_bayes.market.sizes import check_plan_size
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.knowledge import LEVEL, STAGE, Knows, as_knowledge, chosen_knowledge
@@ -145,6 +146,7 @@ def as_request(market: Market, **values: Any) -> PlanRequest:
             f"The notion '{notion.name}' averages over users, so a rate of each user's own is not judged by it. "
             "Use personalised=False, or notion='user' or 'proof'."
         )
+    check_digits(market, epsilon=epsilon)
     n_per_arm = as_samples(values["n_per_arm"], market)
     return PlanRequest(
         epsilon=epsilon,

@@ -95,8 +95,8 @@ class Feasibility:
 
     Attributes
     ----------
-    feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which it
-        gets past the stage that stops it
+    feasible, reason, nearest_epsilon : whether the cold start can end, if not why, and the epsilon from which on one
+        can (``reason`` says whether that was tried)
     verdict : of an audit in fresh worlds, made where N was chosen; empty where none was made. Of a plan that is not
         feasible "inconclusive" where its worlds are too few to tell, else "infeasible"
     choices : the numbers of samples N was chosen from; none where it was given

@@ -43,7 +43,6 @@ _MOST_ROUNDS = 2_000_000  # of all worlds, kept one by one
 _MOST_CHECKED = 1000  # samples of each arm behind the assumptions; a theorem's N may be millions
 _STEPS = 10
 _SMALL = (0.125, 0.25, 0.5)  # of the least amount that is usual: a plan that just passes allows little
-_TAU, _RHO = 0.01, 0.01  # what Assumptions 1 and 2 are to hold with, as in ``check_assumptions``
 
 
 def report(
@@ -228,7 +227,7 @@ def _belief(study: _Study) -> tuple[Checks, "xr.Dataset"]:
     market, seed = study.market, study.seed
     n = min(study.plan.agenda.most, _MOST_CHECKED)
     stages = Stages(market, n_per_arm=n, n_worlds=study.sizes.check_worlds, workers=study.workers, seed=seed)
-    checks = check_stages(stages, tau=_TAU, rho=_RHO)
+    checks = check_stages(stages)
     sets = saturated_sets(market, n_per_arm=n, seed=seed)
     first = next(arms for arms in sets if len(arms) == 1)
     return checks, gaps_at(stages, [market.arms[k] for k in first])

@@ -21,6 +21,13 @@ from rcb_bayes.schema import (
 )
 from rcb_bayes.users.moments import WeakDirections, find_weak_directions, spectrum
 
+MOST_FEATURES = 5_000  # E[xx'] is held whole: 200 MB
+
+
+def as_width(n_features: object) -> int:
+    """D, of users whose second moment can be held."""
+    return as_count(n_features, name="n_features", least=1, most=MOST_FEATURES, why="E[xx'] has its square of numbers")
+
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class Population(ABC):

@@ -53,8 +53,9 @@ def _tied_shrinkage(moments: FloatArray, values: FloatArray, vectors: FloatArray
     whitener = vectors / np.sqrt(values)
     whitened = whitener.T @ moments @ whitener  # (n_boot, d, d), mean about I
     spread = np.linalg.eigvalsh(whitened)
-    with np.errstate(divide="ignore"):
-        spacing = np.quantile(spread[:, -1] / np.maximum(spread[:, 0], 0.0), level, method="higher")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.where(spread[:, 0] > 0, spread[:, -1] / spread[:, 0], np.inf)
+    spacing = np.quantile(apart, level, method="higher")
     tied = int((values <= spacing * values[0]).sum())
     smallest = np.linalg.eigvalsh(whitened[:, :tied, :tied])[:, 0]
     shrinkage = float(np.quantile(smallest, (1 - level) / 2))

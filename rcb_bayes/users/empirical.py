@@ -11,13 +11,15 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import DataError
 from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, Labels, Seed, as_finite_array, as_rng
 from rcb_bayes.users import bootstrap
-from rcb_bayes.users.base import Population
+from rcb_bayes.users.base import Population, as_width
 from rcb_bayes.users.mending import INTERCEPT, Mending, read_users
 from rcb_bayes.users.moments import weighted_moment
 from rcb_bayes.users.tables import as_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_LEAST_WEIGHT = 1e-15  # of all: less than that is lost in sums
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -60,6 +62,7 @@ class Empirical(Population):
         self, rows: "ArrayLike | pd.DataFrame", *, weights: ArrayLike | None = None, features: Labels = None
     ) -> None:
         table, labels = as_table(rows, features)
+        as_width(table.shape[1])
         mass = _as_weights(weights, len(table))
         moment = weighted_moment(table, mass)
         own = {"rows": table, "weights": mass, "mean": mass @ table}
@@ -190,4 +193,8 @@ def _as_weights(weights: ArrayLike | None, n_rows: int) -> FloatArray:
     if (mass < 0).any() or not mass.any():
         raise DataError(f"weights must not be negative nor all zero, got a smallest of {mass.min():.6g}.")
     mass = mass / mass.max()  # so that the sum cannot overflow
-    return mass / mass.sum()
+    mass /= mass.sum()
+    if (lost := (mass > 0) & (mass < _LEAST_WEIGHT)).any():
+        least = f"weights must be 0 or at least {_LEAST_WEIGHT:.0e} of their sum, got {mass[lost].min():.2g} of it."
+        raise DataError(f"{least} Give such users, who never come, the weight 0.")
+    return mass

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.schema import FEATURE, FloatArray, as_finite_array
+from rcb_bayes.schema import FEATURE, FloatArray, as_finite_array, check_unmasked
 
 Users = ArrayLike | Mapping[str, Any]
 """A user or several: arrays, lists, dicts, pandas Series and tables, DataArrays."""
@@ -58,6 +58,7 @@ def _by_name(x: Any, features: Sequence[str], also: Sequence[str] | None, name: 
     """The values in the order of the features; as they are where they have no labels."""
     if isinstance(x, Mapping):
         order = _order(list(x), features, also, name)
+        check_unmasked(list(x.values()), name=name)
         return np.stack([np.asarray(list(x.values())[k]) for k in order], axis=-1)
     if isinstance(x, list | tuple):
         return [_by_name(one, features, also, name) for one in x]

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.schema import BoolArray, FloatArray, Labels, as_count, as_covariance, as_finite_array
-from rcb_bayes.users.base import Population
+from rcb_bayes.schema import BoolArray, FloatArray, Labels, as_covariance, as_finite_array
+from rcb_bayes.users.base import Population, as_width
 from rcb_bayes.users.moments import spectrum
 
 
@@ -43,7 +43,7 @@ class Sphere(Population):
     n_features: int
 
     def __init__(self, n_features: int, *, features: Labels = None) -> None:
-        d = as_count(n_features, name="n_features", least=1)
+        d = as_width(n_features)
         moments = {"mean": np.zeros(d), "second_moment": np.eye(d) / d, "max_norm": 1.0}
         self._settle("uniform on the unit sphere", features=features, **moments)
 
@@ -92,7 +92,7 @@ class Ball(Population):
     n_features: int
 
     def __init__(self, n_features: int, *, features: Labels = None) -> None:
-        d = as_count(n_features, name="n_features", least=1)
+        d = as_width(n_features)
         moments = {"mean": np.zeros(d), "second_moment": np.eye(d) / (d + 2), "max_norm": 1.0}
         self._settle("uniform in the unit ball", features=features, **moments)
 
@@ -146,6 +146,9 @@ class Gaussian(Population):
 
     @np.errstate(over="ignore")  # an infinite moment is refused
     def __init__(self, cov: ArrayLike, *, mean: ArrayLike | None = None, features: Labels = None) -> None:
+        cov = as_finite_array(cov, name="cov", ndim=(1, 2))
+        if len(cov):
+            as_width(len(cov))
         cov = as_covariance(cov, name="cov")
         mean = np.zeros(len(cov)) if mean is None else as_finite_array(mean, name="mean", ndim=1)
         if len(mean) != len(cov):
@@ -237,13 +240,13 @@ def _as_box(low: ArrayLike, high: ArrayLike, *, n_features: int | None) -> tuple
     low, high = as_finite_array(low, name="low", ndim=(0, 1)), as_finite_array(high, name="high", ndim=(0, 1))
     sizes = {corner.size for corner in (low, high) if corner.ndim == 1}
     if n_features is not None:
-        sizes.add(as_count(n_features, name="n_features", least=1))
+        sizes.add(as_width(n_features))
     if len(sizes) != 1 or 0 in sizes:
         raise DataError(
             f"low, high and n_features must agree on a size of at least 1, got {sorted(sizes) or 'plain numbers'}. "
             "Give vectors of one length, or two numbers and n_features as well."
         )
-    low, high = (np.broadcast_to(corner, (max(sizes),)) for corner in (low, high))
+    low, high = (np.broadcast_to(corner, (as_width(max(sizes)),)) for corner in (low, high))
     if (low >= high).any():
         k = int((low >= high).argmax())
         raise DataError(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
 from rcb_bayes.files.tables import parse_cell, read_cells, shown
-from rcb_bayes.schema import FEATURE, FloatArray, Labels, as_labels, suggestion
+from rcb_bayes.schema import FEATURE, FloatArray, Labels, as_labels, check_unmasked, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def as_table(rows: "ArrayLike | pd.DataFrame", features: Labels) -> tuple[FloatArray, tuple[str, ...]]:
     """A DataFrame or an (n, d) array as floats, shape (n, d), and its labels."""
+    check_unmasked(rows, name="rows")
     try:
         grid = np.asarray(rows)
         if grid.dtype.kind in "USc":  # one text among numbers has made text of them all: back to the objects

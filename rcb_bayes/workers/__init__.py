@@ -1,4 +1,8 @@
-"""More cores, more machines: one argument, ``workers=``, and the same answer to the last bit.
+"""More cores, more machines: one argument, ``workers=``, and the same answer to the last bit on the same processors.
+
+Another type of processor has other last bits: products of matrices, exponentials and compiled loops are made for each.
+Workers whose packages or processors are of another type are refused by name, so that none are mixed; whether two
+machines agree is ``OPENBLAS_CORETYPE`` and ``NUMBA_CPU_NAME`` to say.
 
 ``workers`` is None or 1 (this process), a number (processes on this machine), the address of a Dask scheduler, a
 ``dask.distributed.Client``, or any ``concurrent.futures.Executor``. All of them serve as executors; one loop hands out

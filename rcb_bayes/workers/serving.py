@@ -80,10 +80,24 @@ class Answer:
 
 @cache
 def versions() -> dict[str, str]:
-    """What must be the same everywhere for answers to be the same to the last bit."""
+    """What must be the same everywhere for answers to be the same to the last bit: packages, and what they run on.
+
+    OpenBLAS multiplies, NumPy takes exponentials and Numba compiles by the type of the processor.
+    """
     from importlib.metadata import version
 
-    return {"rcb_bayes": __version__} | {name: version(name) for name in ("numpy", "scipy", "pymc")}
+    import numpy as np
+    import scipy.linalg  # noqa: F401 (its BLAS is loaded with it)
+    from llvmlite import binding
+    from threadpoolctl import threadpool_info
+
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    own = [pool for pool in pools if "numpy" in pool["filepath"] or "scipy" in pool["filepath"]] or pools
+    blas = sorted({f"{p['internal_api']} {p['version']} {p.get('architecture', '')}" for p in own})
+    simd = np.show_config(mode="dicts")["SIMD Extensions"]  # pyright: ignore[reportOptionalSubscript]
+    found = {"rcb_bayes": __version__} | {name: version(name) for name in ("numpy", "scipy", "pymc", "numba")}
+    found |= {"BLAS": ", ".join(blas), "NumPy for": (simd["baseline"] + simd.get("found", []))[-1]}
+    return found | {"Numba for": os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()}
 
 
 def answer(call: Call) -> Answer:

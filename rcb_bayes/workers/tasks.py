@@ -358,7 +358,8 @@ class _Shift:
         assert found is not None  # or there was an error
         if found.kind == "refused":
             raise WorkersError(
-                f"The worker {found.worker} has {found.value}. Install the same versions there: answers would differ."
+                f"The worker {found.worker} has {found.value}. Install the same versions there, on "
+                "processors of one type (OPENBLAS_CORETYPE and NUMBA_CPU_NAME name one for all): answers would differ."
             )
         if found.kind == "needs":
             order.complete, order.tries = True, order.tries - 1

@@ -1,5 +1,6 @@
 """``calibrate``: the paper's settings, feasibility, the course of the cold start, bad input."""
 
+import re
 from functools import cache
 from typing import Any
 
@@ -236,6 +237,26 @@ def test_a_belief_without_doubt_cannot_be_explored_but_from_the_gap_on():
         one_type([0.5, 0.0], [1e-8, 0.2]), epsilon=plan.nearest_epsilon, n_per_arm=5, n_worlds=300, seed=2
     )
     assert again.feasible
+
+
+LATER = [[0.4112, 0.1893], [0.1124, 0.3017], [0.0391, 0.2208], [0.3302, 0.0421]]
+"""Arms of which later stages ask for more than the first that is closed."""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("options", [{}, {"knows": "level"}, {"personalised": False}], ids=["stage", "level", "one"])
+@pytest.mark.parametrize("scale", [1.0, 0.01])
+def test_the_epsilon_that_is_named_was_rounded_up_and_tried(scale: float, options: dict[str, Any], seed: int) -> None:
+    rows = rcb.Empirical([[0.31, 0.72], [0.55, 0.18]])
+    prior = rcb.Prior.gaussian(scale * np.array(LATER), 1e-4 * scale**2)
+    market = Market(prior=prior, covariates=rows, noise=rcb.GaussianNoise(0.3 * scale))
+    asked: dict[str, Any] = {"n_per_arm": 5, "n_worlds": 300, "guard": False, "seed": seed} | options
+    plan = rcb.calibrate(market, epsilon=0.01 * scale, **asked)
+    assert not plan.feasible
+    named = re.search(r"a plan is found from about epsilon (\S+) on\.$", plan.reason)
+    assert named is not None, plan.reason
+    assert float(named[1]) == plan.nearest_epsilon
+    assert rcb.calibrate(market, epsilon=float(named[1]), **asked).feasible
 
 
 def test_the_nearest_epsilon_of_the_crowd_is_feasible():

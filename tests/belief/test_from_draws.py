@@ -55,6 +55,14 @@ def test_what_no_mixture_fits_is_told():
     assert not prior.fit.fits
 
 
+def test_draws_too_few_for_their_coefficients_tell_nothing_of_a_fit():
+    """1,000 draws of 120 coefficients: the fit's eigenvalues run from .4 to 1.8, not 1, and nothing shows."""
+    draws = np.random.default_rng(1).standard_normal((1000, 6, 20))
+    with pytest.warns(BeliefWarning, match="too few draws for 120 coefficients to tell.*off by a third"):
+        prior = rcb.Prior.from_draws(draws)
+    assert "within chance" not in prior.fit.describe()
+
+
 def test_chains_that_have_not_met_are_told():
     chains = np.random.default_rng(4).standard_normal((4, 500, 2, 1)) + np.arange(4)[:, None, None, None]
     with pytest.warns(BeliefWarning, match="have not met"):

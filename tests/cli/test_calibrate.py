@@ -140,7 +140,7 @@ def test_one_rate_that_suits_nobody(rcb: Run) -> None:
     assert "explorable" in outcome.line("saturated arms")
     nearest = plan_of(personalised=False).nearest_epsilon
     assert nearest is not None
-    assert f"a plan is found from about epsilon {nearest:.2g} on." in " ".join(outcome.out.split())
+    assert f"a plan is found from about epsilon {nearest:.3g} on." in " ".join(outcome.out.split())
     assert "With --personalised users who would lose too much are left out" in outcome.out
 
 

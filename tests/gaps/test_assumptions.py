@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from rcb_bayes.belief import Prior, load_prior
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import DiagnosticWarning, RcbError
 from rcb_bayes.gaps.assumptions import (
     SCHEDULES,
     Checks,
@@ -350,6 +350,8 @@ def test_posteriors_that_are_not_vouched_for_are_told(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(ExactEngine, "fit", doubtful)
     assert "2 of the simulated posteriors are not vouched for" in checks_of(SETTING_1)[1].meaning
+    with pytest.warns(DiagnosticWarning, match=r"2 of 40 posteriors behind these gaps are not vouched for \(5.0 %\)"):
+        estimate_gaps(SETTING_1, saturated=["arm_0"], n_per_arm=5, n_worlds=40)
 
 
 def test_bernoulli_rewards_can_be_checked() -> None:

@@ -125,3 +125,56 @@ def test_rows_turned_round_and_seeds() -> None:
 def test_bad_input(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(RcbError, match=message):
         rcb.check_need(alike(), **asked)
+
+
+# --- types whose share is the share that is asked for ----------------------------------------------------------------
+
+THREE = ([[0.5, 0.5, 0.3], [0.0, 0.0, 0.0]], [[1e-4, 1e-4, 0.05], [1e-4, 1e-4, 0.2]])
+FOUR = (
+    [[0.5, 0.5, 0.3], [0.0, 0.0, 0.1], [0.0, 0.0, 0.05], [0.0, 0.0, 0.0]],
+    [[1e-4, 1e-4, 0.05], *[[1e-4, 1e-4, 0.2]] * 3],
+)
+
+
+def starved_by_hand(means: Any, variances: Any, counts: list[int], *, least: int, horizon: int, n_worlds: int) -> float:
+    """How often greedy never tries an arm that is best for at least ``least`` users in all: types share nothing."""
+    rng = np.random.default_rng(5)
+    mean, variance = np.array(means, dtype=float), np.array(variances, dtype=float)
+    n_starved = 0
+    for _ in range(n_worlds):
+        beta = mean + np.sqrt(variance) * rng.standard_normal(mean.shape)
+        expected, precision = mean.copy(), 1.0 / variance
+        tried = set()
+        for kind in rng.choice(len(counts), size=horizon, p=np.array(counts) / sum(counts)):
+            arm = int(rng.choice(np.flatnonzero(expected[:, kind] == expected[:, kind].max())))
+            reward = beta[arm, kind] + 0.3 * rng.standard_normal()
+            before = precision[arm, kind]
+            precision[arm, kind] += 1.0 / 0.09
+            expected[arm, kind] = (before * expected[arm, kind] + reward / 0.09) / precision[arm, kind]
+            tried.add(arm)
+        users = np.bincount(beta.argmax(axis=0), weights=counts, minlength=len(mean))
+        n_starved += any(users[arm] >= least and arm not in tried for arm in range(len(mean)))
+    return n_starved / n_worlds
+
+
+@pytest.mark.parametrize(
+    ("belief", "counts", "share"), [(THREE, [80, 19, 1], 0.01), (FOUR, [83, 14, 3], 0.03)], ids=["one", "three"]
+)
+@pytest.mark.parametrize("precision", [np.float64, np.float32])
+def test_an_arm_matters_whatever_the_last_digit_of_a_weight(
+    belief: Any, counts: list[int], share: float, precision: Any
+) -> None:
+    """Weights of .8, .19 and .01 add up to a little more than 1, so that the last becomes a little less than .01."""
+    means, variances = belief
+    market = Market(
+        prior=rcb.Prior.gaussian(means, np.diag(np.ravel(variances))),
+        covariates=rcb.Empirical(np.eye(3), weights=(np.array(counts) / 100).astype(precision)),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    need = rcb.check_need(market, horizon=200, share=share, seed=1)
+    n_worlds = 250
+    truth = starved_by_hand(means, variances, counts, least=round(100 * share), horizon=200, n_worlds=n_worlds)
+    error = np.hypot(need.mcse, np.sqrt(truth * (1 - truth) / n_worlds))
+    assert abs(need.estimate - truth) < 4 * error
+    without = rcb.check_need(market, horizon=200, share=1.01 * share, seed=1)  # planted: the type does not count
+    assert abs(without.estimate - truth) > 4 * error

@@ -59,6 +59,11 @@ def test_phi0_interval_is_reproducible_and_scales():
     assert wider[0] <= lower < Empirical(rows).phi0 < upper <= wider[1]
 
 
+def test_phi0_interval_of_rows_of_which_a_resample_sees_nothing():
+    """Half of the resamples of two rows have one of them only, and nothing varies where that is 0."""
+    assert Empirical([[1.0], [0.0]]).phi0_interval(n_boot=100) == (0.0, 1.0)
+
+
 def test_phi0_interval_ignores_rows_without_weight():
     rows = Gaussian(COV).sample(80, seed=2)
     padded = Empirical(np.vstack([rows, 100 * rows]), weights=np.repeat([1.0, 0.0], 80))

@@ -72,6 +72,10 @@ def test_the_population_keeps_its_own_rows():
         (TABLE, [1, np.nan, 1, 1], r"weights must be finite"),
         (TABLE, list("1234"), r"weights must be numeric"),
         (1e200 * TABLE, None, r"too large: their second moment"),
+        (TABLE, [1e-300, 1e-300, 1e-300, 1], r"weights must be 0 or at least 1e-15 of their sum, got 1e-300 of it"),
+        (TABLE, np.ma.masked_array(np.ones(4), mask=np.arange(4) == 0), "weights has masked entries"),
+        (np.ma.masked_array(TABLE, mask=TABLE > 2.0), None, "rows has masked entries"),
+        (list(np.ma.masked_array(TABLE, mask=TABLE > 2.0)), None, "rows has masked entries"),
     ],
 )
 def test_bad_weights_and_sizes(rows: Any, weights: Any, message: str):

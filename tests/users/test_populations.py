@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.users import Ball, Covariates, Gaussian, Sphere, Uniform
+from rcb_bayes.users import Ball, Covariates, Empirical, Gaussian, Sphere, Uniform
 
 COV = np.array([[1.0, 0.3, 0.0], [0.3, 0.5, -0.2], [0.0, -0.2, 0.8]])
 
@@ -77,6 +77,12 @@ BAD_INPUT: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (Sphere, ("3",), {}, r"at least 1, got '3'"),
     (Sphere, (True,), {}, r"at least 1, got True"),
     (Sphere, (None,), {}, r"at least 1, got None"),
+    (Sphere, (10**9,), {}, r"n_features must be an integer of at most 5,000 \(E\[xx'\] has its square of numbers\)"),
+    (Ball, (10**9,), {}, r"n_features must be an integer of at most 5,000"),
+    (Uniform, (0.0, 1.0), {"n_features": 10**9}, r"n_features must be an integer of at most 5,000"),
+    (Uniform, (np.zeros(6000), 1.0), {}, r"n_features must be an integer of at most 5,000"),
+    (Empirical, (np.ones((1, 6000)),), {}, r"n_features must be an integer of at most 5,000"),
+    (Gaussian, (np.ones(6000),), {}, r"n_features must be an integer of at most 5,000"),
     (Ball, (0,), {}, r"n_features must be an integer of at least 1, got 0"),
     (Ball, (1.5,), {}, r"at least 1, got 1\.5"),
     (Sphere, (2,), {"features": ["a"]}, r"Expected 2 feature labels, got 1"),

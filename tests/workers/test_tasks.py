@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rcb_bayes.errors import DataError, RcbError, WorkersError
-from rcb_bayes.workers import Tally, run_tasks
+from rcb_bayes.workers import Tally, run_tasks, serving
 from rcb_bayes.workers.crews import dismiss
 from tests.workers import jobs
 
@@ -143,6 +143,28 @@ def test_a_worker_of_another_version_is_refused_by_name() -> None:
     with (
         ProcessPoolExecutor(1, mp_context=SPAWN, initializer=jobs.other_versions) as pool,
         pytest.raises(WorkersError, match=r"The worker .*, process \d+ has rcb_bayes 0\.0\.1 \(here .*\)\. Install"),
+    ):
+        list(run_tasks(jobs.times, range(3), make=jobs.three, workers=pool))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("OPENBLAS_CORETYPE", "Nehalem", r"has BLAS openblas .*Nehalem \(here openblas "),
+        ("NUMBA_CPU_NAME", "nehalem", r"has Numba for nehalem \(here "),
+    ],
+)
+def test_a_worker_that_computes_for_another_processor_is_refused_by_name(
+    variable: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of matrices have other last bits there: plans, audits and runs changed with it."""
+    if variable == "OPENBLAS_CORETYPE" and "openblas" not in serving.versions()["BLAS"]:
+        pytest.skip("another BLAS")
+    serving.versions()  # kept: it is this process's own
+    monkeypatch.setenv(variable, value)
+    with (
+        ProcessPoolExecutor(1, mp_context=SPAWN) as pool,
+        pytest.raises(WorkersError, match=r"The worker .*, process \d+ " + message),
     ):
         list(run_tasks(jobs.times, range(3), make=jobs.three, workers=pool))
 

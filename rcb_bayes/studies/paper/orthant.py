@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.schema import BoolArray, FloatArray, as_count
+from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users import Sphere
-from rcb_bayes.users.base import Population
+from rcb_bayes.users.base import Population, as_width
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
@@ -31,7 +31,7 @@ class Orthant(Population):
     n_features: int
 
     def __init__(self, n_features: int) -> None:
-        d = as_count(n_features, name="n_features", least=1)
+        d = as_width(n_features)
         moment = (np.full((d, d), 2.0 / math.pi) + (1.0 - 2.0 / math.pi) * np.eye(d)) / d
         mean = math.exp(math.lgamma(d / 2) - math.lgamma((d + 1) / 2)) / math.sqrt(math.pi)  # of |x_k| on the sphere
         moments = {"mean": np.full(d, mean), "second_moment": moment, "max_norm": 1.0}
