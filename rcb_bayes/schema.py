@@ -114,10 +114,10 @@ def as_count(value: object, *, name: str, least: int = 0, most: int = MOST_COUNT
     Whatever is counted has to fit 64 bits with something to spare.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise RcbError(f"{name} must be an integer of at least {least}, got {_shown(value)}.")
+        raise RcbError(f"{name} must be an integer of at least {least}, got {shown(value)}.")
     if int(value) > most:
         because = f" ({why})" if why else ""
-        raise RcbError(f"{name} must be an integer of at most {most:,}{because}, got {_shown(value)}.")
+        raise RcbError(f"{name} must be an integer of at most {most:,}{because}, got {shown(value)}.")
     return int(value)
 
 
@@ -134,7 +134,7 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value in a message; a number of hundreds of digits by its size."""
     if isinstance(value, Integral) and abs(int(value)) >= 10**30:
         return f"about {'-' * (int(value) < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"

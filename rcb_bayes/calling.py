@@ -1,0 +1,251 @@
+"""``checked``: what public functions are given, held against their annotations, in one place.
+
+Only kinds are looked at: that a market is a market, a number a number, a function one that takes as many arguments.
+Which numbers are possible, and whether things fit together, is for the functions themselves. Annotations are read when
+a function is first called; a name that is not imported then (``"xr.Dataset"``) is compared with the names of classes.
+"""
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+
+from rcb_bayes.errors import RcbError
+from rcb_bayes.schema import shown
+
+_ANYTHING = object()
+_LONGEST = 1000  # items of a list that are looked at
+_MAKERS = {
+    "Audit": "rcb.audit(market, plan)",
+    "Covariates": "rcb.Sphere(d) or rcb.Empirical(rows)",
+    "Exploiting": "rcb.Exploiting()",
+    "Market": "rcb.Market(prior=..., covariates=..., noise=...)",
+    "Noise": "rcb.GaussianNoise(sigma) or rcb.BernoulliLogit()",
+    "Oracle": "rcb.RidgeOracle()",
+    "Plan": "rcb.calibrate(market)",
+    "Prior": "rcb.Prior.gaussian(mean, cov) or rcb.load_prior(name)",
+    "Recommender": "rcb.Recommender(market, plan)",
+    "Rule": "plan.distil()",
+}
+_WORDS = {
+    bool: "True or False",
+    float: "a number",
+    int: "an integer",
+    str: "a text",
+    Path: "a path",
+    PathLike: "a path",
+    np.ndarray: "a NumPy array",
+    Sequence: "a list",
+    Iterable: "a list",
+    Mapping: "a dict",
+    types.NoneType: "None",
+}
+
+
+def checked[T: Callable[..., Any]](target: T) -> T:
+    """A function that refuses arguments of the wrong kind; of a class, its constructor and its public methods do.
+
+    Raises
+    ------
+    RcbError
+        By the function that comes back: an argument is not what its annotation says.
+
+    Examples
+    --------
+    >>> from rcb_bayes.calling import checked
+    >>> @checked
+    ... def twice(x: float) -> float:
+    ...     return 2 * x
+    >>> twice("a")
+    Traceback (most recent call last):
+    rcb_bayes.errors.RcbError: x must be a number, got 'a'.
+    """
+    if isinstance(target, type):
+        for owner in target.__mro__:
+            if owner.__module__.startswith("rcb_bayes") and not getattr(owner, "_is_protocol", False):
+                _check_methods(owner)
+        return target  # pyright: ignore[reportReturnType]
+    hints = {} if hasattr(target, "__wrapped__") else _hints(target)
+    if not hints:
+        return target
+    names = target.__code__.co_varnames[: target.__code__.co_argcount]
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        for name, value in given.items():
+            if name in hints and not _fits(hints[name], value):
+                raise RcbError(_refusal(name, value, given, hints))
+        return target(*args, **kwargs)
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+def _check_methods(owner: type) -> None:
+    for name, part in list(vars(owner).items()):
+        function = part.__func__ if isinstance(part, classmethod) else part
+        if isinstance(function, types.FunctionType) and (name == "__init__" or not name.startswith("_")):
+            own = checked(function)
+            setattr(owner, name, classmethod(own) if isinstance(part, classmethod) else own)
+
+
+def at_the_door(names: dict[str, Any], public: Iterable[str]) -> None:
+    """Check what a room of the package makes public: its functions, and the methods of its classes.
+
+    Within the package functions call one another as they are. What is public stands in its own module, too, so that
+    it can be sent to other processes.
+    """
+    for name in public:
+        if inspect.isclass(names[name]) or inspect.isfunction(names[name]):
+            names[name] = checked(names[name])
+            setattr(import_module(names[name].__module__), name, names[name])
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
+    """The kinds that each argument may be, where any can be told; a default of None is one of them."""
+    found = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
+        kinds = _kinds(hint, function.__globals__)
+        if parameter.kind not in (2, 4) and not any(_is(kind, _ANYTHING) for kind in kinds):
+            found[name] = (*kinds, None) if parameter.default is None else kinds
+    return found
+
+
+def _kinds(hint: Any, known: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The alternatives of an annotation; text stays where a name in it is not imported."""
+    if isinstance(hint, str):
+        parts = [part.strip() for part in hint.split("|")] if "[" not in hint else [hint]
+        return tuple(kind for part in parts for kind in _evaluated(part, known))
+    if get_origin(hint) in (Union, types.UnionType):
+        return tuple(kind for part in get_args(hint) for kind in _kinds(part, known))
+    return (hint,)
+
+
+def _evaluated(text: str, known: Mapping[str, Any]) -> tuple[Any, ...]:
+    try:
+        return _kinds(eval(text, dict(known)), known)  # an annotation of this package
+    except NameError:
+        return (Any if "[" in text else text.rsplit(".")[-1],)
+
+
+def _fits(kinds: Iterable[Any], value: Any) -> bool:
+    return any(_is(kind, value) for kind in kinds)
+
+
+def _is(kind: Any, value: Any) -> bool:
+    """Whether a value is of one kind; what cannot be told is left to the function."""
+    if kind is None or kind is types.NoneType:
+        return value is None
+    if isinstance(kind, str):
+        return any(parent.__name__ == kind for parent in type(value).__mro__)
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return isinstance(value, str) or not all(isinstance(word, str) for word in inner)
+    if origin is Callable:
+        return callable(value) and (not inner or inner[0] is ... or _takes(value, len(inner[0])))
+    if not isinstance(origin, type) or origin is object:
+        return True
+    if origin in (bool, float, int):
+        wanted = {bool: bool | np.bool_, float: Real, int: Integral}[origin]
+        return isinstance(value, wanted) and (origin is bool or not isinstance(value, bool))
+    if origin in (Sequence, Iterable, list, tuple):
+        return _is_list(origin, value) and (inner[1:] not in ((), (...,)) or _all_fit(inner[:1], value))
+    if issubclass(origin, Mapping):
+        return isinstance(value, origin) and _all_fit(inner[1:], value.values())
+    if issubclass(origin, Path):
+        return isinstance(value, str | PathLike)
+    try:
+        return isinstance(value, origin) and not (isinstance(value, type) and origin is not type)
+    except TypeError:  # a protocol that is not checked as one
+        return True
+
+
+def _is_list(origin: type, value: Any) -> bool:
+    if isinstance(value, str | bytes | Mapping | type) or (isinstance(value, np.ndarray) and not value.ndim):
+        return False
+    if origin is Iterable:
+        return isinstance(value, Iterable)
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+
+
+def _all_fit(inner: tuple[Any, ...], values: Any) -> bool:
+    if not inner or not hasattr(values, "__len__"):  # to look at it would be to use it up
+        return True
+    kinds = _kinds(inner[0], {})
+    return all(_fits(kinds, value) for _, value in zip(range(_LONGEST), values, strict=False))
+
+
+def _takes(function: Callable[..., Any], n: int) -> bool:
+    """Whether a function can be called with so many arguments; one without a signature may be."""
+    try:
+        inspect.signature(function).bind(*range(n))
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def _refusal(name: str, value: Any, given: Mapping[str, Any], hints: Mapping[str, tuple[Any, ...]]) -> str:
+    """Expected, got, remedy."""
+    kinds = hints[name]
+    told = f"{name} must be {_words(kinds)}, got {_got(value)}"
+    for other in given:
+        if other != name and other in hints and _fits(hints[other], value) and _fits(kinds, given[other]):
+            return f"{told}: {name} and {other} are swapped."
+    if isinstance(value, type):
+        if any(_makes(value, kind) for kind in kinds):
+            return f"{told}. Make one: {value.__name__}(...)."
+        if any(get_origin(kind) is Callable for kind in kinds):
+            return f"{told}. Write a function: lambda market, seed: {value.__name__}(market, seed=seed)."
+    makers = [_MAKERS[_name(kind)] for kind in kinds if _name(kind) in _MAKERS]
+    return f"{told}. Make one: {makers[0]}." if makers else f"{told}."
+
+
+def _makes(maker: type, kind: Any) -> bool:
+    """Whether what a class makes is of a kind."""
+    is_protocol = getattr(kind, "_is_runtime_protocol", False)
+    return isinstance(kind, type) and (isinstance(maker, kind) if is_protocol else kind in maker.__mro__)
+
+
+def _name(kind: Any) -> str:
+    return kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+
+
+def _words(kinds: Iterable[Any]) -> str:
+    told = [_word(kind) for kind in kinds]
+    shown = list(dict.fromkeys(word for word in told if word != "None" or len(told) == 1))
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)
+
+
+def _word(kind: Any) -> str:
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return f"one of {', '.join(map(repr, inner))}"
+    if origin is Callable:
+        return f"a function of {len(inner[0])} argument(s)" if inner and inner[0] is not ... else "a function"
+    if origin in (Sequence, Iterable) and inner and inner[0] is not object:
+        return "a list of " + " or ".join(f"{_word(part).split(' ', 1)[-1]}s" for part in _kinds(inner[0], {}))
+    return _WORDS.get(origin, "None" if origin is None else _one(_name(origin)))
+
+
+def _got(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    plain = value is None or isinstance(value, Real | str | bytes | list | tuple | dict | set | np.generic)
+    return shown(value) if plain else _one(type(value).__name__)
+
+
+def _one(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
