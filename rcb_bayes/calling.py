@@ -5,15 +5,15 @@ Which numbers are possible, and whether things fit together, is for the function
 a function is first called; a name that is not imported then (``"xr.Dataset"``) is compared with the names of classes.
 """
 
-import inspect
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
+from inspect import signature, unwrap
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAliasType, Union, get_args, get_origin
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import shown
 
 _ANYTHING = object()
+_CHECKED = set[Any]()
 _LONGEST = 1000  # items of a list that are looked at
 _MAKERS = {
     "Audit": "rcb.audit(market, plan)",
@@ -28,7 +29,7 @@ _MAKERS = {
     "Exploiting": "rcb.Exploiting()",
     "Market": "rcb.Market(prior=..., covariates=..., noise=...)",
     "Noise": "rcb.GaussianNoise(sigma) or rcb.BernoulliLogit()",
-    "Oracle": "rcb.RidgeOracle()",
+    "Oracle": "rcb.PosteriorOracle(prior, noise), or rcb.SklearnOracle(estimator=...) of an estimator",
     "Plan": "rcb.calibrate(market)",
     "Prior": "rcb.Prior.gaussian(mean, cov) or rcb.load_prior(name)",
     "Recommender": "rcb.Recommender(market, plan)",
@@ -72,10 +73,10 @@ def checked[T: Callable[..., Any]](target: T) -> T:
             if owner.__module__.startswith("rcb_bayes") and not getattr(owner, "_is_protocol", False):
                 _check_methods(owner)
         return target  # pyright: ignore[reportReturnType]
-    hints = {} if hasattr(target, "__wrapped__") else _hints(target)
+    hints = {} if target in _CHECKED else _hints(target)
     if not hints:
         return target
-    names = target.__code__.co_varnames[: target.__code__.co_argcount]
+    names = [name for name, parameter in signature(target).parameters.items() if parameter.kind < 2]
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -83,8 +84,12 @@ def checked[T: Callable[..., Any]](target: T) -> T:
         for name, value in given.items():
             if name in hints and not _fits(hints[name], value):
                 raise RcbError(_refusal(name, value, given, hints))
-        return target(*args, **kwargs)
+        try:
+            return target(*args, **kwargs)
+        except MemoryError as error:
+            raise RcbError(f"More memory is needed than there is ({error}). Ask for less at a time.") from None
 
+    _CHECKED.add(call)
     return call  # pyright: ignore[reportReturnType]
 
 
@@ -103,7 +108,7 @@ def at_the_door(names: dict[str, Any], public: Iterable[str]) -> None:
     it can be sent to other processes.
     """
     for name in public:
-        if inspect.isclass(names[name]) or inspect.isfunction(names[name]):
+        if callable(names[name]):
             names[name] = checked(names[name])
             setattr(import_module(names[name].__module__), name, names[name])
 
@@ -111,9 +116,9 @@ def at_the_door(names: dict[str, Any], public: Iterable[str]) -> None:
 def _hints(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
     """The kinds that each argument may be, where any can be told; a default of None is one of them."""
     found = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
-        kinds = _kinds(hint, function.__globals__)
+    known = unwrap(function).__globals__
+    for name, parameter in signature(function).parameters.items():
+        kinds = _kinds(Any if parameter.annotation is parameter.empty else parameter.annotation, known)
         if parameter.kind not in (2, 4) and not any(_is(kind, _ANYTHING) for kind in kinds):
             found[name] = (*kinds, None) if parameter.default is None else kinds
     return found
@@ -133,7 +138,7 @@ def _evaluated(text: str, known: Mapping[str, Any]) -> tuple[Any, ...]:
     try:
         return _kinds(eval(text, dict(known)), known)  # an annotation of this package
     except NameError:
-        return (Any if "[" in text else text.rsplit(".")[-1],)
+        return _evaluated(text.split("[")[0], known) if "[" in text else (text.rsplit(".")[-1],)
 
 
 def _fits(kinds: Iterable[Any], value: Any) -> bool:
@@ -147,15 +152,19 @@ def _is(kind: Any, value: Any) -> bool:
     if isinstance(kind, str):
         return any(parent.__name__ == kind for parent in type(value).__mro__)
     origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Annotated:  # an array, and how many dimensions it has
+        return _is(inner[0], value) and value.ndim == inner[1]
     if origin is Literal:
         return isinstance(value, str) or not all(isinstance(word, str) for word in inner)
+    if isinstance(origin, TypeAliasType):  # of NumPy
+        return origin.__name__ != "NDArray" or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
     if origin is Callable:
         return callable(value) and (not inner or inner[0] is ... or _takes(value, len(inner[0])))
     if not isinstance(origin, type) or origin is object:
         return True
     if origin in (bool, float, int):
         wanted = {bool: bool | np.bool_, float: Real, int: Integral}[origin]
-        return isinstance(value, wanted) and (origin is bool or not isinstance(value, bool))
+        return isinstance(value, wanted) and (origin is bool or not isinstance(value, bool | np.timedelta64))
     if origin in (Sequence, Iterable, list, tuple):
         return _is_list(origin, value) and (inner[1:] not in ((), (...,)) or _all_fit(inner[:1], value))
     if issubclass(origin, Mapping):
@@ -186,7 +195,7 @@ def _all_fit(inner: tuple[Any, ...], values: Any) -> bool:
 def _takes(function: Callable[..., Any], n: int) -> bool:
     """Whether a function can be called with so many arguments; one without a signature may be."""
     try:
-        inspect.signature(function).bind(*range(n))
+        signature(function).bind(*range(n))
     except TypeError:
         return False
     except ValueError:
@@ -231,8 +240,12 @@ def _words(kinds: Iterable[Any]) -> str:
 
 def _word(kind: Any) -> str:
     origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Annotated:
+        return f"{_word(inner[0])} in {inner[1]} dimensions"
     if origin is Literal:
         return f"one of {', '.join(map(repr, inner))}"
+    if isinstance(origin, TypeAliasType):
+        return "a NumPy array of numbers" if origin.__name__ == "NDArray" else "numbers"
     if origin is Callable:
         return f"a function of {len(inner[0])} argument(s)" if inner and inner[0] is not ... else "a function"
     if origin in (Sequence, Iterable) and inner and inner[0] is not object:
@@ -244,7 +257,8 @@ def _got(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     plain = value is None or isinstance(value, Real | str | bytes | list | tuple | dict | set | np.generic)
-    return shown(value) if plain else _one(type(value).__name__)
+    shape = f" of {value.dtype} and shape {value.shape}" if isinstance(value, np.ndarray) else ""
+    return shown(value) if plain else f"{_one(type(value).__name__)}{shape}"
 
 
 def _one(name: str) -> str:
