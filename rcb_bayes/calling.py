@@ -1,10 +1,12 @@
 """``checked``: what public functions are given, held against their annotations, in one place.
 
 Only kinds are looked at: that a market is a market, a number a number, a function one that takes as many arguments.
-Which numbers are possible, and whether things fit together, is for the functions themselves. Annotations are read when
-a function is first called; a name that is not imported then (``"xr.Dataset"``) is compared with the names of classes.
+Which numbers are possible, and whether things fit together, is for the functions themselves, and numbers, words and
+lists are theirs first: only where such a call ends in an error of another kind is it told which was wrong. A name
+in an annotation that is not imported (``"xr.Dataset"``) is compared with the names of classes.
 """
 
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
@@ -17,36 +19,32 @@ from typing import Annotated, Any, Literal, TypeAliasType, Union, get_args, get_
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
+from rcb_bayes.errors import BeliefError, DataError, MarketError, RcbError
 from rcb_bayes.schema import shown
 
 _ANYTHING = object()
 _CHECKED = set[Any]()
+_LONG = 500  # of a message
 _LONGEST = 1000  # items of a list that are looked at
-_MAKERS = {
+_ERRORS = {"belief": BeliefError, "market": MarketError, "users": DataError}  # of other rooms RcbError
+_PLAIN = ("True or False", "a number", "an integer", "a text", "a path", "a dict")
+_USE = {
     "Audit": "rcb.audit(market, plan)",
-    "Covariates": "rcb.Sphere(d) or rcb.Empirical(rows)",
-    "Exploiting": "rcb.Exploiting()",
+    "Covariates": "Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)",
+    "Generator": "numpy.random.default_rng(seed)",
     "Market": "rcb.Market(prior=..., covariates=..., noise=...)",
-    "Noise": "rcb.GaussianNoise(sigma) or rcb.BernoulliLogit()",
-    "Oracle": "rcb.PosteriorOracle(prior, noise), or rcb.SklearnOracle(estimator=...) of an estimator",
+    "Noise": "GaussianNoise(sigma) or BernoulliLogit()",
+    "Oracle": "rcb.PosteriorOracle(prior, noise), or rcb.SklearnOracle(estimator=...) around an estimator",
     "Plan": "rcb.calibrate(market)",
-    "Prior": "rcb.Prior.gaussian(mean, cov) or rcb.load_prior(name)",
+    "Prior": "Prior.from_pymc(model), Prior.gaussian(mean, cov) or load_prior(name)",
     "Recommender": "rcb.Recommender(market, plan)",
     "Rule": "plan.distil()",
 }
 _WORDS = {
-    bool: "True or False",
-    float: "a number",
-    int: "an integer",
-    str: "a text",
-    Path: "a path",
-    PathLike: "a path",
-    np.ndarray: "a NumPy array",
-    Sequence: "a list",
-    Iterable: "a list",
-    Mapping: "a dict",
-    types.NoneType: "None",
+    **{"bool": "True or False", "float": "a number", "int": "an integer", "str": "a text", "NoneType": "None"},
+    **{"Path": "a path", "PathLike": "a path", "ndarray": "a NumPy array", "Mapping": "a dict"},
+    **dict.fromkeys(("Sequence", "Iterable"), "a list"),
+    **{"Covariates": "a population", "Generator": "a numpy Generator"},
 }
 
 
@@ -77,17 +75,30 @@ def checked[T: Callable[..., Any]](target: T) -> T:
     if not hints:
         return target
     names = [name for name, parameter in signature(target).parameters.items() if parameter.kind < 2]
+    refused = _ERRORS.get(target.__module__.split(".")[1], RcbError) if "." in target.__module__ else RcbError
+
+    things = {name: kinds for name, kinds in hints.items() if not all(_is_plain(kind) for kind in kinds)}
+
+    def look(given: Mapping[str, Any], kinds: Mapping[str, tuple[Any, ...]]) -> None:
+        for name, value in given.items():
+            if name in kinds and not _fits(kinds[name], value):
+                raise refused(_refusal(name, value, given, hints)) from None
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        for name, value in given.items():
-            if name in hints and not _fits(hints[name], value):
-                raise RcbError(_refusal(name, value, given, hints))
+        look(given, things)
         try:
             return target(*args, **kwargs)
+        except RcbError as error:
+            if "\n" in str(error) or len(str(error)) > _LONG:  # what came is no word to be told whole
+                look(given, hints)
+            raise
         except MemoryError as error:
             raise RcbError(f"More memory is needed than there is ({error}). Ask for less at a time.") from None
+        except Exception:
+            look(given, hints)
+            raise
 
     _CHECKED.add(call)
     return call  # pyright: ignore[reportReturnType]
@@ -127,7 +138,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, tuple[Any, ...]]:
 def _kinds(hint: Any, known: Mapping[str, Any]) -> tuple[Any, ...]:
     """The alternatives of an annotation; text stays where a name in it is not imported."""
     if isinstance(hint, str):
-        parts = [part.strip() for part in hint.split("|")] if "[" not in hint else [hint]
+        parts = re.split(r" \| (?![^\[\]]*\])", hint)  # at bars that stand in no brackets
         return tuple(kind for part in parts for kind in _evaluated(part, known))
     if get_origin(hint) in (Union, types.UnionType):
         return tuple(kind for part in get_args(hint) for kind in _kinds(part, known))
@@ -139,6 +150,14 @@ def _evaluated(text: str, known: Mapping[str, Any]) -> tuple[Any, ...]:
         return _kinds(eval(text, dict(known)), known)  # an annotation of this package
     except NameError:
         return _evaluated(text.split("[")[0], known) if "[" in text else (text.rsplit(".")[-1],)
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether a kind is of numbers, words or lists: these the functions look at themselves, and tell the range, too."""
+    origin = get_origin(kind) or kind
+    if isinstance(origin, type) and origin not in (int, float, bool, str):
+        return issubclass(origin, (list, tuple, Sequence, Iterable, Mapping, np.ndarray, types.NoneType))
+    return origin is not Callable and not isinstance(kind, str)
 
 
 def _fits(kinds: Iterable[Any], value: Any) -> bool:
@@ -209,17 +228,15 @@ def _takes(function: Callable[..., Any], n: int) -> bool:
 def _refusal(name: str, value: Any, given: Mapping[str, Any], hints: Mapping[str, tuple[Any, ...]]) -> str:
     """Expected, got, remedy."""
     kinds = hints[name]
-    told = f"{name} must be {_words(kinds)}, got {_got(value)}"
+    told = f"{name} must be {_words(kinds)}, got {_got(kinds, value)}"
     for other in given:
         if other != name and other in hints and _fits(hints[other], value) and _fits(kinds, given[other]):
             return f"{told}: {name} and {other} are swapped."
-    if isinstance(value, type):
-        if any(_makes(value, kind) for kind in kinds):
-            return f"{told}. Make one: {value.__name__}(...)."
-        if any(get_origin(kind) is Callable for kind in kinds):
-            return f"{told}. Write a function: lambda market, seed: {value.__name__}(market, seed=seed)."
-    makers = [_MAKERS[_name(kind)] for kind in kinds if _name(kind) in _MAKERS]
-    return f"{told}. Make one: {makers[0]}." if makers else f"{told}."
+    if isinstance(value, type) and any(_makes(value, kind) for kind in kinds):
+        return f"{told}. Write {value.__name__}(...)."
+    if isinstance(value, type) and any(get_origin(kind) is Callable for kind in kinds):
+        return f"{told}. Write lambda market, seed: {value.__name__}(market, seed=seed)."
+    return f"{told}." + "".join([f" Use {_USE[_name(kind)]}." for kind in kinds if _name(kind) in _USE][:1])
 
 
 def _makes(maker: type, kind: Any) -> bool:
@@ -229,7 +246,7 @@ def _makes(maker: type, kind: Any) -> bool:
 
 
 def _name(kind: Any) -> str:
-    return kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+    return (kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))).removeprefix("Drawable")
 
 
 def _words(kinds: Iterable[Any]) -> str:
@@ -250,15 +267,18 @@ def _word(kind: Any) -> str:
         return f"a function of {len(inner[0])} argument(s)" if inner and inner[0] is not ... else "a function"
     if origin in (Sequence, Iterable) and inner and inner[0] is not object:
         return "a list of " + " or ".join(f"{_word(part).split(' ', 1)[-1]}s" for part in _kinds(inner[0], {}))
-    return _WORDS.get(origin, "None" if origin is None else _one(_name(origin)))
+    return "None" if origin is None else _WORDS.get(_name(origin), _one(_name(origin)))
 
 
-def _got(value: Any) -> str:
+def _got(kinds: Iterable[Any], value: Any) -> str:
+    """What came: a thing by its name where another thing is wanted, else the value."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    plain = value is None or isinstance(value, Real | str | bytes | list | tuple | dict | set | np.generic)
-    shape = f" of {value.dtype} and shape {value.shape}" if isinstance(value, np.ndarray) else ""
-    return shown(value) if plain else f"{_one(type(value).__name__)}{shape}"
+    is_plain = value is None or isinstance(value, Real | str | bytes | list | tuple | dict | set | np.generic)
+    if is_plain and any(_word(kind) in _PLAIN or "list" in _word(kind) for kind in kinds):
+        return shown(value)
+    shape = f" of {value.dtype}, shape {value.shape}" if isinstance(value, np.ndarray) and value.ndim != 2 else ""
+    return f"{type(value).__name__}{shape}"
 
 
 def _one(name: str) -> str:

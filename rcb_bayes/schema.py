@@ -142,7 +142,7 @@ def shown(value: object) -> str:
     """A value in a message; a number of hundreds of digits by its size."""
     if isinstance(value, Integral) and not isinstance(value, _NOT_COUNTS) and abs(int(value)) >= 10**30:
         return f"about {'-' * (int(value) < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

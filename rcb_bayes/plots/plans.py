@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import RcbError
+from rcb_bayes.plots.drawable import DrawablePlan
 from rcb_bayes.plots.style import PALETTE, arm_styles, check_holds, draw_band, own_axes
 from rcb_bayes.schema import suggestion
 
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from rcb_bayes.plots.drawable import DrawablePlan
 
 _PARTS = ("cold start", "learning", "deviation")
 _TRADEOFF_LABELS = {
@@ -74,7 +74,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     return axes
 
 
-def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes":
+def plot_coverage(plan: DrawablePlan, *, axes: "Axes | None" = None) -> "Axes":
     """Each arm's smallest eigenvalue of X'X/N, averaged over cold starts, with two Monte Carlo errors.
 
     N samples of an arm do not cover the directions of users to whom it is never recommended.

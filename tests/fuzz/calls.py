@@ -37,7 +37,7 @@ MADE = {"Audit", "Check", "Checks", "LogCheck", "MixedAudit", "Plan", "Posterior
 """Made by the package itself: the methods are called, the constructors are not."""
 HOOKS = {
     *("decide", "decide_later", "update", "update_later", "probabilities", "proba_later", "begin", "begin_with", "cut"),
-    *("guard_one", "fingerprints", "joined", "of_arms", "of_each", "of_nothing", "plus", "renamed", "take"),
+    *("group_log_density", "guard_one", "fingerprints", "joined", "of_arms", "of_each", "of_nothing", "plus", "renamed", "take"),
 }
 """Called by the package itself, round by round, with arrays that it has made: their sizes are not looked at."""
 SLOW = {"report": 0.1, "compare_plans": 0.3, "sensitivity": 0.3, "calibrate": 0.5, "tradeoff": 0.3, "load_prior": 0.3, "Plan.distil": 0.1, "price_of_knowledge": 0.3}
@@ -69,8 +69,7 @@ class Call:
     def __call__(self, arguments: dict[str, Any]) -> Any:
         function = getattr(fresh(self.owner), self.name.split(".")[-1]) if self.owner else self.function
         first = [arguments.pop(name) for name in self.positional if name in arguments]
-        found = function(*first, **arguments)
-        return list(found) if inspect.isgenerator(found) else found
+        return function(*first, **arguments)
 
 
 # --- what is right ---------------------------------------------------------------------------------------------------
