@@ -25,6 +25,7 @@ from rcb_bayes.schema import shown
 _ANYTHING = object()
 _CHECKED = set[Any]()
 _LONG = 500  # of a message
+_LARGEST = 10**300  # that is a number still
 _LONGEST = 1000  # items of a list that are looked at
 _ERRORS = {"belief": BeliefError, "market": MarketError, "users": DataError}  # of other rooms RcbError
 _PLAIN = ("True or False", "a number", "an integer", "a text", "a path", "a dict")
@@ -94,10 +95,10 @@ def checked[T: Callable[..., Any]](target: T) -> T:
             if "\n" in str(error) or len(str(error)) > _LONG:  # what came is no word to be told whole
                 look(given, hints)
             raise
-        except MemoryError as error:
-            raise RcbError(f"More memory is needed than there is ({error}). Ask for less at a time.") from None
-        except Exception:
+        except Exception as error:
             look(given, hints)
+            if isinstance(error, MemoryError) or "array is too big" in str(error):
+                raise RcbError(f"More memory is needed than there is ({error}). Ask for less at a time.") from None
             raise
 
     _CHECKED.add(call)
@@ -178,12 +179,15 @@ def _is(kind: Any, value: Any) -> bool:
     if isinstance(origin, TypeAliasType):  # of NumPy
         return origin.__name__ != "NDArray" or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
     if origin is Callable:
-        return callable(value) and (not inner or inner[0] is ... or _takes(value, len(inner[0])))
+        return callable(value) and (not inner or inner[0] is ... or takes(value, len(inner[0])))
     if not isinstance(origin, type) or origin is object:
         return True
     if origin in (bool, float, int):
-        wanted = {bool: bool | np.bool_, float: Real, int: Integral}[origin]
-        return isinstance(value, wanted) and (origin is bool or not isinstance(value, bool | np.timedelta64))
+        if origin is not bool and isinstance(value, bool | np.timedelta64):
+            return False
+        if origin is float and isinstance(value, Integral) and abs(int(value)) > _LARGEST:
+            return False
+        return isinstance(value, {bool: bool | np.bool_, float: Real, int: Integral}[origin])
     if origin in (Sequence, Iterable, list, tuple):
         return _is_list(origin, value) and (inner[1:] not in ((), (...,)) or _all_fit(inner[:1], value))
     if issubclass(origin, Mapping):
@@ -211,7 +215,7 @@ def _all_fit(inner: tuple[Any, ...], values: Any) -> bool:
     return all(_fits(kinds, value) for _, value in zip(range(_LONGEST), values, strict=False))
 
 
-def _takes(function: Callable[..., Any], n: int) -> bool:
+def takes(function: Callable[..., Any], n: int) -> bool:
     """Whether a function can be called with so many arguments; one without a signature may be."""
     try:
         signature(function).bind(*range(n))

@@ -205,5 +205,5 @@ def plain(value: Any) -> Any:
 
 
 def _shorten(labels: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(labels[:most])
-    return shown + (", ..." if len(labels) > most else "")
+    told = ", ".join(" ".join(label.split())[:80] for label in labels[:most])
+    return told + (", ..." if len(labels) > most else "")

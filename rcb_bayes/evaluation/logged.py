@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.calling import takes
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import MIN_WORLDS
@@ -96,7 +97,7 @@ def as_probabilities_of(policy: Any, logged: Logged) -> FloatArray:
         found: Any = policy.recommend_proba(logged.people)
     elif callable(getattr(policy, "recommend_proba", None)):
         found = policy.recommend_proba(logged.x)
-    elif callable(policy):
+    elif callable(policy) and takes(policy, 1):
         found = policy(logged.people)
     else:
         found = _as_array(policy)

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.deciding import pair_cells, stage_cells
 from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, check_holds, draw_band, own_axes
+from rcb_bayes.schema import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +89,8 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     (['old', 'new'], 'rival')
     """
     check_holds(margins, "stage arm rival estimate lower upper", of="an audit")
+    if not is_number(epsilon):
+        raise RcbError(f"epsilon must be a finite number, got {epsilon!r}.")
     from matplotlib.colors import TwoSlopeNorm
     from matplotlib.patches import Rectangle
 

@@ -136,6 +136,8 @@ def plot_checks(checks: Sequence[Any], *, axes: "Axes | None" = None) -> "Axes":
     >>> [label.get_text() for label in rcb.plots.plot_checks(checks).get_yticklabels()][0]
     '1 fighting chance'
     """
+    if not all(hasattr(check, "verdict") for check in checks):
+        raise RcbError("checks must be what check_assumptions gives, a list of Check.")
     axes = own_axes(axes)
     for place, check in enumerate(checks):
         colour = VERDICT_COLOURS[check.verdict]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-
 def plot_rates(
     plan: DrawablePlan, users: Users, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
 ) -> "Axes":
