@@ -8,7 +8,7 @@ in an annotation that is not imported (``"xr.Dataset"``) is compared with the na
 
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from inspect import signature, unwrap
@@ -82,7 +82,8 @@ def checked[T: Callable[..., Any]](target: T) -> T:
 
     def look(given: Mapping[str, Any], kinds: Mapping[str, tuple[Any, ...]]) -> None:
         for name, value in given.items():
-            if name in kinds and not _fits(kinds[name], value):
+            wanted = kinds.get(name, hints.get(name) if isinstance(value, Iterator) else None)  # one may be endless
+            if wanted is not None and not _fits(wanted, value):
                 raise refused(_refusal(name, value, given, hints)) from None
 
     @wraps(target)
@@ -189,7 +190,9 @@ def _is(kind: Any, value: Any) -> bool:
             return False
         return isinstance(value, {bool: bool | np.bool_, float: Real, int: Integral}[origin])
     if origin in (Sequence, Iterable, list, tuple):
-        return _is_list(origin, value) and (inner[1:] not in ((), (...,)) or _all_fit(inner[:1], value))
+        if inner[1:] not in ((), (...,)):
+            return _is_list(origin, value) and len(value) == len(inner)
+        return _is_list(origin, value) and _all_fit(inner[:1], value)
     if issubclass(origin, Mapping):
         return isinstance(value, origin) and _all_fit(inner[1:], value.values())
     if issubclass(origin, Path):

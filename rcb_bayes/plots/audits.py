@@ -91,6 +91,7 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     check_holds(margins, "stage arm rival estimate lower upper", of="an audit")
     if not is_number(epsilon):
         raise RcbError(f"epsilon must be a finite number, got {epsilon!r}.")
+    epsilon = float(epsilon)
     from matplotlib.colors import TwoSlopeNorm
     from matplotlib.patches import Rectangle
 

@@ -210,7 +210,7 @@ def made(everything: bool) -> dict[str, Any]:
 @cache
 def by_name(everything: bool) -> dict[str, Any]:
     """Right values of arguments without a default, by their name; None where it takes seconds to make one."""
-    it = defaultdict(lambda: None, made(everything))
+    it: dict[str, Any] = defaultdict(lambda: None, made(everything))
     answers = pd.DataFrame({"arm": ["old", "new"], "age": [0.5, 0.5], "q10": [0.1, 0.0], "q90": [0.6, 0.5]})
     matrix, told = np.zeros((4, 3)), deepcopy(it["agent"]).recommend(USERS[0])
     decided = it["policy"].decide(USERS, USERS, np.full((4, 4), 0.5))
@@ -518,7 +518,7 @@ THINGS: tuple[Callable[[], Any], ...] = (
     ),
     *(
         lambda: np.array([True, False]),
-        lambda: np.ma.masked_array([1.0, 2.0], [0, 1]),
+        lambda: np.ma.masked_array([1.0, 2.0], [False, True]),
         lambda: np.ones((2, 2), dtype=int),
     ),
     *(lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), lambda: pd.DataFrame(), lambda: pd.Series([1.0, 2.0])),

@@ -142,7 +142,7 @@ def test_the_remedy_for_another_order_works() -> None:
             belief(features=["feature_0", "age"]),
             "other features than the users' belief (feature_1 against age). Build it with features=list(",
         ),
-        (np.zeros((3, 2)), "must be a Prior, got ndarray. Use Prior.from_pymc(model), Prior.gaussian(mean, cov) or load_prior(name)."),
+        (np.zeros((3, 2)), "must be a Prior, got ndarray. Use Prior.from_pymc(model), Prior.gaussian(mean, cov)"),
         ("gaussian", "must be a Prior, got str."),
         (Prior, "must be a Prior, got the class Prior."),
     ],
