@@ -24,6 +24,7 @@ from rcb_bayes.schema import shown
 
 _ANYTHING = object()
 _CHECKED = set[Any]()
+_TOO_BIG = ("array is too big", "Maximum allowed dimension")  # as NumPy has it
 _LONG = 500  # of a message
 _LARGEST = 10**300  # that is a number still
 _LONGEST = 1000  # items of a list that are looked at
@@ -78,7 +79,7 @@ def checked[T: Callable[..., Any]](target: T) -> T:
     names = [name for name, parameter in signature(target).parameters.items() if parameter.kind < 2]
     refused = _ERRORS.get(target.__module__.split(".")[1], RcbError) if "." in target.__module__ else RcbError
 
-    things = {name: kinds for name, kinds in hints.items() if not all(_is_plain(kind) for kind in kinds)}
+    things = {name: kinds for name, kinds in hints.items() if not (int in kinds or all(map(_is_plain, kinds)))}
 
     def look(given: Mapping[str, Any], kinds: Mapping[str, tuple[Any, ...]]) -> None:
         for name, value in given.items():
@@ -98,7 +99,7 @@ def checked[T: Callable[..., Any]](target: T) -> T:
             raise
         except Exception as error:
             look(given, hints)
-            if isinstance(error, MemoryError) or "array is too big" in str(error):
+            if isinstance(error, MemoryError) or str(error).startswith(_TOO_BIG):
                 raise RcbError(f"More memory is needed than there is ({error}). Ask for less at a time.") from None
             raise
 
