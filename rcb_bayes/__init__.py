@@ -166,7 +166,9 @@ def __getattr__(name: str) -> Any:
         if name in _ROOMS:
             return import_module(f"rcb_bayes.{name}")
         if name in _HOMES:
-            return getattr(import_module(f"rcb_bayes.{_HOMES[name]}"), name)
+            home = import_module(f"rcb_bayes.{_HOMES[name]}")
+            import_module("rcb_bayes.calling").at_the_door(vars(home), [name])
+            return getattr(home, name)
         if name in _DEPRECATED:
             warnings.warn(f"rcb.{name} is {_place(name)} now.", DeprecationWarning, stacklevel=2)
             return getattr(import_module(f"rcb_bayes.{_MOVED[name]}"), name)

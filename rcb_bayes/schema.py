@@ -6,11 +6,12 @@ The dimensions ``chain`` and ``draw`` are ArviZ's; ours are named here once. Arm
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from itertools import islice
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +30,8 @@ DEFAULT_HORIZON = 10_000
 """T, rounds in all, of every function that needs them."""
 
 FloatArray = NDArray[np.float64]
+Table = Annotated[FloatArray, 2]
+"""A row for each user; of what is public, the number of dimensions is looked at."""
 BoolArray = NDArray[np.bool_]
 Labels = Iterable[object] | None
 Seed = int | np.random.SeedSequence | np.random.Generator | None
@@ -38,6 +41,7 @@ _LARGEST = 1e100
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls of a terminal, of lines and of the direction of text, and halves of characters."""
 _NOT_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)
+_NOT_COUNTS = (bool, np.timedelta64)  # which Python takes for integers
 
 
 def default_labels(dim: str, size: int) -> tuple[str, ...]:
@@ -58,7 +62,7 @@ def as_labels(labels: Labels, *, dim: str, size: int) -> tuple[str, ...]:
         return default_labels(dim, size)
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         raise RcbError(f"Expected a list of {size} {dim} labels, got {labels!r}. Put the labels into a list.")
-    named = tuple(str(label) for label in labels)
+    named = tuple(str(label) for label in (labels if isinstance(labels, Sized) else islice(labels, size + 1)))
     if len(named) != size:
         raise RcbError(f"Expected {size} {dim} labels, got {len(named)}: {_shorten(named)}. Give one label per {dim}.")
     if len(set(named)) != size:
@@ -135,11 +139,11 @@ def as_count(value: object, *, name: str, least: int = 0, most: int = MOST_COUNT
 
     Whatever is counted has to fit 64 bits with something to spare.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise RcbError(f"{name} must be an integer of at least {least}, got {_shown(value)}.")
+    if isinstance(value, _NOT_COUNTS) or not isinstance(value, Integral) or value < least:
+        raise RcbError(f"{name} must be an integer of at least {least}, got {shown(value)}.")
     if int(value) > most:
         because = f" ({why})" if why else ""
-        raise RcbError(f"{name} must be an integer of at most {most:,}{because}, got {_shown(value)}.")
+        raise RcbError(f"{name} must be an integer of at most {most:,}{because}, got {shown(value)}.")
     return int(value)
 
 
@@ -148,7 +152,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
     Beyond 1e100 squares and sums of them are not finite any more, so neither is the number.
     """
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not isinstance(value, Real) or isinstance(value, _NOT_COUNTS):
         return False
     try:
         return abs(float(value)) <= _LARGEST
@@ -156,11 +160,11 @@ def is_number(value: object) -> TypeGuard[float]:
         return False
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value in a message; a number of hundreds of digits by its size."""
-    if isinstance(value, Integral) and abs(int(value)) >= 10**30:
+    if isinstance(value, Integral) and not isinstance(value, _NOT_COUNTS) and abs(int(value)) >= 10**30:
         return f"about {'-' * (int(value) < 0)}10^{int(abs(int(value)).bit_length() * math.log10(2))}"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -224,5 +228,5 @@ def plain(value: Any) -> Any:
 
 
 def _shorten(labels: Sequence[str], most: int = 6) -> str:
-    shown = ", ".join(labels[:most])
-    return shown + (", ..." if len(labels) > most else "")
+    told = ", ".join(" ".join(label.split())[:80] for label in labels[:most])
+    return told + (", ..." if len(labels) > most else "")

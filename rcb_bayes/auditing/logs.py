@@ -123,6 +123,8 @@ def audit_log(
         epsilon = 0.05 if plan is None else plan.epsilon
     if not (is_number(epsilon) and epsilon >= 0):
         raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    if not (is_number(level) and 0 < level < 1):
+        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
     n_runs = as_count(n_runs, name="n_runs", least=1)
     if plan is not None:
         check_plan(market, plan)

@@ -23,6 +23,7 @@ from rcb_bayes.baselines.repeated_hidden_exploration import (
 from rcb_bayes.baselines.reward_laws import ContinuousLaw, NormalLaw, SampledLaw
 from rcb_bayes.baselines.thompson import LinThompson
 from rcb_bayes.baselines.warm_thompson import WarmThompson, estimate_separations, warm_start_samples
+from rcb_bayes.calling import at_the_door
 
 __all__ = [
     "AlwaysArm",
@@ -52,3 +53,5 @@ __all__ = [
     "repeated_rate",
     "warm_start_samples",
 ]
+
+at_the_door(globals(), __all__)

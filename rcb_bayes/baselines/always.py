@@ -8,7 +8,7 @@ from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table
 
 
 class AlwaysArm(Remembering):
@@ -55,7 +55,7 @@ class AlwaysArm(Remembering):
         scores = self._scores(x, features)
         return chosen(only(self.arm, scores), scores, uniforms)
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """1 for the arm, (n, d) -> (n, K)."""
         out = np.zeros((len(x), self.market.n_arms))
         out[:, self.arm] = 1.0

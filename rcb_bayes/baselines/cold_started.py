@@ -12,7 +12,7 @@ from rcb_bayes.mechanism.decisions import PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import FloatArray, as_count, suggestion
+from rcb_bayes.schema import FloatArray, Table, as_count, suggestion
 
 Collect = Literal["hidden", "in turn"]
 COLLECT = ("hidden", "in turn")
@@ -118,7 +118,7 @@ class ColdStarted(Remembering):
             return self.cold.decide(x, features, uniforms)
         return self.decide_later(x, features, uniforms)
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         if self._length < 0:
             return self.cold.probabilities(x, np.ascontiguousarray(x.T)).T

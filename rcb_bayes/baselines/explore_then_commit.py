@@ -9,7 +9,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.running.heeding import refuse_heeding
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, Predictor
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count
 
 
 class ExploreThenCommit(Remembering):
@@ -88,7 +88,7 @@ class ExploreThenCommit(Remembering):
         probabilities[(self.rounds + np.arange(n)) % self.market.n_arms, np.arange(n)] = 1.0
         return chosen(probabilities, scores, uniforms, stage=PROMOTED)
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         scores = self.predictor.scores(np.ascontiguousarray(x.T))
         if not self.exploring:

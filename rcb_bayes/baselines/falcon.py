@@ -11,7 +11,7 @@ from rcb_bayes.mechanism.protocol import OneRate
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count
 
 
 class Falcon(Remembering):
@@ -82,7 +82,7 @@ class Falcon(Remembering):
         n = self.exploitation.ends - self.rounds
         return self.exploitation.decide(x[:n], features[:, :n], uniforms[:n])
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         return self.exploitation.decide(x, np.ascontiguousarray(x.T), np.zeros((len(x), 2))).probabilities.T
 

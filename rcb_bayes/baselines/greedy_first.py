@@ -9,7 +9,7 @@ from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import Policy
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count
 
 
 class GreedyFirst(Policy):
@@ -82,7 +82,7 @@ class GreedyFirst(Policy):
     def _now(self) -> Policy:
         return self._greedy if self.is_greedy else self._plan
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         return self._now.recommend_proba(x)
 

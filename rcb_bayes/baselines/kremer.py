@@ -25,7 +25,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOT
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count
 
 _N_WORLDS = 4000
 _MOST_THRESHOLDS = 100_000
@@ -184,7 +184,7 @@ class Kremer(Remembering):
         scores = self.predictor.scores(features[:, :n])
         return chosen(self._shares(stage, scores), scores, uniforms, stage=stage, counted=stage != ORGANIC)
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         return self._shares(self._stage()[0], self.predictor.scores(np.ascontiguousarray(x.T))).T
 

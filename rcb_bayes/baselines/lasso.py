@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 
@@ -119,7 +119,7 @@ class LassoBandit(Remembering):
         scores = linear_scores(self.all_means, features[:, :n])
         return chosen(self._free(features[:, :n], scores), scores, uniforms, stage=EXPLOIT)
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K)."""
         features = np.ascontiguousarray(x.T)
         forced = int(self.forced_arms(1)[0])

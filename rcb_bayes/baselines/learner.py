@@ -15,7 +15,7 @@ from rcb_bayes.running.heeding import refuse_heeding
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.running.protocol import Policy
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_rng, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, as_rng, is_number, suggestion
 
 
 @lru_cache(maxsize=8)
@@ -73,7 +73,7 @@ class Learner(Remembering):
         probabilities = self.probabilities(features, scores)
         return chosen(probabilities, scores, uniforms)
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user now, (n, d) -> (n, K); asking changes nothing."""
         features = np.ascontiguousarray(x.T)
         before = self.rng.bit_generator.state

@@ -17,7 +17,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.running.protocol import Policy, PolicyMaker, completed
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, is_number
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,7 +86,7 @@ class Payments(Policy):
         self.accounts = Greedy(replace(market, platform_prior=market.prior), batch=self.batch, seed=seed)
         self.paid, self.n_paid = 0.0, 0
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """The policy's, (n, d) -> (n, K)."""
         return self.policy.recommend_proba(x)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ _TAIL = 9.0  # standard deviations beyond which nothing is left
 _PANELS, _NODES = 32, 20
 
 
+@runtime_checkable
 class RewardLaw(Protocol):
     """The law of a number R."""
 

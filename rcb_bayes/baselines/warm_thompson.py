@@ -19,7 +19,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.worlds import draw_worlds
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_rng
 
 _N_WORLDS = 10_000
 _BOUNDED_SIGMA = 0.5  # of rewards in [0, 1], by Hoeffding's lemma
@@ -53,7 +53,10 @@ def warm_start_samples(gain: float, chance: float, *, sigma: float = 1.0, consta
         as_positive(value, name=name)
     if chance > 1:
         raise RcbError(f"chance is a probability, got {chance:g}.")
-    return max(1, ceil(constant * sigma**2 / gain**2 * log(1.0 / chance)))
+    try:
+        return max(1, ceil(constant * (sigma / gain) ** 2 * log(1.0 / chance)))
+    except OverflowError:
+        raise RcbError(f"A gain of {gain:g} takes more samples than can be counted. Give a larger one.") from None
 
 
 @lru_cache(maxsize=16)
@@ -75,7 +78,7 @@ def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int
         epsilon and delta.
     """
     users = panel_of(market)
-    beta = draw_worlds(market.prior, n_worlds, rng=np.random.default_rng(seed)).beta
+    beta = draw_worlds(market.prior, as_count(n_worlds, name="n_worlds", least=1), rng=as_rng(seed)).beta
     rewards = market.noise.mean_reward(np.einsum("ud,wkd->wuk", users, beta, optimize=True))
     chance = float(best_shares(rewards).mean(axis=0).min())
     k = market.n_arms

@@ -9,6 +9,7 @@ from rcb_bayes.behaviour.predicted import predicted_following
 from rcb_bayes.behaviour.rational import Rational
 from rcb_bayes.behaviour.refusal import Refusal
 from rcb_bayes.behaviour.trust import Trust
+from rcb_bayes.calling import at_the_door
 
 __all__ = [
     "Contrary",
@@ -25,3 +26,5 @@ __all__ = [
     "participation",
     "predicted_following",
 ]
+
+at_the_door(globals(), __all__)

@@ -12,7 +12,7 @@ from rcb_bayes.behaviour.trust import Trust
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.running.conduct import Behaviour, Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray, is_number, suggestion
+from rcb_bayes.schema import FloatArray, Table, is_number, suggestion
 
 _KINDS: dict[str, Callable[[], Behaviour]] = {
     "obedient": Obedient,
@@ -79,7 +79,7 @@ class Mix:
         makers = [kind.prepared(scene) for kind in self.kinds]
         return lambda: _Mixed([make() for make in makers], self.shares)
 
-    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def response(self, market: Market, prior_rewards: Table) -> FloatArray:
         """The average over kinds, (U, K, K)."""
         parts = [kind.response(market, prior_rewards) for kind in self.kinds]
         return sum(share * part for share, part in zip(self.shares, parts, strict=True))  # pyright: ignore[reportReturnType]

@@ -12,7 +12,7 @@ from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import FloatArray, Table
 
 
 class Plain:
@@ -26,11 +26,11 @@ class Plain:
         users = _Steady(self, scene.market)
         return lambda: users
 
-    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def response(self, market: Market, prior_rewards: Table) -> FloatArray:
         """The chance that each user takes arm a as arm i is recommended, (U, K, K) in the order of i, a."""
         return np.swapaxes(self.chances(market, prior_rewards), 0, 1)
 
-    def chances(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def chances(self, market: Market, prior_rewards: Table) -> FloatArray:
         """The same with arms recommended first, (K, U, K), by what users expect before any data, (U, K)."""
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class Obedient(Plain):
     1.0
     """
 
-    def chances(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def chances(self, market: Market, prior_rewards: Table) -> FloatArray:
         """1 for the arm recommended, (K, U, K)."""
         u, k = prior_rewards.shape
         return np.broadcast_to(np.eye(k)[:, None, :], (k, u, k))
@@ -100,7 +100,7 @@ class Stubborn(Plain):
         if self.arm is not None:
             as_arm(market, self.arm)
 
-    def chances(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def chances(self, market: Market, prior_rewards: Table) -> FloatArray:
         """1 for their favourite, (K, U, K)."""
         k = prior_rewards.shape[1]
         if self.arm is None:
@@ -123,7 +123,7 @@ class Contrary(Plain):
     (0.0, array([-1, -1]))
     """
 
-    def chances(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def chances(self, market: Market, prior_rewards: Table) -> FloatArray:
         """1 for the best other arm, (K, U, K)."""
         k = prior_rewards.shape[1]
         others = np.where(np.eye(k, dtype=bool)[:, None, :], -np.inf, prior_rewards)
@@ -143,7 +143,7 @@ class Random(Plain):
     0.5
     """
 
-    def chances(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def chances(self, market: Market, prior_rewards: Table) -> FloatArray:
         """Alike for all arms, (K, U, K)."""
         k = prior_rewards.shape[1]
         return np.full((k, *prior_rewards.shape), 1.0 / k)

@@ -18,7 +18,7 @@ from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.mechanism.notions import USER
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, is_number
 from rcb_bayes.users import Empirical
 
 _CHUNK_VALUES = 4_000_000
@@ -123,7 +123,7 @@ class Rational:
         users = _Reckoning(views, asked, market.n_arms)
         return lambda: users
 
-    def response(self, market: Market, prior_rewards: FloatArray) -> FloatArray:
+    def response(self, market: Market, prior_rewards: Table) -> FloatArray:
         """Users for whom a plan is made follow it, as long as it is made for them, (U, K, K)."""
         if self.epsilon is not None or self.prior is not None or self.knows is not None:
             raise RcbError(

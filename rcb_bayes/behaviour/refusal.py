@@ -13,7 +13,7 @@ from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray
+from rcb_bayes.schema import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Refusal:
         users = _Refusing(self, scene.market)
         return lambda: users
 
-    def response(self, market: Market, prior_rewards: FloatArray) -> NoReturn:
+    def response(self, market: Market, prior_rewards: Table) -> NoReturn:
         """How often is known, but not what they would have got."""
         raise RcbError(
             "Users who refuse by taste make samples that no belief allows for: no plan can be made for that. Plan for "

@@ -13,7 +13,7 @@ from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import FloatArray, Table, is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Trust:
         """Users who begin anew in every world."""
         return lambda: _Trusting(self, scene.market)
 
-    def response(self, market: Market, prior_rewards: FloatArray) -> NoReturn:
+    def response(self, market: Market, prior_rewards: Table) -> NoReturn:
         """Not known before a run."""
         raise RcbError(
             "Whom trusting users follow depends on what happened: no plan can be made for that. Plan for users who "

@@ -42,7 +42,7 @@ def with_arm(prior: "Prior", label: str, belief: Any) -> "Prior":
         raise BeliefError(f"An arm has a name, got {label!r}.")
     if label in prior.arms:
         raise BeliefError(f"The belief has an arm '{label}' already. Give the new one another name.")
-    if hasattr(belief, "arms") and hasattr(belief, "features"):
+    if hasattr(belief, "arms_independent"):  # a Prior
         _check_extends(prior, label, belief)
         return belief
     if not isinstance(belief, tuple | list) or len(belief) != 2:

@@ -7,6 +7,7 @@ independent, and whether the belief is Gaussian or a finite mixture of Gaussians
 
 from collections.abc import Iterable
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -207,7 +208,7 @@ class Prior(ModelSources, StatedSources):
         """
         from rcb_bayes.belief.joining import among
 
-        return among(self, tuple(arms))
+        return among(self, tuple(islice(arms, self.n_arms + 1)))
 
     @property
     def n_arms(self) -> int:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.calling import takes
 from rcb_bayes.errors import DataError, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.running.log_tables import as_log, read_log
 from rcb_bayes.running.protocol import as_probabilities
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.schema import FloatArray, as_finite_array, default_labels, suggestion
+from rcb_bayes.schema import FloatArray, as_finite_array, default_labels, shown, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +97,7 @@ def as_probabilities_of(policy: Any, logged: Logged) -> FloatArray:
         found: Any = policy.recommend_proba(logged.people)
     elif callable(getattr(policy, "recommend_proba", None)):
         found = policy.recommend_proba(logged.x)
-    elif callable(policy):
+    elif callable(policy) and takes(policy, 1):
         found = policy(logged.people)
     else:
         found = _as_array(policy)
@@ -117,7 +118,7 @@ def _as_array(policy: Any) -> FloatArray:
     if found.ndim != 2:
         raise RcbError(
             "policy is the label of an arm, a table of probabilities (n, K), a function of users (n, d) -> (n, K), a "
-            f"policy or a recommender; got {policy!r:.60}."
+            f"policy or a recommender; got {shown(policy)}."
         )
     return found
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.belief import Prior
+from rcb_bayes.calling import checked
 from rcb_bayes.errors import BeliefWarning, DataError, MarketError
 from rcb_bayes.feature_maps import FeatureMap, of_transformer
 from rcb_bayes.market.fingerprint import PARTS, of_belief, of_noise, of_samples, of_users
@@ -30,6 +31,7 @@ Response = Callable[[FloatArray], FloatArray]
 """What users expect before any data, (U, K) -> the chance that each takes arm a as arm i is recommended, (U, K, K)."""
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Market:
     """Beliefs, users and rewards.
@@ -103,16 +105,6 @@ class Market:
     population: Covariates = field(init=False, repr=False)
 
     def __post_init__(self, features: Any = None) -> None:  # noqa: RUF033 (type checkers see no InitVar)
-        if not isinstance(self.prior, Prior):
-            raise MarketError(
-                f"prior must be a Prior, got {_kind(self.prior)}. "
-                "Use Prior.from_pymc(model), Prior.gaussian(mean, cov) or load_prior(name)."
-            )
-        if isinstance(self.covariates, type) or not isinstance(self.covariates, Covariates):
-            raise MarketError(
-                f"covariates must be a population, got {_kind(self.covariates)}. "
-                "Use Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)."
-            )
         # A call without the argument passes the property of the same name, dataclasses.replace the labels read from it.
         given = None if isinstance(features, property | tuple) else features
         object.__setattr__(self, "feature_map", _settle_map(self, given))
@@ -414,10 +406,8 @@ def _check_labels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> None:
     )
 
 
-def _check_role(prior: Prior, other: object, *, role: str) -> None:
+def _check_role(prior: Prior, other: Prior, *, role: str) -> None:
     """Refuse a platform's or nature's belief that is about other coefficients than the users'."""
-    if not isinstance(other, Prior):
-        raise MarketError(f"{role} must be a Prior, got {_kind(other)}. Use Prior.gaussian or Prior.from_pymc.")
     for dim, ours, theirs in ((ARM, prior.arms, other.arms), (FEATURE, prior.features, other.features)):
         if ours == theirs:
             continue
@@ -452,14 +442,12 @@ def _check_same_map(prior: Prior, other: Prior, *, users: Covariates, role: str)
         )
 
 
-def _settle_noise(prior: Prior, noise: object) -> Noise:
+def _settle_noise(prior: Prior, noise: Noise | None) -> Noise:
     """The reward model, checked against the belief's own ``sigma``."""
     if noise is None:
         if not prior.has_sigma:
             raise MarketError("The noise is not given: pass noise=GaussianNoise(sigma) or noise=BernoulliLogit().")
         return GaussianNoise()
-    if isinstance(noise, type) or not isinstance(noise, Noise):
-        raise MarketError(f"noise must be GaussianNoise(sigma) or BernoulliLogit(), got {_kind(noise)}.")
     if noise.needs_sigma and not prior.has_sigma:
         raise MarketError("GaussianNoise() leaves sigma to the belief, which has no variable 'sigma': give a number.")
     if prior.has_sigma and not noise.needs_sigma:
@@ -468,11 +456,6 @@ def _settle_noise(prior: Prior, noise: object) -> Noise:
             "Leave noise out, or drop 'sigma' from the belief."
         )
     return noise
-
-
-def _kind(value: object) -> str:
-    """What was passed, in a word; a class is not one of its instances, though it has all their attributes."""
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _difference(ours: Sequence[str], theirs: Sequence[str], *, most: int = 3) -> str:

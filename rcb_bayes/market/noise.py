@@ -10,6 +10,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rcb_bayes.calling import checked
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import FloatArray, as_finite_array, is_number
 
@@ -59,6 +60,7 @@ class Noise(Protocol):
         ...
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class GaussianNoise:
     """Rewards y = eta + sigma z with z standard normal.
@@ -151,7 +153,6 @@ class GaussianNoise:
         RcbError
             When sigma is unknown and not given, known and given, not positive, or does not broadcast.
         """
-        _check_rng(rng)
         centre, scale = self._broadcast(eta, sigma)
         return centre + scale * rng.standard_normal(centre.shape)
 
@@ -184,6 +185,7 @@ class GaussianNoise:
         return _as_sigmas(sigma)
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class BernoulliLogit:
     """Rewards y in {0, 1} with Pr(y = 1) = 1 / (1 + exp(-eta)).
@@ -247,7 +249,6 @@ class BernoulliLogit:
         RcbError
             When sigma is given.
         """
-        _check_rng(rng)
         _refuse_sigma(sigma)
         chance = self.mean_reward(eta)
         return (rng.random(chance.shape) < chance).astype(np.float64)
@@ -280,8 +281,3 @@ def _as_sigmas(values: ArrayLike) -> FloatArray:
 def _refuse_sigma(sigma: ArrayLike | None) -> None:
     if sigma is not None:
         raise RcbError("BernoulliLogit rewards have no sigma: leave it out, or use GaussianNoise.")
-
-
-def _check_rng(rng: object) -> None:
-    if not isinstance(rng, np.random.Generator):
-        raise RcbError(f"rng must be a numpy Generator, got {type(rng).__name__}. Use numpy.random.default_rng(seed).")

@@ -12,6 +12,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from rcb_bayes.errors import DataError
 from rcb_bayes.mechanism.choice import TIE
 from rcb_bayes.schema import FloatArray
 
@@ -21,6 +22,8 @@ _BLOCK_VALUES = 50_000  # a few arrays of them stay in a core's own cache
 
 def linear_scores(means: FloatArray, features: FloatArray) -> FloatArray:
     """x'b of every arm and user, from means (K, d) and the users' features (d, n): (K, n)."""
+    if len(features) != means.shape[1]:
+        raise DataError(f"Users have {means.shape[1]} features each, got {len(features)}.")
     out = means[:, :1] * features[0]
     if features.shape[0] == 1:
         return out

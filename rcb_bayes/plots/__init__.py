@@ -1,5 +1,6 @@
 """One function per figure: takes a result, returns Matplotlib axes."""
 
+from rcb_bayes.calling import at_the_door
 from rcb_bayes.plots.audits import plot_compliance, plot_counts, plot_margin_matrix, plot_margins, plot_shares
 from rcb_bayes.plots.beliefs import plot_prior_posterior
 from rcb_bayes.plots.gaps import plot_checks, plot_frontier, plot_gap_curve
@@ -37,3 +38,5 @@ __all__ = [
     "plot_tradeoff",
     "plot_values",
 ]
+
+at_the_door(globals(), __all__)

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.deciding import pair_cells, stage_cells
-from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, draw_band, own_axes
+from rcb_bayes.plots.style import PALETTE, VERDICT_COLOURS, check_holds, draw_band, own_axes
+from rcb_bayes.schema import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +41,7 @@ def plot_margins(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | None" =
     >>> rcb.plots.plot_margins(found.margins, epsilon=found.epsilon).get_title()
     'Lowest margin of each stage, with simultaneous bounds'
     """
+    check_holds(margins, "stage arm rival estimate lower upper", of="an audit")
     axes = own_axes(axes)
     for k, cell in enumerate(stage_cells(margins, epsilon=epsilon).values()):
         if cell is None:
@@ -85,6 +88,10 @@ def plot_margin_matrix(margins: "xr.Dataset", *, epsilon: float, axes: "Axes | N
     >>> [label.get_text() for label in axes.get_yticklabels()], axes.get_xlabel()
     (['old', 'new'], 'rival')
     """
+    check_holds(margins, "stage arm rival estimate lower upper", of="an audit")
+    if not is_number(epsilon):
+        raise RcbError(f"epsilon must be a finite number, got {epsilon!r}.")
+    epsilon = float(epsilon)
     from matplotlib.colors import TwoSlopeNorm
     from matplotlib.patches import Rectangle
 
@@ -141,6 +148,7 @@ def plot_compliance(compliance: "xr.Dataset", *, epsilon: float | None = None, a
     >>> rcb.plots.plot_compliance(found.compliance, epsilon=found.epsilon).get_ylabel()
     'share of users'
     """
+    check_holds(compliance, "epsilon share share_mcse", of="an audit")
     axes = own_axes(axes)
     grid, share = compliance["epsilon"].values, compliance["share"].values
     error = compliance["share_mcse"].values
@@ -184,6 +192,7 @@ def plot_shares(shares: "xr.Dataset", *, least_share: float | None = None, axes:
     >>> [label.get_text() for label in axes.get_yticklabels()]
     ['as planned', 'doubters', 'all']
     """
+    check_holds(shares, "type share", of="audit_types")
     axes = own_axes(axes)
     names = [str(name) for name in shares["type"].values]
     share, lower, upper = (shares[name].values for name in ("share", "share_lower", "share_upper"))
@@ -221,6 +230,7 @@ def plot_counts(counts: "pd.DataFrame", *, axes: "Axes | None" = None) -> "Axes"
     >>> rcb.plots.plot_counts(checked.counts).get_xlabel()
     'rounds that the plan expects'
     """
+    check_holds(counts, "deviates expected observed", of="check_log")
     axes = own_axes(axes)
     for deviates, colour, label in ((False, PALETTE[0], "as planned"), (True, VERDICT_COLOURS["fail"], "deviates")):
         rows = counts[counts["deviates"] == deviates]

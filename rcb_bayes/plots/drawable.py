@@ -1,12 +1,13 @@
 """What a plan must have to be drawn."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.schema import FloatArray
 
 
+@runtime_checkable
 class DrawablePlan(Protocol):
     """A plan, as far as figures go; ``rcb_bayes.Plan`` is one."""
 

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import NOBODY, PALETTE, VERDICT_COLOURS, arm_styles, arms_of, draw_band, own_axes
+from rcb_bayes.plots.style import (
+    NOBODY,
+    PALETTE,
+    VERDICT_COLOURS,
+    arm_styles,
+    arms_of,
+    check_holds,
+    draw_band,
+    own_axes,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,6 +48,7 @@ def plot_frontier(gaps: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> rcb.plots.plot_frontier(gaps).get_ylabel()
     'rho(tau) = Pr(G >= tau)'
     """
+    check_holds(gaps, "arm tau rho rho_mcse best_tau best_rho", of="estimate_gaps")
     if "user" in gaps.dims:
         raise RcbError("These gaps are by user. Select one, as in gaps.isel(user=0), or estimate with users=None.")
     axes = own_axes(axes)
@@ -82,6 +92,7 @@ def plot_gap_curve(curve: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes"
     >>> rcb.plots.plot_gap_curve(curve).get_xlabel()
     'n, samples of each saturated arm'
     """
+    check_holds(curve, "n arm rho rho_mcse floor n_from", of="gap_curve")
     axes = own_axes(axes)
     n, floor, n_from = curve["n"].values, float(curve.attrs["floor"]), int(curve.attrs["n_from"])
     styles = arm_styles(arms_of(curve))
@@ -125,6 +136,8 @@ def plot_checks(checks: Sequence[Any], *, axes: "Axes | None" = None) -> "Axes":
     >>> [label.get_text() for label in rcb.plots.plot_checks(checks).get_yticklabels()][0]
     '1 fighting chance'
     """
+    if not all(hasattr(check, "verdict") for check in checks):
+        raise RcbError("checks must be what check_assumptions gives, a list of Check.")
     axes = own_axes(axes)
     for place, check in enumerate(checks):
         colour = VERDICT_COLOURS[check.verdict]

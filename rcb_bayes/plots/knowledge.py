@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import PALETTE, new_figure, plain_log_ticks
+from rcb_bayes.plots.style import PALETTE, check_holds, new_figure, plain_log_ticks
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def plot_knowledge(prices: "xr.Dataset", *, axes: "Sequence[Axes] | None" = None
     >>> length.get_yscale(), [tick.get_text() for tick in length.get_xticklabels()]
     ('log', ['level', 'mechanism'])
     """
+    check_holds(prices, "knows feasible", of="price_of_knowledge")
     panels = _three(axes)
     names = [str(name) for name in prices["knows"].values]
     at = np.arange(len(names), dtype=float)

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import PALETTE, arm_styles, draw_band, own_axes
+from rcb_bayes.plots.drawable import DrawablePlan
+from rcb_bayes.plots.style import PALETTE, arm_styles, check_holds, draw_band, own_axes
 from rcb_bayes.schema import suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
-    from rcb_bayes.plots.drawable import DrawablePlan
 
+_PARTS = ("cold start", "learning", "deviation")
 _TRADEOFF_LABELS = {
     "price": "regret beyond the unconstrained cold start",
     "expected_regret": "expected regret of the cold start",
@@ -52,6 +53,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     >>> rcb.plots.plot_tradeoff(curve, figure="expected_cold_start").get_ylabel()
     'expected length of the cold start (rounds)'
     """
+    check_holds(curve, "epsilon n", of="tradeoff")
     if figure not in _TRADEOFF_LABELS:
         known = tuple(_TRADEOFF_LABELS)
         raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, known)} Use one of {', '.join(known)}.")
@@ -72,7 +74,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     return axes
 
 
-def plot_coverage(plan: "DrawablePlan", *, axes: "Axes | None" = None) -> "Axes":
+def plot_coverage(plan: DrawablePlan, *, axes: "Axes | None" = None) -> "Axes":
     """Each arm's smallest eigenvalue of X'X/N, averaged over cold starts, with two Monte Carlo errors.
 
     N samples of an arm do not cover the directions of users to whom it is never recommended.
@@ -141,10 +143,12 @@ def plot_regret_bound(parts: Mapping[str, Sequence[float]], *, axes: "Axes | Non
     >>> rcb.plots.plot_regret_bound(bound.parts).get_ylabel()
     'bound on regret'
     """
+    if not parts or any(len(heights) != len(_PARTS) for heights in parts.values()):
+        raise RcbError(f"parts must give {len(_PARTS)} numbers of each form, {', '.join(_PARTS)}, as bound.parts does.")
     axes = own_axes(axes)
     values = np.array(list(parts.values())).T  # (parts, forms)
     below = np.zeros(values.shape[1])
-    for number, (label, heights) in enumerate(zip(("cold start", "learning", "deviation"), values, strict=True)):
+    for number, (label, heights) in enumerate(zip(_PARTS, values, strict=True)):
         axes.bar(list(parts), heights, bottom=below, color=PALETTE[number], label=label)
         below = below + heights
     axes.set_ylabel("bound on regret")

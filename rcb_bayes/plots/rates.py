@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import DataError
+from rcb_bayes.plots.drawable import DrawablePlan
 from rcb_bayes.plots.style import NOBODY, PALETTE, own_axes
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import percent
@@ -15,11 +16,9 @@ from rcb_bayes.users.labelled import Users, as_users
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from rcb_bayes.plots.drawable import DrawablePlan
-
 
 def plot_rates(
-    plan: "DrawablePlan", users: Users, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
+    plan: DrawablePlan, users: Users, *, saturated: Sequence[str] | None = None, axes: "Axes | None" = None
 ) -> "Axes":
     """The map of q(x), the exploration rate of each user, over the two principal directions of the users.
 
@@ -91,7 +90,7 @@ def _draw_map(axes: "Axes", places: FloatArray, rates: FloatArray) -> None:
     axes.figure.colorbar(ScalarMappable(**scale), ax=axes, label="exploration rate q(x)")
 
 
-def _rates_title(plan: "DrawablePlan", rates: FloatArray, saturated: Sequence[str] | None) -> str:
+def _rates_title(plan: DrawablePlan, rates: FloatArray, saturated: Sequence[str] | None) -> str:
     if not plan.personalised:
         return f"One exploration rate for all users: {rates[0]:.3g}"
     if saturated is None:

@@ -1,6 +1,6 @@
 """Rules: how much of a plan's exploration a table of leaves keeps."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rcb_bayes.plots.style import PALETTE, own_axes
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@runtime_checkable
 class DrawableRule(Protocol):
     """A rule, as far as figures go; ``rcb_bayes.Rule`` is one."""
 

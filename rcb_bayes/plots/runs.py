@@ -11,7 +11,7 @@ from rcb_bayes.mechanism.run_curves import (
     regret_curves,
     windowed_gain,
 )
-from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, draw_band, own_axes
+from rcb_bayes.plots.style import NOBODY, PALETTE, arm_styles, arms_of, check_holds, draw_band, own_axes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,6 +50,7 @@ def plot_regret(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> rcb.plots.plot_regret(runs).get_ylabel()
     'cumulative regret (in units of the reward)'
     """
+    check_holds(runs, "regret world t", of="simulate")
     rounds, total = regret_curves(runs, most=_MOST_POINTS)
     axes = own_axes(axes)
     n_worlds = len(total)
@@ -101,6 +102,7 @@ def plot_gain(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> rcb.plots.plot_gain(runs).get_ylabel()
     'gain over the best rival (in units of the reward)'
     """
+    check_holds(runs, "gain world t", of="simulate")
     check_worlds(runs)
     axes = own_axes(axes)
     rounds, gains = windowed_gain(runs)
@@ -141,6 +143,7 @@ def plot_samples(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> [label.get_text() for label in axes.get_xticklabels()]
     ['old', 'new']
     """
+    check_holds(runs, "n_samples arm", of="simulate")
     check_worlds(runs)
     axes = own_axes(axes)
     counts = runs["n_samples"].transpose("world", "arm").values  # (worlds, K)
@@ -183,6 +186,7 @@ def plot_propensities(runs: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axe
     >>> rcb.plots.plot_propensities(runs).get_title()
     'How likely recommendations were'
     """
+    check_holds(runs, "recommended propensity arm", of="simulate")
     from matplotlib.ticker import NullFormatter
 
     check_worlds(runs)

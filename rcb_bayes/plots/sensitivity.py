@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.plots.style import PALETTE, draw_band, own_axes
+from rcb_bayes.plots.style import PALETTE, check_holds, draw_band, own_axes
 from rcb_bayes.telling.wording import brief
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def plot_tornado(found: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> [tick.get_text() for tick in axes.get_yticklabels()]
     ['scale']
     """
+    check_holds(found, "direction status amount verdict base unit", of="sensitivity")
     on_a_line = [str(name) for name in found["direction"].values if _has_radius(found.sel(direction=name))]
     if not on_a_line:
         raise RcbError("No direction has a radius: the plan fails as it is, or all of them are kinds.")
@@ -137,6 +138,7 @@ def plot_sensitivity(
     >>> rcb.plots.plot_sensitivity(found, figure="compliance").get_xlabel()
     'scale'
     """
+    check_holds(found, "direction amount verdict unit epsilon label", of="sensitivity")
     names = [str(name) for name in found["direction"].values]
     direction = names[0] if direction is None else direction
     if direction not in names:

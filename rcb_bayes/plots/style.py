@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import FloatArray
 
 if TYPE_CHECKING:
@@ -58,6 +59,13 @@ def arm_styles(arms: Sequence[Any]) -> dict[str, ArmStyle]:
 def arms_of(result: "xr.Dataset") -> list[str]:
     """All arms of the market that a result is about, of which it may show some."""
     return [str(arm) for arm in result.attrs.get("arms", result["arm"].values)]
+
+
+def check_holds(table: Any, names: str, *, of: str) -> None:
+    """Refuse a table of something else than the figure is about."""
+    lacking = [name for name in names.split() if name not in table and name not in table.attrs]
+    if lacking:
+        raise RcbError(f"This figure is of what {of} gives; the table has no {', '.join(lacking)}.")
 
 
 def own_axes(axes: "Axes | None", *, size: tuple[float, float] = (6.4, 4.0)) -> "Axes":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcb_bayes.plots.style import NOBODY, PALETTE, own_axes
+from rcb_bayes.plots.style import NOBODY, PALETTE, check_holds, own_axes
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -34,6 +34,7 @@ def plot_values(values: "xr.Dataset", *, axes: "Axes | None" = None) -> "Axes":
     >>> rcb.plots.plot_values(rcb.evaluate(log, "arm_1"), axes=Figure().subplots()).get_xlabel()
     'value'
     """
+    check_holds(values, "estimator logged_value", of="evaluate")
     axes = own_axes(axes, size=(6.4, 0.6 * values.sizes["estimator"] + 1.4))
     names = [str(name) for name in values["estimator"].values]
     place = np.arange(len(names))[::-1]

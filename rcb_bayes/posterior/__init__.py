@@ -1,5 +1,6 @@
 """Posterior engines: the posterior mean of any PyMC belief, for thousands of data sets at a time."""
 
+from rcb_bayes.calling import at_the_door
 from rcb_bayes.posterior.data import Rows, Statistics
 from rcb_bayes.posterior.engines import ENGINES, Engine, make_engine, posterior_means
 from rcb_bayes.posterior.observed import posterior_model
@@ -19,3 +20,5 @@ __all__ = [
     "posterior_model",
     "summary_means",
 ]
+
+at_the_door(globals(), __all__)

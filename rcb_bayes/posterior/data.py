@@ -392,7 +392,10 @@ def unchecked_statistics(xtx: FloatArray, xty: FloatArray, yty: FloatArray, n: F
 
 
 def _as_positions(arm: ArrayLike, *, n: int, n_arms: int) -> np.ndarray:
-    positions = np.asarray(arm)
+    try:
+        positions = np.asarray(arm)
+    except ValueError:
+        raise DataError(f"arm must hold {n} integer positions, got rows of several lengths.") from None
     if positions.shape != (n,) or not np.issubdtype(positions.dtype, np.integer):
         raise DataError(f"arm must hold {n} integer positions, got shape {positions.shape}, type {positions.dtype}.")
     if n and (positions.min() < 0 or positions.max() >= n_arms):

@@ -22,6 +22,7 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.moving import MovedPrior
+from rcb_bayes.calling import checked
 from rcb_bayes.errors import BeliefError, DataError, RcbError
 from rcb_bayes.market.noise import GaussianNoise, Noise
 from rcb_bayes.posterior.conditional import ConditionalEngine
@@ -35,7 +36,7 @@ from rcb_bayes.posterior.moving import MovedEngine, noise_left
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.posterior.site_draws import SiteSampler
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, suggestion
 
 _CHUNK_VALUES = 20_000_000
 MOST_DRAWN = 20  # unknown scales that are drawn from the belief
@@ -274,7 +275,9 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     if isinstance(prior, MovedPrior):  # its posteriors are those of the belief that was moved
         inner = make_engine(prior.base, noise_left(noise, scale=prior.scale), engine=engine, seed=seed)
         return MovedEngine(prior, inner, scale=prior.scale, shift=prior.shift, reason="moved")
-    return counted(ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, seed))
+    made = ENGINES[_choose(prior, noise) if engine == "auto" else engine](prior, noise, as_count(seed, name="seed"))
+    checked(type(made))
+    return counted(made)
 
 
 def is_sampled(prior: Prior, noise: Noise, *, engine: str = "auto") -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rcb_bayes.errors import DiagnosticWarning
 from rcb_bayes.posterior.vouching import LARGEST_ERROR, LARGEST_GAP
-from rcb_bayes.schema import ARM, FEATURE, BoolArray, FloatArray
+from rcb_bayes.schema import ARM, FEATURE, BoolArray, FloatArray, as_labels
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,6 +74,10 @@ class PosteriorBatch:
         """The batch with labels: dims (world, arm, feature)."""
         import xarray as xr
 
+        arms, features = (
+            as_labels(labels, dim=dim, size=size)
+            for labels, dim, size in zip((arms, features), (ARM, FEATURE), self.mean.shape[1:], strict=True)
+        )
         variables: dict[str, tuple] = {
             "mean": (("world", ARM, FEATURE), self.mean),
             "vouched": (("world",), self.vouched),

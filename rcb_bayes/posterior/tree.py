@@ -34,7 +34,8 @@ def fit_posterior(
     """The posterior of one data set, as ArviZ knows it.
 
     Groups: ``posterior`` (beta with dims chain, draw, arm, feature), ``sample_stats`` (the engine's diagnostics) and
-    ``observed_data``; attrs ``engine``, ``vouched``, ``n_samples`` and ``seed``. The draws are shifted, by less than
+    ``observed_data``; attrs ``engine`` (which engines, in their order), ``answered_by`` (which of them did),
+    ``vouched``, ``n_samples`` and ``seed``. The draws are shifted, by less than
     their Monte Carlo error, so that their mean is the engine's own, which is exact or nearly so: a summary of the tree
     repeats it to the last digit.
 
@@ -152,10 +153,12 @@ def _draws(engine: Engine, batch: PosteriorBatch, data: Data, *, seed: int) -> F
 def _from_draws(engine: Engine, batch: PosteriorBatch, data: Data, *, seed: int) -> "xr.DataTree":
     shape = (_CHAINS, _DRAWS)
     draws = _draws(engine, batch, data, seed=seed)
-    stats: dict[str, Any] = {name: np.full(shape, values[0]) for name, values in batch.diagnostics.items()}
+    by = str(batch.engine[0])
+    told = batch.diagnostics.items()  # without those of an engine that it was sent on from
+    stats: dict[str, Any] = {name: np.full(shape, v[0]) for name, v in told if by == engine.name or not np.isnan(v[0])}
     stats["diverging"] = np.zeros(shape, dtype=bool)
     stats["vouched"] = np.full(shape, bool(batch.vouched[0]))
-    return _tree(engine.prior, draws, stats, data, reason=batch.reason, seed=seed)
+    return _tree(engine.prior, draws, stats, data, reason=batch.reason, seed=seed, by=by)
 
 
 def _from_nuts(engine: NutsEngine, data: Data, *, reason: str, seed: int, quiet: bool) -> "xr.DataTree":
@@ -175,11 +178,11 @@ def _from_nuts(engine: NutsEngine, data: Data, *, reason: str, seed: int, quiet:
                 diagnostics={name: np.array([value]) for name, value in found.items()},
             )
         )
-    return _tree(engine.prior, draws, stats, data, reason=reason, seed=seed)
+    return _tree(engine.prior, draws, stats, data, reason=reason, seed=seed, by=engine.name)
 
 
 def _tree(
-    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Data, *, reason: str, seed: int
+    prior: Prior, draws: FloatArray, stats: dict[str, Any], data: Data, *, reason: str, seed: int, by: str = ""
 ) -> "xr.DataTree":
     import arviz as az
 
@@ -194,7 +197,16 @@ def _tree(
     )
     n = int(data.n.sum())
     vouched = int(stats["vouched"].all())  # files have no truth values
-    tree.attrs.update({"engine": reason, "belief": prior.name, "vouched": vouched, "n_samples": n, "seed": seed})
+    tree.attrs.update(
+        {
+            "engine": reason,
+            "answered_by": by or reason,
+            "belief": prior.name,
+            "vouched": vouched,
+            "n_samples": n,
+            "seed": seed,
+        }
+    )
     return tree
 
 

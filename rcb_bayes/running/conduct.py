@@ -11,7 +11,7 @@ What users do has a room of its own, ``behaviour``; runs know these protocols on
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class Conduct(Protocol):
         ...
 
 
+@runtime_checkable
 class Behaviour(Protocol):
     """What users do, in any world."""
 

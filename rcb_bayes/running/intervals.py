@@ -33,7 +33,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.history import History
-from rcb_bayes.running.oracle import LinearPredictor, Oracle, Predictor, refuse_no_oracle
+from rcb_bayes.running.oracle import LinearPredictor, Oracle, Predictor
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number
 
 _LEAST = 2  # samples of an arm, below which nothing is known of its error
@@ -334,7 +334,6 @@ class ConformalPredictor:
 def _check_inner(oracle: Oracle, name: str) -> None:
     if isinstance(oracle, (Heeding, Bootstrapped, Conformal)):
         raise RcbError(f"{name} is for an oracle as such, got {type(oracle).__name__}. Heeding goes around it.")
-    refuse_no_oracle(oracle)
 
 
 def _known_variance(noise: Noise | None) -> float:

@@ -188,7 +188,7 @@ class AwaitedRewards:
         if self.given_up:
             known |= np.array([ticket in self.given_up for ticket in tickets.tolist()], dtype=bool)
         if not known.all():
-            raise DataError(self._unknown(tickets[int(np.argmin(known))].item()))
+            raise DataError(self._unknown(tickets.tolist()[int(np.argmin(known))]))
 
     def _unknown(self, ticket: object) -> str:
         if isinstance(ticket, int) and 0 <= ticket < self._rcb.rounds:

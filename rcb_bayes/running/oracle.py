@@ -12,7 +12,7 @@ A posterior knows whether its engine vouches for it, and so does what is predict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,7 @@ _CHUNK_VALUES = 4_000_000
 _ROUNDING = 1e-9
 
 
+@runtime_checkable
 class Predictor(Protocol):
     """Expectations given what was fed; frozen until the next fit."""
 
@@ -99,6 +100,7 @@ def checked_variances(predictor: Predictor, features: FloatArray) -> FloatArray 
     return np.maximum(variances, 0.0)
 
 
+@runtime_checkable
 class Oracle(Protocol):
     """An offline learner."""
 
@@ -121,27 +123,6 @@ class Oracle(Protocol):
             What is expected of every arm, until the next fit.
         """
         ...
-
-
-def refuse_no_oracle(oracle: object) -> None:
-    """Refuse what is no oracle, before anything begins.
-
-    Raises
-    ------
-    RcbError
-        It cannot be fitted to a history; a scikit-learn estimator is to be wrapped.
-    """
-    if isinstance(oracle, type) or not (callable(getattr(oracle, "fit", None)) and hasattr(oracle, "needs_rows")):
-        wrap = callable(getattr(oracle, "predict", None))
-        got = f"the class {oracle.__name__}" if isinstance(oracle, type) else type(oracle).__name__
-        raise RcbError(
-            f"oracle must be an oracle with fit(history) and needs_rows, got {got}. "
-            + (
-                "Wrap it: rcb.SklearnOracle(estimator=...)."
-                if wrap
-                else "Use rcb.PosteriorOracle or rcb.SklearnOracle."
-            )
-        )
 
 
 @dataclass(frozen=True, eq=False)

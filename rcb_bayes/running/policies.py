@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from rcb_bayes.calling import checked
 from rcb_bayes.errors import MovesWarning, RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
@@ -20,10 +21,10 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.cold_start import ColdStart
 from rcb_bayes.running.exploit import Exploitation
 from rcb_bayes.running.heeding import Heeding, heeding
-from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched, refuse_no_oracle
+from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor, Read, is_vouched
 from rcb_bayes.running.presence import confined, promises
 from rcb_bayes.running.protocol import Policy, as_probabilities
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray, Table
 
 Recommending = Callable[[FloatArray], FloatArray]
 Learning = Callable[[FloatArray, np.ndarray, FloatArray], object]
@@ -79,6 +80,7 @@ def as_policy(recommend_proba: Recommending, update: Learning | None = None) -> 
     return _OfFunctions(recommend_proba, update)
 
 
+@checked
 class _OfFunctions(Policy):
     """Two functions, one user at a time; what the platform expects is not known."""
 
@@ -86,7 +88,7 @@ class _OfFunctions(Policy):
         self._recommend, self._learn = recommend_proba, update
         self._counts: np.ndarray | None = None
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """The function's own, (n, d) -> (n, K)."""
         return as_probabilities(self._recommend(x), n_users=len(x))
 
@@ -144,8 +146,6 @@ class Rcb(Policy):
         read: Read | None = None,
     ) -> None:
         check_arms(market, plan)
-        if oracle is not None:
-            refuse_no_oracle(oracle)
         plan = plan.by_features
         self.market = market
         self.plan = plan
@@ -288,7 +288,7 @@ class Rcb(Policy):
         """Times that its engine did not vouch for the posterior."""
         return self.cold.n_not_vouched + self._n_not_vouched
 
-    def recommend_proba(self, x: FloatArray) -> FloatArray:
+    def recommend_proba(self, x: Table) -> FloatArray:
         """Probability of each arm for each user at the present stage, (n, d) -> (n, K)."""
         features = np.ascontiguousarray(x.T)
         still = np.zeros((len(x), 2))

@@ -144,6 +144,6 @@ def as_probabilities(values: FloatArray, *, n_users: int) -> FloatArray:
     found = np.asarray(values, dtype=float)
     if found.ndim != 2 or len(found) != n_users:
         raise DataError(f"A policy's probabilities must have a row for each of {n_users} users, got {found.shape}.")
-    if not np.isfinite(found).all() or (found < -1e-9).any() or np.abs(found.sum(axis=1) - 1.0).max() > 1e-6:
+    if not np.isfinite(found).all() or (found < -1e-9).any() or np.abs(found.sum(axis=1) - 1.0).max(initial=0.0) > 1e-6:
         raise DataError("A policy's probabilities must be finite, not negative, and sum to one for every user.")
     return found

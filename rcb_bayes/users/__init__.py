@@ -11,9 +11,12 @@ never visited (a full set of dummies beside an intercept does it): a finding wit
 A population with an intercept is ``Empirical`` with a column of ones, or ``Gaussian`` with mean 1 and variance 0 there.
 """
 
+from rcb_bayes.calling import at_the_door
 from rcb_bayes.users.empirical import Empirical
 from rcb_bayes.users.moments import WeakDirections
 from rcb_bayes.users.populations import Ball, Gaussian, Sphere, Uniform
 from rcb_bayes.users.protocol import Covariates
 
 __all__ = ["Ball", "Covariates", "Empirical", "Gaussian", "Sphere", "Uniform", "WeakDirections"]
+
+at_the_door(globals(), __all__)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.schema import BoolArray, FloatArray, Labels, as_covariance, as_finite_array
+from rcb_bayes.schema import BoolArray, FloatArray, Labels, Table, as_covariance, as_finite_array
 from rcb_bayes.users.base import Population, as_width
 from rcb_bayes.users.moments import spectrum
 
@@ -52,10 +52,10 @@ class Sphere(Population):
         normal /= np.sqrt(np.einsum("nd,nd->n", normal, normal))[:, None]
         return normal
 
-    def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
+    def _in_support(self, points: Table, tolerance: float) -> BoolArray:
         return np.abs(np.linalg.norm(points, axis=-1) - 1.0) <= tolerance
 
-    def project(self, points: FloatArray) -> FloatArray:
+    def project(self, points: Table) -> FloatArray:
         """The nearest users, (n, d) -> (n, d); the centre, which has none, becomes the first unit vector."""
         norm = np.linalg.norm(points, axis=1, keepdims=True)
         return np.where(norm > 0, points, np.eye(self.n_features)[0]) / np.where(norm > 0, norm, 1.0)
@@ -100,10 +100,10 @@ class Ball(Population):
         direction = Sphere(self.n_features).sample(n, rng)
         return direction * rng.random((n, 1)) ** (1.0 / self.n_features)
 
-    def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
+    def _in_support(self, points: Table, tolerance: float) -> BoolArray:
         return np.linalg.norm(points, axis=-1) <= 1.0 + tolerance
 
-    def project(self, points: FloatArray) -> FloatArray:
+    def project(self, points: Table) -> FloatArray:
         """The nearest users, (n, d) -> (n, d)."""
         return points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1.0)
 
@@ -163,12 +163,12 @@ class Gaussian(Population):
         root = (vectors * np.sqrt(values)) @ vectors.T
         return self.mean + rng.standard_normal((n, self.n_features)) @ root
 
-    def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
+    def _in_support(self, points: Table, tolerance: float) -> BoolArray:
         values, vectors = spectrum(self.cov)
         outside = (points - self.mean) @ vectors[:, values == 0]  # (..., n_null), empty at full rank
         return np.linalg.norm(outside, axis=-1) <= tolerance * np.maximum(1.0, np.linalg.norm(points, axis=-1))
 
-    def project(self, points: FloatArray) -> FloatArray:
+    def project(self, points: Table) -> FloatArray:
         """The nearest users no further out than 99.9 % of them, (n, d) -> (n, d): nobody is the worst of a tail."""
         from scipy.stats import chi2
 
@@ -227,11 +227,11 @@ class Uniform(Population):
     def _draw(self, n: int, rng: np.random.Generator) -> FloatArray:
         return rng.uniform(self.low, self.high, size=(n, self.n_features))
 
-    def _in_support(self, points: FloatArray, tolerance: float) -> BoolArray:
+    def _in_support(self, points: Table, tolerance: float) -> BoolArray:
         slack = tolerance * (self.high - self.low)
         return ((points >= self.low - slack) & (points <= self.high + slack)).all(axis=-1)
 
-    def project(self, points: FloatArray) -> FloatArray:
+    def project(self, points: Table) -> FloatArray:
         """The nearest users, (n, d) -> (n, d)."""
         return np.clip(points, self.low, self.high)
 

@@ -142,7 +142,7 @@ def test_the_remedy_for_another_order_works() -> None:
             belief(features=["feature_0", "age"]),
             "other features than the users' belief (feature_1 against age). Build it with features=list(",
         ),
-        (np.zeros((3, 2)), "must be a Prior, got ndarray. Use Prior.gaussian or Prior.from_pymc."),
+        (np.zeros((3, 2)), "must be a Prior, got ndarray. Use Prior.from_pymc(model), Prior.gaussian(mean, cov)"),
         ("gaussian", "must be a Prior, got str."),
         (Prior, "must be a Prior, got the class Prior."),
     ],
@@ -166,7 +166,7 @@ def test_a_difference_beyond_the_first_labels_is_shown() -> None:
     [
         (None, "The noise is not given: pass noise=GaussianNoise(sigma) or noise=BernoulliLogit()."),
         (GaussianNoise(), "GaussianNoise() leaves sigma to the belief, which has no variable 'sigma': give a number."),
-        (0.05, "noise must be GaussianNoise(sigma) or BernoulliLogit(), got float."),
+        (0.05, "noise must be a Noise, got float. Use GaussianNoise(sigma) or BernoulliLogit()."),
         ("gaussian", "got str."),
         (GaussianNoise, "got the class GaussianNoise."),
         (BernoulliLogit, "got the class BernoulliLogit."),

@@ -172,14 +172,37 @@ def test_nuts(tree: Any, prior: Prior, data: Statistics, tmp_path: Path):
     sampled.to_netcdf(tmp_path / "sampled.nc")
 
 
+@pytest.fixture
+def nothing_vouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importance sampling vouches for nothing."""
+    monkeypatch.setattr(importance_module, "LADDER", (Attempt("moments", 256),) * 2)
+    monkeypatch.setattr(importance_module, "MIN_EFFECTIVE_SIZE", 1e9)
+
+
+@pytest.mark.usefixtures("nothing_vouched")
+def test_what_is_sent_to_gibbs_sampling_is_shown_as_it_sampled_it(prior: Prior, data: Statistics, tree: Any):
+    sampled: Any = fit_posterior(prior, KNOWN, data)
+    assert "goes to gibbs" in sampled.attrs["engine"]
+    assert (tree.attrs["answered_by"], sampled.attrs["answered_by"]) == ("importance", "gibbs")
+    stats = sampled["sample_stats"]
+    assert stats["vouched"].values.all()
+    assert np.isfinite(stats["sweeps"].values).all()
+    assert not {"khat", "effective_size", "rhat"} & set(stats.data_vars)  # nobody's figures of what it did not answer
+    sd = tree["posterior"]["beta"].std(dim=("chain", "draw")).values
+    size = min(float(stats["mean_error"][0, 0]) ** -2, float(tree["sample_stats"]["effective_size"][0, 0]))
+    distance = np.abs(summary_means(sampled).values - summary_means(tree).values)
+    assert (distance < LIMIT * sd * np.sqrt(2.0 / size)).all()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("nothing_vouched")
 def test_what_is_sent_to_nuts_is_shown_as_nuts_sampled_it(
     prior: Prior, data: Statistics, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(importance_module, "LADDER", (Attempt("moments", 256),) * 2)
-    monkeypatch.setattr(importance_module, "MIN_EFFECTIVE_SIZE", 1e9)
+    monkeypatch.setattr("rcb_bayes.posterior.engines._gibbs_or_none", lambda *_: None)  # it would answer before
     sampled: Any = fit_posterior(prior, KNOWN, data)
     assert "goes to nuts" in sampled.attrs["engine"]
+    assert sampled.attrs["answered_by"] == "nuts"
     assert {"energy", "rhat"} <= set(sampled["sample_stats"].data_vars)
     assert "khat" not in sampled["sample_stats"].data_vars
 
