@@ -120,15 +120,13 @@ def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArra
     rates = _raised(moments, alone, slack=slack) if given is None else given
     mean, spread = moments.earned(rates)
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
-    # How rare a rare arm is, is hardly known: other levels are not to pay for it, nor it for them. Once others are raised
-    # it is explored as its own worlds pay for.
+    # How rare a rare arm is, is hardly known: other levels are not to pay for it, nor it for them. Once others are
+    # raised it is explored as its own worlds pay for.
     is_usual = moments.is_seen & (moments.often >= _USUAL)
     most = np.where(is_usual | moments.is_harmless, 1.0, rates if given is not None else alone)
     always, counted = moments.paid(most) + moments.fixed + moments.earned(most)[0], own
     if forms and given is None:
-        always, counted = (
-            moments.secured(each, is_usual) - slack * moments.earned(each)[1] for each in (most, rates)
-        )
+        always, counted = (moments.secured(each, is_usual) - slack * moments.earned(each)[1] for each in (most, rates))
     organic, value = _of_arms(moments, 1.0 - rates, organic=True)
     return LevelRates(
         by_arm=rates,

@@ -33,14 +33,14 @@ def feasibility_of(forward: PlannedWalk, course: Course, *, rate: float) -> Feas
     stuck = share_stuck(forward)
     broken = _broken(forward, rate)
     explores = rate >= LEAST_RATE if not request.personalised else stuck <= MOST_STUCK
-    length, length_mcse = course.expected_cold_start, course.expected_cold_start_mcse
+    length, scatter = course.expected_cold_start, course.cold_start_scatter or 0.0
     # One rate for all is published, and with it the length; rates of their own hang on who comes.
-    is_known = not (request.personalised and length_mcse > _MOST_UNKNOWN * length)
+    is_known = not (request.personalised and scatter > _MOST_UNKNOWN * length)
     holds = explores and broken <= _MOST_BROKEN
     if holds and is_known:
         return Feasibility()
     if holds:
-        reason = _unknown_length(forward, length, length_mcse)
+        reason = _unknown_length(forward, length, scatter)
     else:
         reason = _reason(forward, stuck=stuck, broken=broken)
     nearest = nearest_epsilon(forward)
@@ -243,13 +243,13 @@ def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
     )
 
 
-def _unknown_length(forward: PlannedWalk, length: float, error: float) -> str:
+def _unknown_length(forward: PlannedWalk, length: float, scatter: float) -> str:
     n = forward.settings.n_worlds
     stage = min(forward.stages.values(), key=lambda part: part.rate)
     needed = max(4.0 * stage.worlds_needed, 4.0 * n)
     return (
-        f"Nobody can tell how long the cold start takes ({figure(length, error)} rounds). The point estimates allow a "
-        f"rate of {stage.ideal:.2g}, of which {n:,} worlds certify next to nothing. "
+        f"Nobody can tell how long the cold start takes ({figure(length, scatter)} rounds, by seed). The point "
+        f"estimates allow a rate of {stage.ideal:.2g}, of which {n:,} worlds certify next to nothing. "
         f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would settle it; so would a larger epsilon."
     )
 
