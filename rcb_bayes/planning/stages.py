@@ -91,6 +91,18 @@ class LaterWorlds:
     def forms(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> FloatArray:
         """The linear form of users (U, d), lowered by the slack, (U, K, K)."""
         fixed, extra = goal.sense.epsilon_parts(goal.epsilon)
+        chances, below = self._seen(users, goal=goal, agenda=agenda)
+        mean, square = user_means(chances, below, below * below, extra)
+        return fixed + mean - self.slack * np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    def terms(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> FloatArray:
+        """What these forms are averages of, world by world, for every user, arm and rival, (W, U K K)."""
+        chances, below = self._seen(users, goal=goal, agenda=agenda)
+        leads = below[:, None] - below + goal.sense.epsilon_parts(goal.epsilon)[1]
+        return (chances[:, None] * leads).reshape(-1, len(self.gamma)).T
+
+    def _seen(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> tuple[FloatArray, FloatArray]:
+        """Chances of every arm, and what it is worth below the best, (K, U, W) each."""
         rewards = self.outlook.rewards(users)
         scores = rewards if self.outlook.platform is None else self.outlook.acted_on(users)
         k, u, w = scores.shape
@@ -104,9 +116,7 @@ class LaterWorlds:
         if agenda is not None and agenda.cut is not None:
             factors = agenda.cut[:, None] * (np.ones((k, u * w)) if factors is None else factors)
         chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(self.gamma, u), guard=factors).reshape(k, u, w)
-        below = below_best(rewards)
-        mean, square = user_means(chances, below, below * below, extra)
-        return fixed + mean - self.slack * np.sqrt(np.maximum(square - mean**2, 0.0))
+        return chances, below_best(rewards)
 
 
 @dataclass(frozen=True, eq=False)
