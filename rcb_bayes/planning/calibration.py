@@ -25,7 +25,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import as_agenda
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.handing_out import HandOut
-from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE
+from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
@@ -98,7 +98,7 @@ def planned(
     if hand_out is not None and simulator is None:
         simulator = Simulator(market, engine=request.engine, seed=request.seed, hand_out=hand_out)
     walked = _walked(market, request, guard=guard, horizon=horizon, simulator=simulator)
-    plan = _made_for(as_plan(walked), horizon)
+    plan = _made_for(as_plan(walked), request, horizon)
     if not plan.feasible:
         return plan
     setting = _guard_setting(walked)
@@ -109,11 +109,14 @@ def planned(
 
 def planned_cold_start(market: Market, request: PlanRequest, *, horizon: int) -> Plan:
     """The same plan up to the end of its cold start; the guards that follow it are reckoned with, and not kept."""
-    return _made_for(as_plan(_walked(market, request, guard=True, horizon=horizon)), horizon)
+    return _made_for(as_plan(_walked(market, request, guard=True, horizon=horizon)), request, horizon)
 
 
-def _made_for(plan: Plan, horizon: int) -> Plan:
-    return replace(plan, provenance=replace(plan.provenance, horizon=horizon))
+def _made_for(plan: Plan, request: PlanRequest, horizon: int) -> Plan:
+    """The plan with its horizon; it says so where it holds for users who know more than was asked for."""
+    known = f"Followed by users who know {as_knowledge(plan.knows).words}, too: no plan for others is shorter."
+    notes = (*plan.notes, known) if plan.knows != request.knows else plan.notes
+    return replace(plan, provenance=replace(plan.provenance, horizon=horizon, notes=notes))
 
 
 def _walked(
