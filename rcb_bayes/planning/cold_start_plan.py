@@ -79,9 +79,8 @@ def _overall_rate(forward: PlannedWalk) -> tuple[float, float]:
     shares = np.array([stage.share for stage in stages])
     shares = shares / shares.sum()
     rate = min(float(shares @ [stage.rate for stage in stages]), 1.0)
-    errors = shares * [stage.rate_mcse for stage in stages]
-    # Stages share the panel of users, so their errors may add up; where it is everybody they are those of worlds.
-    return rate, float(np.linalg.norm(errors) if forward.panel.is_exact else errors.sum())
+    # Stages share the panel of users, so their errors may add up.
+    return rate, float(shares @ [stage.rate_mcse for stage in stages])
 
 
 def _ideal_rate(forward: PlannedWalk) -> float:

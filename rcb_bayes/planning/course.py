@@ -94,7 +94,7 @@ def _rounds_course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Co
     rounds = walked.rounds(thinning=1.0 if personalised else rate, rng=rng)
     best = _best_rewards(forward)
     pulls, regret = np.zeros((walked.n_paths, k)), np.zeros(walked.n_paths)
-    drifts: list[FloatArray] = []  # errors that more paths do not average out, place by place
+    drift = np.zeros(2 + k)  # errors that more paths do not average out: how far plans of other seeds are
     influence = np.zeros(forward.panel.n_users)  # of each user of the panel on the length
     for level in range(walked.agenda.first_level, walked.agenda.n_levels):
         for place in _places(forward, level):
@@ -104,12 +104,10 @@ def _rounds_course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Co
             regret[here] += rounds[level, here] * one.regret
             total = rounds[level, here].sum() / ends.sum()
             # Explored pulls are counted and do not depend on how long it takes; organic ones do.
-            drifts.append(total * np.array([one.time_error, one.regret_error, *(one.time_error * one.organic)]))
+            drift += total * np.array([one.time_error, one.regret_error, *(one.time_error * one.organic)])
             influence += total * one.sampled
     length, regret, pulls = rounds[:, ends].sum(axis=0), regret[ends], _among_alike(pulls[ends], forward)
     n = np.sqrt(len(length))
-    # Places have worlds of their own, but one panel: what its users are in error may add up.
-    drift = (np.linalg.norm if forward.panel.is_exact else np.sum)(drifts, axis=0)
     of_paths = length.std(ddof=1) / n
     pulls_error = np.hypot(pulls.std(axis=0, ddof=1) / n, _among_alike(drift[2:], forward))
     return Course(
