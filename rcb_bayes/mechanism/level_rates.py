@@ -28,6 +28,7 @@ from rcb_bayes.mechanism.rates import largest_rate
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _USUAL = 0.02  # of the rounds of a level in which an arm is promoted to a user, for other levels to pay for it
+_RARE = 1.5  # times the slack, for an arm that is rarer than that: few worlds, wide bands
 _CUTS = 2
 
 
@@ -116,14 +117,14 @@ def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArra
     """Rates of users; those that are given, or the largest."""
     alone = _own(moments)
     ideal = _raised(moments, alone, slack=0.0)
-    alone = _cut(moments, alone, slack=slack)
-    rates = _raised(moments, alone, slack=slack) if given is None else given
+    rates = _raised(moments, _cut(moments, alone, slack=slack), slack=slack) if given is None else given
     mean, spread = moments.earned(rates)
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
     # How rare a rare arm is, is hardly known: other levels are not to pay for it, nor it for them. Once others are
     # raised it is explored as its own worlds pay for.
     is_usual = moments.is_seen & (moments.often >= _USUAL)
-    most = np.where(is_usual | moments.is_harmless, 1.0, rates if given is not None else alone)
+    alone = _cut(moments, alone, slack=_RARE * slack) if given is None else given
+    most = np.where(is_usual | moments.is_harmless, 1.0, np.minimum(alone, rates))
     always, counted = moments.paid(most) + moments.fixed + moments.earned(most)[0], own
     if forms and given is None:
         always, counted = (moments.secured(each, is_usual) - slack * moments.earned(each)[1] for each in (most, rates))

@@ -12,7 +12,7 @@ from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import largest_rate
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_FEW_WORLDS, _USUAL, _CUTS = 50, 0.02, 2
+_FEW_WORLDS, _USUAL, _RARE, _CUTS = 50, 0.02, 1.5, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,8 +102,9 @@ def _rates(moments: DenseMoments, *, slack: float, given: FloatArray | None = No
     """Rates of users; those that are given, or the largest."""
     loses = moments.loses
     ideal = _raised(moments, _own(moments, loses), loses, slack=0.0)
-    alone = _cut(moments, _own(moments, loses), loses, slack=slack)
-    rates = _raised(moments, alone, loses, slack=slack) if given is None else given
+    alone = _own(moments, loses)
+    rates = _raised(moments, _cut(moments, alone, loses, slack=slack), loses, slack=slack) if given is None else given
+    alone = np.minimum(rates, _cut(moments, alone, loses, slack=_RARE * slack))
     mean, spread = moments.earned(rates)
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
     u, k = rates.shape
