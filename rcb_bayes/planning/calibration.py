@@ -136,7 +136,8 @@ def _walked(
     if request.knows == MECHANISM.name:
         found = shorter(found, pooled_walk(market, request, later=later, simulator=simulator))
     if request.personalised and as_knows("auto", market, request.n_per_arm) == STAGE.name:
-        found = shorter(found, plan_walk(market, replace(request, knows=STAGE.name), simulator=simulator))
+        by_stage = plan_walk(market, replace(request, knows=STAGE.name), simulator=simulator)
+        found = shorter(found, by_stage, clearly=True)
     return found
 
 

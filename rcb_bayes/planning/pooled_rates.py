@@ -27,6 +27,7 @@ from rcb_bayes.schema import FloatArray
 
 _PASSES = 3  # walks, each with the shares that the one before leads to
 _PROGRAMME_USERS = 256
+_CLEARLY = 0.97  # of a length among users of whom a panel is a sample
 _ENOUGH = 1.01  # of the length with everybody explored who ever is
 _STARTS = (0.0, 0.05, 1.0)  # by which rates are raised at first; by nothing where cold starts end without
 
@@ -67,9 +68,13 @@ def pooled_walk(
     return best
 
 
-def shorter(one: PlannedWalk, other: PlannedWalk | None) -> PlannedWalk:
-    """The one whose cold start is shorter on average; the first of two that are as long."""
-    return one if other is None or _length(other) >= _length(one) else other
+def shorter(one: PlannedWalk, other: PlannedWalk | None, *, clearly: bool = False) -> PlannedWalk:
+    """The one whose cold start is shorter on average; the first of two that are as long.
+
+    ``clearly`` asks for a difference that other users than the panel's do not undo.
+    """
+    most = _CLEARLY if clearly and not one.panel.is_exact else 1.0
+    return one if other is None or _length(other) >= most * _length(one) else other
 
 
 def _raised(

@@ -134,9 +134,10 @@ def test_what_no_level_pays_for_exploitation_may() -> None:
 def reluctant(*, platform: float | None = None) -> rcb.Market:
     """One user, who likes the first arm by .5, of which she is nearly sure; a platform that may believe otherwise."""
     mean, variance = [[0.6], [0.1]], [0.02, 0.3]
+    prior = rcb.Prior.gaussian(mean, variance)
     return rcb.Market(
-        prior=rcb.Prior.gaussian(mean, variance),
-        platform_prior=None if platform is None else rcb.Prior.gaussian([[0.6], [platform]], variance),
+        prior=prior,
+        platform_prior=prior if platform is None else rcb.Prior.gaussian([[0.6], [platform]], variance),
         covariates=rcb.Empirical(np.ones((1, 1))),
         noise=rcb.GaussianNoise(0.3),
     )
@@ -226,7 +227,7 @@ def test_a_platform_that_believes_the_same_in_so_many_words_is_no_other_platform
         belief = [rcb.Prior.gaussian([[0.4], [0.2]], 0.1) for _ in range(2)]
         one = rcb.Market(
             prior=belief[0],
-            platform_prior=belief[1] if copy else None,
+            platform_prior=belief[1] if copy else belief[0],
             covariates=rcb.Empirical(np.ones((1, 1))),
             noise=rcb.GaussianNoise(0.3),
         )
@@ -242,6 +243,87 @@ def test_a_platform_that_believes_the_opposite_still_breaks_its_word() -> None:
     found = rcb.calibrate(reluctant(platform=0.9), epsilon=0.05, n_per_arm=10, knows="mechanism", horizon=300, seed=1)
     assert not found.feasible
     assert "it believes otherwise than they do" in found.reason
+
+
+# --- users whom no panel has -----------------------------------------------------------------------------------------
+
+CIRCLE_MEAN, CIRCLE_VARIANCE = np.array([[0.3, 0.1], [0.1, 0.1], [0.0, 0.0]]), np.array([0.05, 0.1, 0.2])
+
+
+@cache
+def on_the_circle() -> tuple[rcb.Market, rcb.Plan]:
+    market = rcb.Market(
+        prior=rcb.Prior.gaussian(CIRCLE_MEAN, CIRCLE_VARIANCE), covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3)
+    )
+    return market, rcb.calibrate(market, epsilon=0.05, n_per_arm=8, knows="phase", horizon=200, seed=7)
+
+
+def unit(degrees: np.ndarray | float) -> np.ndarray:
+    angle = np.radians(np.atleast_1d(degrees))
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def plain_cold_starts(plan: rcb.Plan, *, n_runs: int, n_users: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds that each run spends at each set, (R, 8), and posterior means of arms with their 8 samples, (R, 3, 2).
+
+    Round by round, run by run, with users drawn from many on the circle: of the package only the plan's rates.
+    """
+    rng = np.random.default_rng(5)
+    users = unit(rng.uniform(0.0, 360.0, n_users))
+    rates = np.stack([np.ones((n_users, 3)), *(plan.rates_by_arm(users, level=level) for level in (1, 2))])
+    expected = users @ CIRCLE_MEAN.T
+    beta = CIRCLE_MEAN + np.sqrt(CIRCLE_VARIANCE)[:, None] * rng.standard_normal((n_runs, 3, 2))
+    count, rounds = np.zeros((n_runs, 3), dtype=int), np.zeros((n_runs, 8))
+    precision = np.tile((np.eye(2)[None] / CIRCLE_VARIANCE[:, None, None]), (n_runs, 1, 1, 1))
+    weighted = np.tile(CIRCLE_MEAN / CIRCLE_VARIANCE[:, None], (n_runs, 1, 1))
+    while len(runs := np.flatnonzero((count < 8).any(axis=1))):
+        who, full = rng.integers(n_users, size=len(runs)), count[runs] >= 8
+        rounds[runs, full @ [1, 2, 4]] += 1
+        arm = np.where(full, -np.inf, expected[who]).argmax(axis=1)
+        explored = rng.random(len(runs)) < rates[full.sum(axis=1), who, arm]
+        run, arm, x = runs[explored], arm[explored], users[who[explored]]
+        reward = (x * beta[run, arm]).sum(axis=1) + 0.3 * rng.standard_normal(len(run))
+        count[run, arm] += 1
+        precision[run, arm] += x[:, :, None] * x[:, None] / 0.09
+        weighted[run, arm] += x * reward[:, None] / 0.09
+    return rounds, np.linalg.solve(precision, weighted[..., None])[..., 0]
+
+
+def plain_margins(
+    plan: rcb.Plan, x: np.ndarray, rounds: np.ndarray, means: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a user gains by following in any round of a cold start, with errors, by arm and rival, (3, 3) each."""
+    before, every = CIRCLE_MEAN @ x, np.arange(3)
+    form, mass = np.zeros((len(rounds), 3, 3)), np.zeros((len(rounds), 3))
+    for code in range(7):
+        full = np.array([code >> arm & 1 for arm in range(3)], dtype=bool)
+        worth = np.where(full, means @ x, before)
+        arm = np.where(full, -np.inf, before).argmax()
+        rate = plan.rates_by_arm(x[None], level=full.sum())[0, arm] if full.any() else 1.0
+        often = rounds[:, code, None] * ((1.0 - rate) * (worth.argmax(axis=1)[:, None] == every))
+        form += often[:, :, None] * (worth[:, :, None] - worth[:, None])
+        form[:, arm] += rate * rounds[:, code, None] * (before[arm] - before)
+        mass += often + rate * rounds[:, code, None] * (every == arm)
+    margin = form.mean(axis=0) / mass.mean(axis=0)[:, None]
+    error = (form - margin * mass[:, :, None]).std(axis=0) / np.sqrt(len(rounds)) / mass.mean(axis=0)[:, None]
+    return margin, error
+
+
+@pytest.mark.slow
+def test_users_whom_no_panel_has_follow_by_plain_simulation_too() -> None:
+    """At 75.47 degrees a set that one cold start in fifty passes was explored on what another paid, by one panel."""
+    _, made = on_the_circle()
+    runs = plain_cold_starts(made, n_runs=10_000)
+    for degrees in (*np.arange(5.0, 360.0, 10.0), 75.47, 156.5):
+        margin, error = plain_margins(made, unit(degrees)[0], *runs)
+        assert (margin >= -0.05 - 4.0 * error - 1e-9).all(), degrees
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [157, 700, 701])
+def test_a_plan_for_users_who_know_the_phase_passes_among_other_users(seed: int) -> None:
+    market, made = on_the_circle()
+    assert rcb.audit(market, made, horizon=200, knows="phase", seed=seed).verdict == "pass"
 
 
 # --- files and live loops --------------------------------------------------------------------------------------------
