@@ -26,14 +26,13 @@ def summary(plan: Plan) -> str:
     constants, course, provenance = plan.constants, plan.course, plan.provenance
     length = figure(course.expected_cold_start, course.expected_cold_start_mcse)
     ends = math.isfinite(course.expected_cold_start)
-    by_seed = f"; ± {course.cold_start_scatter:.2g} by seed" if course.cold_start_scatter else ""
     sand = f"; {provenance.n_not_vouched:,} of {provenance.n_posteriors:,} posteriors behind it are not vouched for"
     lines = [
         f"{constants.kind} plan, {promise(plan)}, {users_know(plan)}" + (sand if provenance.n_not_vouched else ""),
         f"samples per arm N      {plan.agenda.words}" + (", by expected regret" if plan.choices else ""),
         f"exploration rate       {figure(constants.exploration_rate, constants.exploration_rate_mcse)}"
         f" (L = {figure(constants.inverse_rate, constants.inverse_rate_mcse)})",
-        f"expected cold start    {length} rounds{by_seed}" if ends else "expected cold start    no end",
+        f"expected cold start    {length} rounds" if ends else "expected cold start    no end",
     ]
     if constants.kind == "sampled":
         lines.append(
@@ -49,6 +48,8 @@ def summary(plan: Plan) -> str:
     lines += [] if plan.feasible else [f"not feasible           {plan.reason}"]
     if constants.kind == "sampled" and plan.feasible:
         lines.append(f"audit                  {plan.verdict or 'not made: rcb.audit(market, plan) makes one'}")
+    if course.cold_start_scatter:
+        lines.append(f"plans of other seeds   cold starts of ± {course.cold_start_scatter:.2g} rounds")
     return "\n".join([*lines, *provenance.notes])
 
 
