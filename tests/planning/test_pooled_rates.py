@@ -1,6 +1,7 @@
 """Plans by what users know: followed at what they claim, no longer the less users know, kept in files, run live."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -263,7 +264,7 @@ def unit(degrees: np.ndarray | float) -> np.ndarray:
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def plain_cold_starts(plan: rcb.Plan, *, n_runs: int, n_users: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+def plain_cold_starts(plan: Any, *, n_runs: int, n_users: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Rounds that each run spends at each set, (R, 8), and posterior means of arms with their 8 samples, (R, 3, 2).
 
     Round by round, run by run, with users drawn from many on the circle: of the package only the plan's rates.
@@ -289,9 +290,7 @@ def plain_cold_starts(plan: rcb.Plan, *, n_runs: int, n_users: int = 4000) -> tu
     return rounds, np.linalg.solve(precision, weighted[..., None])[..., 0]
 
 
-def plain_margins(
-    plan: rcb.Plan, x: np.ndarray, rounds: np.ndarray, means: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def plain_margins(plan: Any, x: np.ndarray, rounds: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What a user gains by following in any round of a cold start, with errors, by arm and rival, (3, 3) each."""
     before, every = CIRCLE_MEAN @ x, np.arange(3)
     form, mass = np.zeros((len(rounds), 3, 3)), np.zeros((len(rounds), 3))
@@ -317,6 +316,19 @@ def test_users_whom_no_panel_has_follow_by_plain_simulation_too() -> None:
     for degrees in (*np.arange(5.0, 360.0, 10.0), 75.47, 156.5):
         margin, error = plain_margins(made, unit(degrees)[0], *runs)
         assert (margin >= -0.05 - 4.0 * error - 1e-9).all(), degrees
+
+
+class Always:
+    """Everybody is explored in every round."""
+
+    def rates_by_arm(self, users: np.ndarray, *, level: int) -> np.ndarray:
+        return np.ones((len(users), 3))
+
+
+def test_plain_simulation_finds_who_loses_by_being_explored_always() -> None:
+    runs = plain_cold_starts(Always(), n_runs=2000)
+    margin, error = plain_margins(Always(), unit(45.0)[0], *runs)
+    assert margin[2, 0] < -0.05 - 4.0 * error[2, 0]
 
 
 @pytest.mark.slow
