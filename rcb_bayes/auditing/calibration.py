@@ -84,7 +84,8 @@ def calibrate(
     knows : str
         What users know of the clock: "stage" (which arms are saturated), "level" (how many are), "phase" (whether the
         cold start is over), "mechanism" (nothing; needs the ``horizon``). Who knows less is easier to satisfy. "auto"
-        is the stage where all saturated sets can be planned one by one, else the level; ``plan.knows`` tells which.
+        is the stage where all saturated sets can be planned one by one, else the level. Where a plan that users who
+        know more follow, too, is shorter, it is that one: ``plan.knows`` tells which.
     behaviour : Behaviour, optional
         What users make of a recommendation (``rcb.behaviour``), where not all of them follow: the samples of a cold
         start then come from those who do and take longer, and later ones are of the arms taken. Rates and guards are

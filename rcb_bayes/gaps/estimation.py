@@ -291,9 +291,7 @@ def separation_values(stages: Stages, *, users: FloatArray | None = None) -> Flo
 
 def best_gap(gaps: FloatArray) -> tuple[float, float, float, float]:
     """tau, its error, rho and its error, maximising tau rho, of the arm for which that is least; gaps (arms, U, W)."""
-    tau, tau_error = (part[:, 0] for part in _best(gaps, by_user=False))
-    share = (gaps >= tau[:, None, None]).mean(axis=1)
-    rho, rho_error = share.mean(axis=1), probability_error(share)
+    tau, tau_error, rho, rho_error = (part[:, 0] for part in _best(gaps, by_user=False))
     worst = int((tau * rho).argmin())
     return float(tau[worst]), float(tau_error[worst]), float(rho[worst]), float(rho_error[worst])
 
@@ -366,14 +364,14 @@ def _as_dataset(gaps: FloatArray, labels: list[str], *, taus: FloatArray, by_use
         return share.mean(axis=2), probability_error(share)
 
     gain = over_users(np.maximum(gaps, 0.0))
-    best, best_error = _best(gaps, by_user=by_user)  # (arms, U), U = 1 where users are averaged
+    tau, tau_error, rho, rho_error = _best(gaps, by_user=by_user)  # (arms, U), U = 1 where users are averaged
     reach = [chance(gaps >= tau) for tau in taus]
     figures = {
         "rho": tuple(np.stack(part, axis=1) for part in zip(*reach, strict=True)),
         "expected_gain": (gain.mean(axis=2), mean_error(gain, scale=over_users(gaps).std(axis=2, ddof=1))),
         "prob_positive": chance(gaps > 0.0),
-        "best_tau": (best, best_error),
-        "best_rho": chance(gaps >= best[:, :, None]),
+        "best_tau": (tau, tau_error),
+        "best_rho": (rho, rho_error),
     }
     variables: dict[str, Any] = {}
     for name, pair in figures.items():
@@ -383,15 +381,25 @@ def _as_dataset(gaps: FloatArray, labels: list[str], *, taus: FloatArray, by_use
     return xr.Dataset(variables, coords={ARM: labels, "tau": taus})
 
 
-def _best(gaps: FloatArray, *, by_user: bool) -> tuple[FloatArray, FloatArray]:
-    """The tau that maximises tau Pr(G >= tau), and its error, by user or for all together: (arms, U) each.
+def _best(gaps: FloatArray, *, by_user: bool) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The tau that maximises tau rho, rho = Pr(G >= tau), both with errors, by user or for all: (arms, U) each.
 
     The objective is a step function, so its maximiser settles at the rate n^(-1/3), for which neither the delta method
-    nor the bootstrap holds: the error is the spread over batches of worlds, scaled at that rate.
+    nor the bootstrap holds: the error is the spread over batches of worlds, scaled at that rate. So is that of rho,
+    which moves with tau; it is no less than with tau known.
     """
-    batches = np.array_split(gaps, min(_N_BATCHES, gaps.shape[2]), axis=2)
-    parts = np.stack([best_tau(batch, by_user=by_user) for batch in batches])
-    return best_tau(gaps, by_user=by_user), parts.std(axis=0, ddof=1) / len(batches) ** (1 / 3)
+
+    def best(some: FloatArray) -> tuple[FloatArray, FloatArray]:
+        tau = best_tau(some, by_user=by_user)
+        share = (some >= tau[:, :, None]).astype(float)
+        return tau, share if by_user else share.mean(axis=1, keepdims=True)
+
+    batches = [best(part) for part in np.array_split(gaps, min(_N_BATCHES, gaps.shape[2]), axis=2)]
+    scale = len(batches) ** (-1 / 3)
+    tau_error = scale * np.std([tau for tau, _ in batches], axis=0, ddof=1)
+    rho_error = scale * np.std([share.mean(axis=2) for _, share in batches], axis=0, ddof=1)
+    tau, share = best(gaps)
+    return tau, tau_error, share.mean(axis=2), np.maximum(rho_error, probability_error(share))
 
 
 def best_tau(gaps: FloatArray, *, by_user: bool) -> FloatArray:

@@ -168,6 +168,14 @@ class LevelMoments:
         square = self.over_rows(left**2, pairs.squares) - mean**2
         return mean, np.sqrt(np.maximum(square, 0.0) * self.n_worlds / (self.n_worlds - 1))
 
+    def secured(self, rates: FloatArray, is_usual: BoolArray) -> FloatArray:
+        """The form at rates (U, K), (R, K), where worlds in which an unusual arm is promoted pay for no others."""
+        pairs = self.pairs
+        parts = pairs.organic - rates[pairs.user, pairs.first][:, None] * self.cost
+        rare = ~is_usual[pairs.user, pairs.first]
+        parts[rare] = np.minimum(parts[rare], 0.0)
+        return self.fixed + self.over_rows(np.ones(len(parts)), parts)
+
     def least(self, values: FloatArray) -> FloatArray:
         """The least value of each user's rows, from (R,): (U,), infinite where she has none."""
         out = np.full(self.n_users, np.inf)

@@ -28,6 +28,7 @@ from rcb_bayes.mechanism.rates import largest_rate
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _USUAL = 0.02  # of the rounds of a level in which an arm is promoted to a user, for other levels to pay for it
+_RARE = 1.5  # times the slack, for an arm that is rarer than that: few worlds, wide bands
 _CUTS = 2
 
 
@@ -42,7 +43,8 @@ class LevelRates:
     explored : how often each arm is recommended because she is explored, (U, K)
     organic : how often each arm is where she is not, (U, K), and ``organic_value``, what these rounds give her, (U,)
     most, most_rate : what other levels may raise her rates to, (U, K), and the average rate then, (U,)
-    always, own : the form if she were explored so, and at her rates with the organic part lowered, (U, K, K)
+    always, own : the form if she were explored so, and at her rates with the organic part lowered, (U, K, K); of rates
+        that are not given both lowered, and as far as other rounds may count on them
     is_bound : whether some constraint binds her, (U,); ``arm``, ``rival`` is then the first
     gain, spread : the mean and the standard deviation over worlds of the organic part for that pair
     """
@@ -113,13 +115,19 @@ def level_rates(
 
 def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArray | None = None) -> LevelRates:
     """Rates of users; those that are given, or the largest."""
-    ideal = _raised(moments, _own(moments), slack=0.0)
-    rates = _raised(moments, _cut(moments, _own(moments), slack=slack), slack=slack) if given is None else given
+    alone = _own(moments)
+    ideal = _raised(moments, alone, slack=0.0)
+    rates = _raised(moments, _cut(moments, alone, slack=slack), slack=slack) if given is None else given
     mean, spread = moments.earned(rates)
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
-    # How rare a rare arm is, is hardly known; other levels are not to pay for it.
+    # How rare a rare arm is, is hardly known: other levels are not to pay for it, nor it for them. Once others are
+    # raised it is explored as its own worlds pay for.
     is_usual = moments.is_seen & (moments.often >= _USUAL)
-    most = np.where(is_usual | moments.is_harmless, 1.0, rates)
+    alone = _cut(moments, alone, slack=_RARE * slack) if given is None else given
+    most = np.where(is_usual | moments.is_harmless, 1.0, np.minimum(alone, rates))
+    always, counted = moments.paid(most) + moments.fixed + moments.earned(most)[0], own
+    if forms and given is None:
+        always, counted = (moments.secured(each, is_usual) - slack * moments.earned(each)[1] for each in (most, rates))
     organic, value = _of_arms(moments, 1.0 - rates, organic=True)
     return LevelRates(
         by_arm=rates,
@@ -130,8 +138,8 @@ def _rates(moments: LevelMoments, *, slack: float, forms: bool, given: FloatArra
         organic_value=value,
         most=most,
         most_rate=(moments.often * most).sum(axis=1),
-        always=_spread_out(moments, moments.paid(most) + moments.fixed + moments.earned(most)[0], forms=forms),
-        own=_spread_out(moments, own, forms=forms),
+        always=_spread_out(moments, always, forms=forms),
+        own=_spread_out(moments, counted, forms=forms),
         **_binding(moments, own, mean, spread),
     )
 

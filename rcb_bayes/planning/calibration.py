@@ -25,14 +25,14 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import as_agenda
 from rcb_bayes.mechanism.exploiting import Exploiting, as_words, spread_multiple
 from rcb_bayes.mechanism.handing_out import HandOut
-from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE
+from rcb_bayes.mechanism.knowledge import LEVEL, MECHANISM, STAGE, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.simulator import Simulator
 from rcb_bayes.mechanism.streams import Stream, derived_seed
 from rcb_bayes.planning.checks import check_plan
 from rcb_bayes.planning.cold_start_plan import as_plan
 from rcb_bayes.planning.exploitation import PlannedExploitation
-from rcb_bayes.planning.goal import PlanRequest
+from rcb_bayes.planning.goal import PlanRequest, as_knows
 from rcb_bayes.planning.guard_rules import (
     MAX_WORLDS,
     GuardSetting,
@@ -44,8 +44,8 @@ from rcb_bayes.planning.guard_rules import (
 from rcb_bayes.planning.parts import SampleChoice
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.planned_walk import PlannedWalk, plan_walk
-from rcb_bayes.planning.pooled_rates import pooled_walk
-from rcb_bayes.planning.stages import LaterWorlds, Programme
+from rcb_bayes.planning.pooled_rates import pooled_walk, shorter
+from rcb_bayes.planning.stages import LaterWorlds
 from rcb_bayes.schema import as_count
 from rcb_bayes.workers import Workers, run_kept
 
@@ -98,8 +98,8 @@ def planned(
     """
     if hand_out is not None and simulator is None:
         simulator = Simulator(market, engine=request.engine, seed=request.seed, hand_out=hand_out)
-    walked, programme = _walked(market, request, guard=guard, horizon=horizon, simulator=simulator)
-    plan = _made_for(as_plan(walked, programme), horizon)
+    walked = _walked(market, request, guard=guard, horizon=horizon, simulator=simulator)
+    plan = _made_for(as_plan(walked), request, horizon)
     if not plan.feasible:
         return plan
     setting = _guard_setting(walked)
@@ -139,27 +139,36 @@ def _up(epsilon: float) -> float:
 
 def planned_cold_start(market: Market, request: PlanRequest, *, horizon: int) -> Plan:
     """The same plan up to the end of its cold start; the guards that follow it are reckoned with, and not kept."""
-    walked, programme = _walked(market, request, guard=True, horizon=horizon)
-    return _made_for(as_plan(walked, programme), horizon)
+    return _made_for(as_plan(_walked(market, request, guard=True, horizon=horizon)), request, horizon)
 
 
-def _made_for(plan: Plan, horizon: int) -> Plan:
-    return replace(plan, provenance=replace(plan.provenance, horizon=horizon))
+def _made_for(plan: Plan, request: PlanRequest, horizon: int) -> Plan:
+    """The plan with its horizon; it says so where it holds for users who know more than was asked for."""
+    known = f"Followed by users who know {as_knowledge(plan.knows).words}, too: no plan for others is shorter."
+    notes = (*plan.notes, known) if plan.knows != request.knows else plan.notes
+    return replace(plan, provenance=replace(plan.provenance, horizon=horizon, notes=notes))
 
 
 def _walked(
     market: Market, request: PlanRequest, *, guard: bool, horizon: int, simulator: Simulator | None = None
-) -> tuple[PlannedWalk, Programme | None]:
-    """The cold start as users know it, and what raises its rates where they cannot tell levels apart."""
-    if request.knows in (STAGE.name, LEVEL.name):
-        return plan_walk(market, request, simulator=simulator), None
+) -> PlannedWalk:
+    """The shortest cold start that users follow who know so much of the clock, or more."""
+    if request.knows == STAGE.name:
+        return plan_walk(market, request, simulator=simulator)
 
     def later(forward: PlannedWalk) -> LaterWorlds | None:
         return later_worlds(_guard_setting(forward), guard=guard, horizon=horizon)
 
-    known = later if request.knows == MECHANISM.name else None
-    pooled = pooled_walk(market, request, later=known, simulator=simulator)
-    return pooled.walked, pooled.programme
+    if request.knows == LEVEL.name:
+        found = plan_walk(market, request, simulator=simulator)
+    else:
+        found = pooled_walk(market, request, simulator=simulator)
+    if request.knows == MECHANISM.name:
+        found = shorter(found, pooled_walk(market, request, later=later, simulator=simulator))
+    if request.personalised and as_knows("auto", market, request.n_per_arm) == STAGE.name:
+        by_stage = plan_walk(market, replace(request, knows=STAGE.name), simulator=simulator)
+        found = shorter(found, by_stage, clearly=True)
+    return found
 
 
 def _guard_setting(walked: PlannedWalk) -> GuardSetting:
@@ -380,8 +389,8 @@ def _is_past_the_best(choices: list[SampleChoice]) -> bool:
 def _choice(simulator: Simulator, n_per_arm: int, *, asked: PlanRequest, guard: bool, horizon: int) -> SampleChoice:
     """What a number of samples would come to, roughly."""
     request = asked.asking(n_per_arm)
-    walked, programme = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
-    plan = as_plan(walked, programme, roughly=True)
+    walked = _walked(simulator.market, request, guard=guard, horizon=horizon, simulator=simulator)
+    plan = as_plan(walked, roughly=True)
     left = horizon - plan.expected_cold_start
     if not plan.feasible or left <= 0:
         return SampleChoice(n_per_arm=n_per_arm, feasible=False)

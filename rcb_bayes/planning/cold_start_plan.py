@@ -17,11 +17,11 @@ from rcb_bayes.planning.parts import Constants, Provenance
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.planned_walk import PlannedWalk
 from rcb_bayes.planning.stage_rates import StageRates
-from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage, Programme, SampledRule, TableRule
+from rcb_bayes.planning.stages import LevelRule, PlannedColdStart, PlannedStage, SampledRule, TableRule
 from rcb_bayes.telling.wording import percent
 
 
-def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly: bool = False) -> Plan:
+def as_plan(forward: PlannedWalk, *, roughly: bool = False) -> Plan:
     """The plan that a simulated cold start amounts to; guards and the spread are added later.
 
     ``roughly`` leaves out what nothing is decided by.
@@ -37,10 +37,10 @@ def as_plan(forward: PlannedWalk, programme: Programme | None = None, *, roughly
             known=None if market.noise.is_gaussian else replace(forward.panel, response=None, admitted=None),
             admission=_told(forward.walk.agenda),
         ),
-        cold_start=replace(_cold_start(forward), programme=programme),
+        cold_start=_cold_start(forward),
         course=course,
         feasibility=feasibility_of(forward, course, rate=rate),
-        provenance=_provenance(forward, programme),
+        provenance=_provenance(forward),
     )
 
 
@@ -99,6 +99,7 @@ def _cold_start(forward: PlannedWalk) -> PlannedColdStart:
     return PlannedColdStart(
         stages=tuple(_planned(forward, stage) for stage in forward.stages.values()),
         alike=tuple(tuple(arms[arm] for arm in alike) for alike in forward.simulator.alike(forward.walk.agenda)),
+        programme=forward.programme,
     )
 
 
@@ -125,7 +126,7 @@ def _planned(forward: PlannedWalk, stage: StageRates) -> PlannedStage:
     )
 
 
-def _provenance(forward: PlannedWalk, programme: Programme | None) -> Provenance:
+def _provenance(forward: PlannedWalk) -> Provenance:
     market, request, simulator = forward.market, forward.settings, forward.simulator
     return Provenance(
         belief=market.prior.name,
@@ -138,13 +139,13 @@ def _provenance(forward: PlannedWalk, programme: Programme | None) -> Provenance
         n_not_vouched=simulator.engines.counts.n_not_vouched,
         seed=request.seed,
         version=__version__,
-        notes=_notes(forward, programme),
+        notes=_notes(forward),
     )
 
 
-def _notes(forward: PlannedWalk, programme: Programme | None) -> tuple[str, ...]:
+def _notes(forward: PlannedWalk) -> tuple[str, ...]:
     notes, stuck = [], share_stuck(forward)
-    if forward.settings.knows in (PHASE.name, MECHANISM.name) and programme is None:
+    if forward.settings.knows in (PHASE.name, MECHANISM.name) and forward.programme is None:
         notes.append(
             "No level's rates could be raised by what others leave: they are those of users who know the level."
         )

@@ -94,7 +94,8 @@ def _rounds_course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Co
     rounds = walked.rounds(thinning=1.0 if personalised else rate, rng=rng)
     best = _best_rewards(forward)
     pulls, regret = np.zeros((walked.n_paths, k)), np.zeros(walked.n_paths)
-    drift = np.zeros(2 + k)  # errors that more paths do not average out
+    drift = np.zeros(2 + k)  # errors that more paths do not average out: how far plans of other seeds are
+    influence = np.zeros(forward.panel.n_users)  # of each user of the panel on the length
     for level in range(walked.agenda.first_level, walked.agenda.n_levels):
         for place in _places(forward, level):
             here = place.members[ends[place.members]]
@@ -104,12 +105,15 @@ def _rounds_course(forward: PlannedWalk, *, rate: float, rate_mcse: float) -> Co
             total = rounds[level, here].sum() / ends.sum()
             # Explored pulls are counted and do not depend on how long it takes; organic ones do.
             drift += total * np.array([one.time_error, one.regret_error, *(one.time_error * one.organic)])
+            influence += total * one.sampled
     length, regret, pulls = rounds[:, ends].sum(axis=0), regret[ends], _among_alike(pulls[ends], forward)
     n = np.sqrt(len(length))
+    of_paths = length.std(ddof=1) / n
     pulls_error = np.hypot(pulls.std(axis=0, ddof=1) / n, _among_alike(drift[2:], forward))
     return Course(
         expected_cold_start=float(length.mean()),
-        expected_cold_start_mcse=float(np.hypot(length.std(ddof=1) / n, drift[0])),
+        expected_cold_start_mcse=float(np.hypot(of_paths, forward.panel.mean(influence)[1])),
+        cold_start_scatter=float(np.hypot(of_paths, drift[0])),
         expected_pulls=_floats(pulls.mean(axis=0)),
         expected_pulls_mcse=_floats(pulls_error),
         expected_regret=float(regret.mean()),
@@ -132,10 +136,11 @@ def _endless(n_arms: int) -> Course:
 class _Round:
     """A round of one stage: how often it goes to each arm, in all and organically, (K,), and its expected regret.
 
-    ``time_error`` is relative: that of the chance that a round brings a sample, from the users of the panel and from
-    the worlds that the rates were computed in.
+    ``sampled`` is how often it brings a sample of each user, as a share of the average, (P,). ``time_error`` is
+    relative: that of this average, from the users of the panel and from the worlds that the rates were computed in.
     """
 
+    sampled: FloatArray
     chances: FloatArray
     organic: FloatArray
     regret: float
@@ -207,6 +212,7 @@ def _per_round(
         stage_rate, error = (stage.rate, stage.rate_mcse) if settings.personalised else (rate, rate_mcse)
         time_error = max(time_error, error / stage_rate if stage_rate > 0 else 0.0)
     return _Round(
+        sampled=rates / sampled if sampled > 0 else rates,
         chances=panel.weights @ (rates[:, None] * promoted + organic),
         organic=panel.weights @ organic,
         regret=loss,
@@ -226,6 +232,7 @@ def _per_round_of_level(
     sampled, sampled_error = panel.mean(found.rate)
     time_error = max(sampled_error, stage.rate_mcse) / sampled if sampled > 0 else 0.0
     return _Round(
+        sampled=found.rate / sampled if sampled > 0 else found.rate,
         chances=panel.weights @ (found.explored + found.organic),
         organic=panel.weights @ found.organic,
         regret=loss,

@@ -1,16 +1,24 @@
 """Whether a simulated cold start can end with users following; if not why, and the epsilon that its stages ask for."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from rcb_bayes.mechanism.agenda import first_chances
+from rcb_bayes.mechanism.choice import TIE
+from rcb_bayes.mechanism.knowledge import MECHANISM, PHASE
 from rcb_bayes.mechanism.level_rates import level_rates
+from rcb_bayes.mechanism.outlook import Outlook
 from rcb_bayes.mechanism.panel import panel_of
 from rcb_bayes.mechanism.rates import broken_constraints, explored_terms
+from rcb_bayes.mechanism.streams import Stream
 from rcb_bayes.planning.course import MOST_STUCK
 from rcb_bayes.planning.level_planner import LevelPlanner
 from rcb_bayes.planning.parts import Course, Feasibility
 from rcb_bayes.planning.planned_walk import PlannedWalk
+from rcb_bayes.planning.pooled_rates import usual
 from rcb_bayes.planning.stage_rates import StageRates
+from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
 
 LEAST_RATE = 1e-4  # one rate for all below this is no plan
@@ -25,15 +33,15 @@ def feasibility_of(forward: PlannedWalk, course: Course, *, rate: float) -> Feas
     stuck = share_stuck(forward)
     broken = _broken(forward, rate)
     explores = rate >= LEAST_RATE if not request.personalised else stuck <= MOST_STUCK
-    length, length_mcse = course.expected_cold_start, course.expected_cold_start_mcse
+    length, scatter = course.expected_cold_start, course.cold_start_scatter or 0.0
     # One rate for all is published, and with it the length; rates of their own hang on who comes.
-    is_known = not (request.personalised and length_mcse > _MOST_UNKNOWN * length)
+    is_known = not (request.personalised and scatter > _MOST_UNKNOWN * length)
     holds = explores and broken <= _MOST_BROKEN
     if holds and is_known:
         return Feasibility()
     stopped = _stopped_at(forward)
     if holds:
-        reason = _unknown_length(forward, length, length_mcse)
+        reason = _unknown_length(forward, length, scatter)
     else:
         reason = _reason(forward, stopped, stuck=stuck, broken=broken)
     more_tell = holds or (broken <= _MOST_BROKEN and stopped is not None and not _is_closed(stopped))
@@ -112,6 +120,9 @@ def _broken(forward: PlannedWalk, rate: float) -> float:
     panel, settings = forward.panel, forward.settings
     first = first_chances(forward.walk.agenda, panel.promoted_by, forward.planner.first)
     terms = explored_terms(panel.prior_rewards, first, epsilon=settings.epsilon, notion=settings.sense)
+    if settings.knows in (PHASE.name, MECHANISM.name) and forward.walk.ended.any():
+        broken = (_pooled(forward, terms) < -TIE).any(axis=(1, 2))
+        return panel.mean(broken.astype(float))[0]
     broken = (terms < 0.0).any(axis=(1, 2))
     for stage in forward.stages.values():
         if stage.outlook is not None:
@@ -119,28 +130,54 @@ def _broken(forward: PlannedWalk, rate: float) -> float:
     return panel.mean(broken.astype(float))[0]
 
 
+def _pooled(forward: PlannedWalk, first: FloatArray) -> FloatArray:
+    """The form of users who cannot tell levels apart, three errors upwards, (P, K, K), from that of the first phase."""
+    walked, panel, settings = forward.walk, forward.panel, forward.settings
+    rounds = usual(walked, rng=forward.simulator.rng(Stream.ROUNDS))[0]
+    total = rounds[0] * first
+    for level, stage in forward.stages.items():
+        if stage.outlook is None:
+            sense = {"epsilon": settings.epsilon, "notion": settings.sense}
+            own = explored_terms(panel.prior_rewards, stage.promoted, **sense)
+        else:
+            own = _form_of_level(forward, stage, stage.outlook)
+        total = total + rounds[level] * own
+    if forward.later is not None:
+        later = replace(forward.later, slack=-3.0 / np.sqrt(forward.later.outlook.n_worlds))
+        total = total + later.rounds * later.forms(panel.users, goal=settings.goal, agenda=walked.agenda)
+    total[:, range(total.shape[1]), range(total.shape[1])] = 0.0
+    return total
+
+
 def _broken_at(forward: PlannedWalk, stage: StageRates, rate: float) -> np.ndarray:
     """Users for whom some constraint fails at a stage by more than three errors, (P,)."""
     panel, settings = forward.panel, forward.settings
     assert stage.outlook is not None  # the stage was simulated
-    asked = {"prior_rewards": panel.prior_rewards, "epsilon": settings.epsilon, "notion": settings.sense}
     if stage.sets is not None and settings.personalised:
-        raised = -3.0 / np.sqrt(stage.outlook.n_worlds)  # three errors upwards
-        found = level_rates(
-            stage.outlook,
-            stage.sets,
-            panel.users,
-            promoted_by=panel.promoted_by,
-            slack=raised,
-            by_arm=stage.by_arm,
-            forms=True,
-            **asked,
-        )
-        own = found.own.copy()
-        own[:, range(own.shape[1]), range(own.shape[1])] = 0.0
-        return (own < 0.0).any(axis=(1, 2))
+        return (_form_of_level(forward, stage, stage.outlook) < 0.0).any(axis=(1, 2))
+    asked = {"prior_rewards": panel.prior_rewards, "epsilon": settings.epsilon, "notion": settings.sense}
     rates = stage.rates if settings.personalised else np.full(panel.n_users, rate)
     return broken_constraints(stage.outlook, panel.users, rates, promoted=stage.promoted, **asked)
+
+
+def _form_of_level(forward: PlannedWalk, stage: StageRates, outlook: Outlook) -> FloatArray:
+    """The form at a level with the rates in force, three errors upwards, (P, K, K); zero on the diagonal."""
+    panel, settings = forward.panel, forward.settings
+    assert stage.sets is not None  # it is a level
+    own = level_rates(
+        outlook,
+        stage.sets,
+        panel.users,
+        prior_rewards=panel.prior_rewards,
+        promoted_by=panel.promoted_by,
+        epsilon=settings.epsilon,
+        notion=settings.sense,
+        slack=-3.0 / np.sqrt(outlook.n_worlds),
+        by_arm=stage.by_arm,
+        forms=True,
+    ).own.copy()
+    own[:, range(own.shape[1]), range(own.shape[1])] = 0.0
+    return own
 
 
 def _stopped_at(forward: PlannedWalk) -> StageRates | None:
@@ -194,13 +231,13 @@ def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
     )
 
 
-def _unknown_length(forward: PlannedWalk, length: float, error: float) -> str:
+def _unknown_length(forward: PlannedWalk, length: float, scatter: float) -> str:
     n = forward.settings.n_worlds
     stage = min(forward.stages.values(), key=lambda part: part.rate)
     needed = max(4.0 * stage.worlds_needed, 4.0 * n)
     return (
-        f"Nobody can tell how long the cold start takes ({figure(length, error)} rounds). The point estimates allow a "
-        f"rate of {stage.ideal:.2g}, of which {n:,} worlds certify next to nothing. "
+        f"Nobody can tell how long the cold start takes ({figure(length, scatter)} rounds, by seed). The point "
+        f"estimates allow a rate of {stage.ideal:.2g}, of which {n:,} worlds certify next to nothing. "
         f"About {_round_up(needed):,} worlds (n_worlds, audit_worlds) would settle it; so would a larger epsilon."
     )
 

@@ -58,6 +58,7 @@ class PlanFigures:
     programme = _shown(lambda plan: plan.cold_start.programme)
     expected_cold_start = _shown(lambda plan: plan.course.expected_cold_start)
     expected_cold_start_mcse = _shown(lambda plan: plan.course.expected_cold_start_mcse)
+    cold_start_scatter = _shown(lambda plan: plan.course.cold_start_scatter)
     expected_pulls = _shown(lambda plan: plan.course.expected_pulls)
     expected_pulls_mcse = _shown(lambda plan: plan.course.expected_pulls_mcse)
     expected_regret = _shown(lambda plan: plan.course.expected_regret)

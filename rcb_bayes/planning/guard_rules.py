@@ -11,6 +11,7 @@ from rcb_bayes.mechanism.epoch_looks import looks_at_random_rounds
 from rcb_bayes.mechanism.epoch_worlds import EpochWorlds, begin_exploitation
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.guard import crowd_guard, users_guard
+from rcb_bayes.mechanism.margins import critical_value
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook
 from rcb_bayes.mechanism.protocol import OneRate
@@ -28,6 +29,8 @@ _TUNING_WORLDS = 400
 _TUNING_USERS = 256
 MAX_WORLDS = 500
 _FLUCTUATION = 2.5
+_LATER_USERS = 64  # whose cells tell how wide a band of all is
+_LATER_VALUES = 2_000_000  # of worlds of exploitation, times users and arms: more than usual where these are few
 _CRITICAL = 4.5  # errors: a simultaneous band over users, arms, rivals and epochs
 
 
@@ -59,10 +62,13 @@ class GuardSetting:
         """What must hold for users, one by one."""
         return Goal(epsilon=self.epsilon, notion=self.notion.name, personalised=self.notion.is_per_user)
 
-    def slack(self, n_worlds: int) -> float:
-        """Standard deviations over worlds left for the audit's bands, and for its estimate to differ from ours."""
-        fresh = 1.0 / self.audit_worlds
-        return float(_CRITICAL * np.sqrt(fresh) + _FLUCTUATION * np.sqrt(fresh + 1.0 / n_worlds))
+    def slack(self, n_worlds: int, *, critical: float = np.inf) -> float:
+        """Standard deviations over worlds left for the audit's bands, and for its estimate to differ from ours.
+
+        ``critical`` is how many errors a band of all cells needs, where that is known and less than usual.
+        """
+        fresh, wide, apart = 1.0 / self.audit_worlds, min(critical, _CRITICAL), min(critical, _FLUCTUATION)
+        return float(wide * np.sqrt(fresh) + apart * np.sqrt(fresh + 1.0 / n_worlds))
 
     def begin(
         self, options: Exploiting, *, n_worlds: int, epoch: int = 0, comers: int | None = None
@@ -149,7 +155,8 @@ def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWo
     are taken to be as long as they are on average: it is the rounds after them that count.
     """
     options = Exploiting()
-    n_worlds = min(setting.n_worlds, MAX_WORLDS)
+    everybody = setting.simulator.panel
+    n_worlds = min(setting.n_worlds, max(MAX_WORLDS, _LATER_VALUES // everybody.prior_rewards.size))
     epochs = setting.begin(options, n_worlds=n_worlds)
     ended = setting.walk.ended
     if epochs is None:
@@ -159,7 +166,7 @@ def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWo
     if rounds <= 0:
         return None
     guards = compute_guards(setting, options=options) if guard else ()
-    panel = setting.simulator.panel.users
+    panel = everybody.users
 
     def guard_at(epoch: int) -> FloatArray | None:
         return guards[min(epoch, len(guards) - 1)].of(panel, goal=setting.goal) if guards else None
@@ -174,14 +181,18 @@ def later_worlds(setting: GuardSetting, *, guard: bool, horizon: int) -> LaterWo
         if platform is not None and seen.platform is not None:
             platform[look.worlds] = seen.platform
     means_of = setting.market.prior.mean.values, setting.market.platform_prior.mean.values
-    return LaterWorlds(
+    found = LaterWorlds(
         outlook=compact_outlook(LinearOutlook(means, platform), *means_of),
         gamma=compact_gamma(gamma),
         epochs=number,
         rounds=rounds,
-        slack=setting.slack(n_worlds),
+        slack=0.0,
         guards=guards,
     )
+    some = everybody.some(_LATER_USERS, rng=rng)[0]
+    terms = found.terms(panel[some], goal=setting.goal, agenda=setting.walk.agenda)
+    critical = critical_value(terms, seed=setting.simulator.seed)  # at an audit's own level: all rounds are one view
+    return replace(found, slack=setting.slack(n_worlds, critical=critical))
 
 
 def tuned_multiple(setting: GuardSetting, *, guard: bool, horizon: int) -> tuple[float, dict[float, float]]:

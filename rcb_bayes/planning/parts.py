@@ -48,7 +48,9 @@ class Course:
 
     Attributes
     ----------
-    expected_cold_start : rounds until every arm has its N samples
+    expected_cold_start : rounds until every arm has its N samples, with the error of this plan's
+    cold_start_scatter : standard deviation of that over plans of other seeds, whose rates are others; of a plan whose
+        rates were given, or that does not say, None
     expected_pulls : in how many of them each arm is recommended
     expected_regret : over the cold start
     coverage : each arm's smallest eigenvalue of X'X/N, averaged over cold starts
@@ -66,6 +68,7 @@ class Course:
     coverage_mcse: tuple[float, ...] = ()
     share_explored: float = 1.0
     share_free: float = 0.0
+    cold_start_scatter: float | None = field(default=None, metadata=LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,8 @@ def summary(plan: Plan, *, audited: str = "") -> str:
     lines += [] if plan.feasible else [f"not feasible           {plan.reason}"]
     if constants.kind == "sampled" and plan.feasible:
         lines.append(f"audit                  {audited or plan.verdict or 'rcb.audit(market, plan) makes one'}")
+    if course.cold_start_scatter:
+        lines.append(f"plans of other seeds   cold starts of ± {course.cold_start_scatter:.2g} rounds")
     return "\n".join([*lines, *provenance.notes])
 
 

@@ -9,15 +9,24 @@ from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.level_planner import LevelPlanner
 from rcb_bayes.planning.stage_rates import RatePlanner, StageRates
+from rcb_bayes.planning.stages import LaterWorlds, Programme
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PlannedWalk:
-    """A cold start walked to its end with the rates that its stages allow."""
+    """A cold start walked to its end with the rates that its stages allow.
+
+    Attributes
+    ----------
+    programme : what raises the rates where users cannot tell levels apart; None where nothing does
+    later : exploitation, where users cannot tell it from the cold start and somebody asks
+    """
 
     settings: PlanRequest
     walk: ColdStarts
     planner: RatePlanner
+    programme: Programme | None = None
+    later: LaterWorlds | None = None
 
     @property
     def stages(self) -> dict[int, StageRates]:

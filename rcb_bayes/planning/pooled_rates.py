@@ -6,7 +6,7 @@ simulated again with them in force, a few times.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,33 +17,31 @@ from rcb_bayes.mechanism.level_rates import LevelRates
 from rcb_bayes.mechanism.programme import NoAnswer, priced, settled
 from rcb_bayes.mechanism.simulator import ColdStarts, Simulator
 from rcb_bayes.mechanism.streams import Stream
+from rcb_bayes.planning.course import MOST_STUCK
 from rcb_bayes.planning.goal import PlanRequest
 from rcb_bayes.planning.level_planner import LevelPlanner
 from rcb_bayes.planning.planned_walk import PlannedWalk
 from rcb_bayes.planning.stage_rates import StageRates
-from rcb_bayes.planning.stages import LaterWorlds, Programme, forms_of
+from rcb_bayes.planning.stages import COUNTED, COUNTED_OF_ALL, LaterWorlds, Programme, forms_of
 from rcb_bayes.schema import FloatArray
 
 _PASSES = 3  # walks, each with the shares that the one before leads to
 _PROGRAMME_USERS = 256
-_START = 0.05  # by which rates are raised at first, where cold starts do not end without
+_CLEARLY = 0.97  # of a length among users of whom a panel is a sample
+_ENOUGH = 1.01  # of the length with everybody explored who ever is
+_STARTS = (0.0, 0.05, 1.0)  # by which rates are raised at first; by nothing where cold starts end without
 
 Later = Callable[[PlannedWalk], LaterWorlds | None]
 """Exploitation after a cold start, where users cannot tell the two apart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PooledWalk:
-    """A cold start walked to its end with raised rates, and what raises them; None where nothing is to be raised."""
-
-    walked: PlannedWalk
-    programme: Programme | None
-
-
 def pooled_walk(
     market: Market, settings: PlanRequest, *, later: Later | None = None, simulator: Simulator | None = None
-) -> PooledWalk:
+) -> PlannedWalk:
     """Walk through the cold start, with rates raised by what users cannot tell apart; see ``plan_walk``.
+
+    The programme starts from several walks: that of users who know the level, and one with everybody always explored.
+    From slow rates alone little is left of the horizon to pay for faster ones.
 
     Raises
     ------
@@ -55,31 +53,49 @@ def pooled_walk(
             f"knows='{settings.knows}' needs a rate for each user and Gaussian rewards. Use personalised=True, or "
             "knows='level'."
         )
-    planner = LevelPlanner(market, settings, simulator=simulator)
-    first = forward = PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
-    unraised = PooledWalk(walked=first, programme=None)
+    first = _walked_again(market, settings, {}, simulator)
+    levels = range(max(first.walk.agenda.first_level, 1), first.walk.agenda.n_levels)
+    best = first
+    for start in _STARTS[0 if first.walk.ended.any() else 1 :]:
+        shares = {level: np.full(first.panel.n_users, start) for level in levels}
+        forward = _walked_again(market, settings, shares, simulator) if start else first
+        if forward is not first and _length(best) <= _ENOUGH * _length(forward):
+            break
+        # Rates raised at one level change who is sampled, and may cost another more than they gain.
+        best = shorter(best, _raised(market, settings, forward, later=later, simulator=simulator))
+    if best is first and later is not None and first.simulator.engines.platform is not None:
+        first.later = later(first)
+    return best
+
+
+def shorter(one: PlannedWalk, other: PlannedWalk | None, *, clearly: bool = False) -> PlannedWalk:
+    """The one whose cold start is shorter on average; the first of two that are as long.
+
+    ``clearly`` asks for a difference that other users than the panel's do not undo.
+    """
+    most = _CLEARLY if clearly and not one.panel.is_exact else 1.0
+    return one if other is None or _length(other) >= most * _length(one) else other
+
+
+def _raised(
+    market: Market, settings: PlanRequest, forward: PlannedWalk, *, later: Later | None, simulator: Simulator | None
+) -> PlannedWalk | None:
+    """Rates and the rounds they lead to, found in turns from a walk on; None where nothing is to be raised."""
     shares: dict[int, FloatArray] = {}
-    if not forward.walk.ended.any():  # what no level pays for by itself, others may
-        levels = range(max(planner.agenda.first_level, 1), planner.agenda.n_levels)
-        shares = {level: np.full(forward.panel.n_users, _START) for level in levels}
-        forward = _walked_again(market, settings, shares, simulator)
+    programme: Programme | None = None
     for turn in range(_PASSES):
-        forward = forward if turn == 0 else _walked_again(market, settings, shares, simulator)
+        if turn:
+            forward = _walked_again(market, settings, shares, simulator)
         levels = [level for level, stage in forward.stages.items() if stage.found is not None]
         if not levels or not forward.walk.ended.any():
-            return unraised
+            return None
         try:
             programme, found = _programme(forward, levels, None if later is None else later(forward))
         except NoAnswer:
-            return unraised
+            return None
         shares = dict(zip(levels, found.T, strict=True))
-        if turn < _PASSES - 1:
-            continue
-        raised = _as_raised(forward, shares)
-        # Rates raised at one level change who is sampled, and may cost another more than they gain.
-        if _length(raised.walk, forward) < _length(first.walk, forward):
-            return PooledWalk(walked=raised, programme=programme)
-    return unraised
+    raised = _as_raised(forward, shares)
+    return replace(raised, programme=programme, later=None if programme is None else programme.later)
 
 
 def _as_raised(forward: PlannedWalk, shares: Mapping[int, FloatArray]) -> PlannedWalk:
@@ -100,21 +116,26 @@ def _walked_again(
     return PlannedWalk(settings=settings, walk=planner.walked(), planner=planner)
 
 
-def _length(walked: ColdStarts, forward: PlannedWalk) -> float:
-    """Rounds of a cold start on average; infinite where some do not end."""
-    return float(walked.rounds(rng=forward.simulator.rng(Stream.ROUNDS)).sum(axis=0).mean())
+def _length(forward: PlannedWalk) -> float:
+    """Rounds of a cold start on average; infinite where more than a few do not end."""
+    ended = forward.walk.ended
+    if ended.mean() < 1.0 - MOST_STUCK:
+        return np.inf
+    return float(forward.walk.rounds(rng=forward.simulator.rng(Stream.ROUNDS))[:, ended].sum(axis=0).mean())
 
 
 def _programme(forward: PlannedWalk, levels: list[int], later: LaterWorlds | None) -> tuple[Programme, FloatArray]:
     """The programme of a walk, and the shares by which it raises the rates of the panel's users, (P, L)."""
     panel, walked, goal = forward.panel, forward.walk, forward.settings.goal
     found = [_of_level(forward.stages[level]) for level in levels]
-    rounds, samples = _usual(walked, rng=forward.simulator.rng(Stream.ROUNDS))
+    rounds, samples = usual(walked, rng=forward.simulator.rng(Stream.ROUNDS))
     at = np.array(levels)
     agenda = walked.agenda
     left = None if later is None else later.rounds * later.forms(panel.users, goal=goal, agenda=agenda)
     first = first_chances(agenda, panel.promoted_by, forward.planner.first)
-    forms = forms_of(found, panel.prior_rewards, first, goal=goal, first_rounds=float(rounds[0]), later=left)
+    counted = COUNTED_OF_ALL if panel.is_exact else COUNTED
+    told = {"first_rounds": float(rounds[0]), "later": left, "counted": counted}
+    forms = forms_of(found, panel.prior_rewards, first, goal=goal, **told)
     some, weights = panel.some(_PROGRAMME_USERS, rng=forward.simulator.rng(Stream.PROGRAMME_USERS))
     prices = priced(forms.at(some), weights, samples[at], rounds=rounds[at])
     prices, shares = settled(forms, panel.weights, samples[at], prices)
@@ -124,6 +145,7 @@ def _programme(forward: PlannedWalk, levels: list[int], later: LaterWorlds | Non
         worth=prices.worth,
         first_rounds=float(rounds[0]),
         later=later,
+        counted=counted,
     )
     return made, shares
 
@@ -133,7 +155,7 @@ def _of_level(stage: StageRates) -> LevelRates:
     return stage.found
 
 
-def _usual(walked: ColdStarts, *, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+def usual(walked: ColdStarts, *, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Rounds and samples of each level, on average over cold starts that end, (K,) each."""
     ends = walked.ended
     rounds = walked.rounds(rng=rng)[:, ends].mean(axis=1)

@@ -18,10 +18,10 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.estimation import best_gap
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda, as_agenda
-from rcb_bayes.mechanism.choice import best_shares, promotion_shares
+from rcb_bayes.mechanism.choice import TIE, best_shares, promotion_shares
 from rcb_bayes.mechanism.knowledge import MOST_SETS, STAGE
 from rcb_bayes.mechanism.level_rates import LevelRates
-from rcb_bayes.mechanism.margins import critical_value
+from rcb_bayes.mechanism.margins import N_BOOT, critical_value
 from rcb_bayes.mechanism.outlook import LinearOutlook, Outlook, arms_first, organic_shares, own_linear_rewards
 from rcb_bayes.mechanism.panel import Panel, panel_of
 from rcb_bayes.mechanism.promotion import Sets
@@ -53,6 +53,7 @@ _FIRST_WORLDS = 250  # for rates in closed form; doubled until they are
 _PAID = 0.97  # of what so many worlds would allow that a plan's own leave no error
 _COUNTLESS = 10**12
 _UNSEEN = 3.0  # errors of a spread: the worlds of an audit may show more of what is rare
+_QUANTILE_ERROR = np.sqrt((1.0 - LEVEL) / (LEVEL * N_BOOT))  # of a critical value, times that value: tails are normal
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
 CRITICAL_USERS = 256
@@ -281,10 +282,16 @@ class RatePlanner:
         stage.ideal = panel.mean(everyone.ideal)[0]
         stage.worlds_needed = float(_worlds_needed(found, critical).min())
         slope = _slope(found.gain - stage.slack * found.spread, found.loss)
+        # What is lowered by the spread moves with it: an event more raises both. And the slack is a quantile of few.
         law = stage.outlook.law if isinstance(stage.outlook, LinearOutlook) else None
         reach = np.sqrt(1.0 / len(terms) + (0.0 if law is None else law.overlap()))
-        of_worlds = (terms @ (panel.weights[bound] * slope)).std(ddof=1) * reach
-        stage.rate_mcse = float(np.hypot(of_users, of_worlds))
+        weights = panel.weights[bound] * slope
+        square = np.square(terms - found.gain) / np.maximum(2.0 * found.spread, TIE)
+        of_worlds = ((terms - stage.slack * square) @ weights).std(ddof=1) * reach
+        of_slack = 0.0
+        if law is None:
+            of_slack = _QUANTILE_ERROR / critical**2 * stage.slack * float(weights @ found.spread)
+        stage.rate_mcse = float(np.sqrt(of_users**2 + of_worlds**2 + of_slack**2))
 
     def _critical(self, stage: StageRates, bound: np.ndarray) -> float:
         """The critical value of a set's bands, from some of the users who are bound and are to be explored.

@@ -1,11 +1,12 @@
 """The stages of a planned cold start, and how often each user is explored at them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
+from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.agenda import Agenda, first_chances, is_popular
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
@@ -26,7 +27,8 @@ from rcb_bayes.planning.parts import Constants
 from rcb_bayes.schema import BoolArray, FloatArray
 
 _USERS_AT_A_TIME = 256
-_COUNTED = 0.7  # of what other levels leave: how long each of them takes varies that much with the users of a panel
+COUNTED = 0.7  # of what other levels leave: how long each of them takes varies that much with the users of a panel
+COUNTED_OF_ALL = 0.9  # where the panel is everybody, and the law of the data what varies
 _MOST_KNOWN = 100_000  # users whose rates are kept
 
 
@@ -89,6 +91,18 @@ class LaterWorlds:
     def forms(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> FloatArray:
         """The linear form of users (U, d), lowered by the slack, (U, K, K)."""
         fixed, extra = goal.sense.epsilon_parts(goal.epsilon)
+        chances, below = self._seen(users, goal=goal, agenda=agenda)
+        mean, square = user_means(chances, below, below * below, extra)
+        return fixed + mean - self.slack * np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    def terms(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> FloatArray:
+        """What these forms are averages of, world by world, for every user, arm and rival, (W, U K K)."""
+        chances, below = self._seen(users, goal=goal, agenda=agenda)
+        leads = below[:, None] - below + goal.sense.epsilon_parts(goal.epsilon)[1]
+        return (chances[:, None] * leads).reshape(-1, len(self.gamma)).T
+
+    def _seen(self, users: FloatArray, *, goal: Goal, agenda: Agenda | None) -> tuple[FloatArray, FloatArray]:
+        """Chances of every arm, and what it is worth below the best, (K, U, W) each."""
         rewards = self.outlook.rewards(users)
         scores = rewards if self.outlook.platform is None else self.outlook.acted_on(users)
         k, u, w = scores.shape
@@ -102,9 +116,7 @@ class LaterWorlds:
         if agenda is not None and agenda.cut is not None:
             factors = agenda.cut[:, None] * (np.ones((k, u * w)) if factors is None else factors)
         chances = ipgs_probabilities(scores.reshape(k, u * w), np.tile(self.gamma, u), guard=factors).reshape(k, u, w)
-        below = below_best(rewards)
-        mean, square = user_means(chances, below, below * below, extra)
-        return fixed + mean - self.slack * np.sqrt(np.maximum(square - mean**2, 0.0))
+        return chances, below_best(rewards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +129,7 @@ class Programme:
     rounds, worth : of each level, and what a sample there is worth, (L,)
     first_rounds : of the most popular arm's phase
     later : exploitation, where users cannot tell it from the cold start
+    counted : of what other rounds leave, the share that is counted on; ``COUNTED`` where a file does not say
     """
 
     levels: tuple[int, ...]
@@ -124,6 +137,7 @@ class Programme:
     worth: FloatArray
     first_rounds: float
     later: LaterWorlds | None = None
+    counted: float | None = field(default=None, metadata=LATE)
 
     @property
     def prices(self) -> Prices:
@@ -374,7 +388,8 @@ def raised_rates(cold_start: PlannedColdStart, users: FloatArray, *, goal: Goal,
     )
     first = first_of(users, goal=goal, before=before)
     expected = before.of(users)[0]
-    forms = forms_of(found, expected, first, goal=goal, first_rounds=programme.first_rounds, later=later)
+    told = {"first_rounds": programme.first_rounds, "later": later, "counted": programme.counted or COUNTED}
+    forms = forms_of(found, expected, first, goal=goal, **told)
     shares = raised_shares(forms, programme.prices)  # (U, L)
     by_arm, most = (np.stack([getattr(one, name) for one in found], axis=1) for name in ("by_arm", "most"))
     return by_arm + shares[:, :, None] * (most - by_arm)
@@ -388,20 +403,22 @@ def forms_of(
     goal: Goal,
     first_rounds: float,
     later: FloatArray | None,
+    counted: float,
 ) -> LevelledForms:
     """Forms of users at all levels, and what the most popular arm's rounds, and later ones (U, K, K), leave.
 
-    ``first`` (U, K) are the chances of each arm in the first of these.
+    ``first`` (U, K) are the chances of each arm in the first of these; of what pays a share is ``counted``.
     """
     k = prior_rewards.shape[1]
     others = first_rounds * explored_terms(prior_rewards, first, epsilon=goal.epsilon, notion=goal.sense)
     others = others if later is None else others + later
     pairs = ~np.eye(k, dtype=bool)
+    explored = np.stack([one.always[:, pairs] for one in found], axis=1)
     return LevelledForms(
-        explored=np.stack([one.always[:, pairs] for one in found], axis=1),
+        explored=np.where(explored > 0.0, counted, 1.0) * explored,
         # A level by itself holds: what its lowered form lacks is what its worlds leave open, not what it owes.
-        own=_COUNTED * np.maximum(np.stack([one.own[:, pairs] for one in found], axis=1), 0.0),
-        others=_COUNTED * np.maximum(others[:, pairs], 0.0),
+        own=counted * np.maximum(np.stack([one.own[:, pairs] for one in found], axis=1), 0.0),
+        others=counted * np.maximum(others[:, pairs], 0.0),
         rates=np.stack([one.rate for one in found], axis=1),
         most=np.stack([one.most_rate for one in found], axis=1),
     )

@@ -340,6 +340,16 @@ def test_the_error_of_the_best_tau_is_its_spread_over_seeds() -> None:
     assert 0.6 < claimed / spread < 1.7  # errors of a maximiser are rough; the square-root law would give .68 of it
 
 
+def test_the_error_of_the_best_rho_reckons_with_that_of_its_tau() -> None:
+    market = gaussian_market([[0.2], [0.0]], covariates=Empirical([[1.0]]))
+    found = [estimate_gaps(market, saturated=["arm_0"], n_per_arm=5, n_worlds=500, seed=seed) for seed in range(100)]
+    rho = np.array([part["best_rho"].item() for part in found])
+    claimed = np.sqrt(np.mean([part["best_rho_mcse"].item() ** 2 for part in found]))
+    assert 0.8 < rho.std() / claimed < 1.25
+    tau_known = np.sqrt(np.mean(rho * (1.0 - rho)) / 500)
+    assert rho.std() / tau_known > 1.5  # what was claimed before: the band is not too wide to notice
+
+
 def test_users_in_chunks_are_the_same_users(monkeypatch: pytest.MonkeyPatch) -> None:
     users = np.random.default_rng(1).uniform(size=(7, 2))
     whole, _ = some_gaps(users=users, taus=TAUS)

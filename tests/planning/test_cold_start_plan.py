@@ -12,6 +12,7 @@ from rcb_bayes import Market, Plan, Prior
 from rcb_bayes.errors import GuardWarning
 from rcb_bayes.mechanism import engines
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.simulator import N_PATHS, Simulator
 from rcb_bayes.planning import stage_rates
 from rcb_bayes.posterior import make_engine
 from rcb_bayes.posterior.results import PosteriorBatch
@@ -132,6 +133,63 @@ def test_a_cold_start_of_unknown_length_is_no_plan(monkeypatch: pytest.MonkeyPat
     plan = rcb.calibrate(market, n_per_arm=10, n_worlds=500, guard=False, seed=1)
     assert not plan.feasible
     assert "Nobody can tell how long the cold start takes" in plan.reason
+
+
+def test_the_error_of_a_length_is_this_plan_s():
+    """Two arms, one user: N rounds of the first, then N samples of the second at a rate that the plan has."""
+    n = 10
+    plan = rcb.calibrate(one_user([0.3, 0.0], 0.3), n_per_arm=n, n_worlds=500, guard=False, seed=1)
+    rate = plan.rate([1.0], saturated=["arm_0"])
+    error = np.sqrt(n * (1.0 - rate)) / rate / np.sqrt(N_PATHS)
+    assert abs(plan.expected_cold_start - n * (1.0 + 1.0 / rate)) < 4.0 * error
+    assert abs(plan.expected_cold_start_mcse / error - 1.0) < 0.05
+    assert plan.cold_start_scatter is not None
+    assert plan.cold_start_scatter > 10.0 * error  # plans of other seeds have other rates
+    again = Plan.from_json(plan.to_json())
+    assert again.cold_start_scatter == plan.cold_start_scatter
+    assert "plans of other seeds" in plan.summary()
+
+
+@pytest.mark.slow
+def test_errors_of_plans_are_their_scatter_over_seeds():
+    """Four rows: rates, lengths and regrets of plans that differ by their seed alone."""
+    rows = [[1.0, 0.0], [0.7, 0.7], [0.2, 0.9], [0.5, 0.1]]
+    market = rcb.Market(
+        prior=Prior.gaussian([[0.5, 0.3], [0.2, 0.1], [0.1, 0.2]], [0.1, 0.2, 0.2]),
+        covariates=rcb.Empirical(rows),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    asked = {"epsilon": 0.1, "n_per_arm": 10, "n_worlds": 1000, "guard": False}
+    plans = [rcb.calibrate(market, **asked, seed=seed) for seed in range(1, 41)]
+    named = {
+        "exploration_rate": "exploration_rate_mcse",
+        "expected_cold_start": "cold_start_scatter",
+        "expected_regret": "expected_regret_mcse",
+        "rho": "rho_mcse",
+    }
+    for name, error in named.items():
+        claimed = np.sqrt(np.mean([getattr(plan, error) ** 2 for plan in plans]))
+        scatter = np.std([getattr(plan, name) for plan in plans], ddof=1)
+        assert 0.8 / (1.0 + 3.0 * 0.11) < scatter / claimed < 1.25 * (1.0 + 3.0 * 0.11), name  # of 40 a spread has .11
+    own = np.mean([plan.expected_cold_start_mcse for plan in plans])
+    assert own < 0.1 * np.std([plan.expected_cold_start for plan in plans])
+
+
+@pytest.mark.slow
+def test_a_plan_takes_as_long_among_other_users_as_its_error_says():
+    market = rcb.Market(
+        prior=Prior.gaussian([[0.5, 0.3], [0.2, 0.1], [0.1, 0.0]], [0.05, 0.1, 0.2]),
+        covariates=rcb.Uniform([0, 0], [1, 1]),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=1000, guard=False, seed=1)
+    lengths = []
+    for seed in range(100, 112):
+        walked = Simulator(market, seed=seed, n_paths=5000).walk_under(plan)
+        lengths.append(walked.rounds(rng=np.random.default_rng(seed)).sum(axis=0).mean())
+    spread = np.std(lengths, ddof=1)
+    assert 0.5 < plan.expected_cold_start_mcse / spread < 2.0
+    assert abs(plan.expected_cold_start - np.mean(lengths)) < 4.0 * plan.expected_cold_start_mcse
 
 
 def test_users_who_need_no_subsidy_are_counted_over_the_stages_that_are_passed():

@@ -1,6 +1,7 @@
 """Plans by what users know: followed at what they claim, no longer the less users know, kept in files, run live."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +126,216 @@ def test_what_no_level_pays_for_exploitation_may() -> None:
     assert plan("mechanism", "favoured table").feasible
     assert verdict("mechanism", "mechanism", "favoured table") == "pass"
     assert verdict("mechanism", "phase", "favoured table") == "fail"
+
+
+# --- from several starts, and never worse than a finer plan ----------------------------------------------------------
+
+
+@cache
+def reluctant(*, platform: float | None = None) -> rcb.Market:
+    """One user, who likes the first arm by .5, of which she is nearly sure; a platform that may believe otherwise."""
+    mean, variance = [[0.6], [0.1]], [0.02, 0.3]
+    prior = rcb.Prior.gaussian(mean, variance)
+    return rcb.Market(
+        prior=prior,
+        platform_prior=prior if platform is None else rcb.Prior.gaussian([[0.6], [platform]], variance),
+        covariates=rcb.Empirical(np.ones((1, 1))),
+        noise=rcb.GaussianNoise(0.3),
+    )
+
+
+def margins_of_plain_runs(*, horizon: int, n_cold: int = 10, n_runs: int = 20_000) -> tuple[np.ndarray, np.ndarray]:
+    """What the user of ``reluctant`` gains by following arm 1, and arm 0, in any round, with errors: (2,) each.
+
+    Ten rounds of arm 0, ``n_cold`` of arm 1, then epochs that double, with the paper's kernel. All margins are of drawn
+    coefficients: nothing of the package is called.
+    """
+    rng = np.random.default_rng(8)
+    mean, variance, noise = np.array([0.6, 0.1]), np.array([0.02, 0.3]), 0.3
+    beta = mean + np.sqrt(variance) * rng.standard_normal((n_runs, 2))
+    count = np.tile([10.0, 10.0], (n_runs, 1))
+    total = beta * count + noise * np.sqrt(count) * rng.standard_normal((n_runs, 2))
+    told = np.tile([10.0, float(n_cold)], (n_runs, 1))
+    begins, length = 10 + n_cold, 20
+    while begins < horizon:
+        spread = 1.0 / (1.0 / variance + count / noise**2)
+        posterior = spread * (mean / variance + total / noise**2)
+        gamma = 4.0 * np.sqrt(2.0 / spread.mean(axis=1))
+        best = posterior.argmax(axis=1)
+        other = 1.0 / (2.0 + gamma * np.abs(posterior[:, 0] - posterior[:, 1]))
+        rounds = min(length, horizon - begins)
+        off_best = rng.binomial(rounds, other)
+        more = np.stack([np.where(best == arm, rounds - off_best, off_best) for arm in range(2)], axis=1)
+        total += beta * more + noise * np.sqrt(more) * rng.standard_normal((n_runs, 2))
+        count += more
+        told += more
+        begins, length = begins + length, 2 * length
+    lead = (beta[:, 0] - beta[:, 1])[:, None] * [1.0, -1.0]
+    margin = (told * lead).mean(axis=0) / told.mean(axis=0)
+    error = ((lead - margin) * told).std(axis=0) / np.sqrt(n_runs) / told.mean(axis=0)
+    return margin[::-1], error[::-1]
+
+
+@pytest.mark.parametrize("horizon", [*(pytest.param(each, marks=pytest.mark.slow) for each in (200, 600)), 300])
+def test_who_follows_fast_rates_is_not_refused_for_what_slow_ones_leave(horizon: int) -> None:
+    """From slow rates 210 rounds of 300 are cold start, and the rest pays for nothing."""
+    asked = {"epsilon": 0.05, "n_per_arm": 10, "knows": "mechanism", "horizon": horizon, "seed": 1}
+    found = rcb.calibrate(reluctant(), **asked)
+    assert found.feasible
+    assert found.expected_cold_start == 20.0
+    margin, error = margins_of_plain_runs(horizon=horizon)
+    assert (margin - 4.0 * error > -0.05).all()
+
+
+def test_plain_runs_tell_a_cold_start_that_is_too_long() -> None:
+    margin, error = margins_of_plain_runs(horizon=200, n_cold=100)
+    assert margin[0] + 4.0 * error[0] < -0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [[0.6, 0.3], [0.3, 0.3]])
+def test_no_plan_is_longer_than_one_for_users_who_know_more(first: list[float]) -> None:
+    types = rcb.Market(
+        prior=rcb.Prior.gaussian([first, [0.1, 0.2]], [0.02, 0.3]),
+        covariates=rcb.Empirical(np.eye(2)),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    asked = {"epsilon": 0.05, "n_per_arm": 10, "horizon": 300, "n_worlds": 1000, "seed": 1}
+    plans = [rcb.calibrate(types, knows=knows, **asked) for knows in KNOWS]
+    assert all(plan.feasible for plan in plans)
+    length = [plan.expected_cold_start for plan in plans]
+    assert (np.diff(length) <= 1e-9).all()
+    assert all(KNOWS.index(plan.knows) <= KNOWS.index(knows) for plan, knows in zip(plans, KNOWS, strict=True))
+
+
+def test_a_finer_plan_that_is_shorter_is_handed_out_under_its_own_name() -> None:
+    """By stage two types take 123 rounds; by level two arms are one set as well, with more room for audits."""
+    types = rcb.Market(
+        prior=rcb.Prior.gaussian([[0.6, 0.3], [0.1, 0.2]], [0.02, 0.3]),
+        covariates=rcb.Empirical(np.eye(2)),
+        noise=rcb.GaussianNoise(0.3),
+    )
+    found = rcb.calibrate(types, epsilon=0.05, n_per_arm=10, knows="phase", seed=1)
+    assert found.knows == "stage"
+    assert any("know which arms are saturated" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("knows", ["phase", pytest.param("mechanism", marks=pytest.mark.slow)])
+def test_a_platform_that_believes_the_same_in_so_many_words_is_no_other_platform(knows: str) -> None:
+    """Rounds that users cannot tell apart pay for one another, whoever's belief the platform goes by."""
+
+    def made(*, copy: bool) -> rcb.Plan:
+        belief = [rcb.Prior.gaussian([[0.4], [0.2]], 0.1) for _ in range(2)]
+        one = rcb.Market(
+            prior=belief[0],
+            platform_prior=belief[1] if copy else belief[0],
+            covariates=rcb.Empirical(np.ones((1, 1))),
+            noise=rcb.GaussianNoise(0.3),
+        )
+        return rcb.calibrate(one, epsilon=0.05, n_per_arm=10, knows=knows, horizon=300, seed=1)
+
+    copied, plain = made(copy=True), made(copy=False)
+    assert copied.feasible
+    assert copied.expected_cold_start == plain.expected_cold_start
+    np.testing.assert_allclose(copied.rate([[1.0]], saturated=["arm_0"]), plain.rate([[1.0]], saturated=["arm_0"]))
+
+
+def test_a_platform_that_believes_the_opposite_still_breaks_its_word() -> None:
+    found = rcb.calibrate(reluctant(platform=0.9), epsilon=0.05, n_per_arm=10, knows="mechanism", horizon=300, seed=1)
+    assert not found.feasible
+    assert "it believes otherwise than they do" in found.reason
+
+
+# --- users whom no panel has -----------------------------------------------------------------------------------------
+
+CIRCLE_MEAN, CIRCLE_VARIANCE = np.array([[0.3, 0.1], [0.1, 0.1], [0.0, 0.0]]), np.array([0.05, 0.1, 0.2])
+
+
+@cache
+def on_the_circle() -> tuple[rcb.Market, rcb.Plan]:
+    market = rcb.Market(
+        prior=rcb.Prior.gaussian(CIRCLE_MEAN, CIRCLE_VARIANCE), covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3)
+    )
+    return market, rcb.calibrate(market, epsilon=0.05, n_per_arm=8, knows="phase", horizon=200, seed=7)
+
+
+def unit(degrees: np.ndarray | float) -> np.ndarray:
+    angle = np.radians(np.atleast_1d(degrees))
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def plain_cold_starts(plan: Any, *, n_runs: int, n_users: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds that each run spends at each set, (R, 8), and posterior means of arms with their 8 samples, (R, 3, 2).
+
+    Round by round, run by run, with users drawn from many on the circle: of the package only the plan's rates.
+    """
+    rng = np.random.default_rng(5)
+    users = unit(rng.uniform(0.0, 360.0, n_users))
+    rates = np.stack([np.ones((n_users, 3)), *(plan.rates_by_arm(users, level=level) for level in (1, 2))])
+    expected = users @ CIRCLE_MEAN.T
+    beta = CIRCLE_MEAN + np.sqrt(CIRCLE_VARIANCE)[:, None] * rng.standard_normal((n_runs, 3, 2))
+    count, rounds = np.zeros((n_runs, 3), dtype=int), np.zeros((n_runs, 8))
+    precision = np.tile((np.eye(2)[None] / CIRCLE_VARIANCE[:, None, None]), (n_runs, 1, 1, 1))
+    weighted = np.tile(CIRCLE_MEAN / CIRCLE_VARIANCE[:, None], (n_runs, 1, 1))
+    while len(runs := np.flatnonzero((count < 8).any(axis=1))):
+        who, full = rng.integers(n_users, size=len(runs)), count[runs] >= 8
+        rounds[runs, full @ [1, 2, 4]] += 1
+        arm = np.where(full, -np.inf, expected[who]).argmax(axis=1)
+        explored = rng.random(len(runs)) < rates[full.sum(axis=1), who, arm]
+        run, arm, x = runs[explored], arm[explored], users[who[explored]]
+        reward = (x * beta[run, arm]).sum(axis=1) + 0.3 * rng.standard_normal(len(run))
+        count[run, arm] += 1
+        precision[run, arm] += x[:, :, None] * x[:, None] / 0.09
+        weighted[run, arm] += x * reward[:, None] / 0.09
+    return rounds, np.linalg.solve(precision, weighted[..., None])[..., 0]
+
+
+def plain_margins(plan: Any, x: np.ndarray, rounds: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What a user gains by following in any round of a cold start, with errors, by arm and rival, (3, 3) each."""
+    before, every = CIRCLE_MEAN @ x, np.arange(3)
+    form, mass = np.zeros((len(rounds), 3, 3)), np.zeros((len(rounds), 3))
+    for code in range(7):
+        full = np.array([code >> arm & 1 for arm in range(3)], dtype=bool)
+        worth = np.where(full, means @ x, before)
+        arm = np.where(full, -np.inf, before).argmax()
+        rate = plan.rates_by_arm(x[None], level=full.sum())[0, arm] if full.any() else 1.0
+        often = rounds[:, code, None] * ((1.0 - rate) * (worth.argmax(axis=1)[:, None] == every))
+        form += often[:, :, None] * (worth[:, :, None] - worth[:, None])
+        form[:, arm] += rate * rounds[:, code, None] * (before[arm] - before)
+        mass += often + rate * rounds[:, code, None] * (every == arm)
+    margin = form.mean(axis=0) / mass.mean(axis=0)[:, None]
+    error = (form - margin * mass[:, :, None]).std(axis=0) / np.sqrt(len(rounds)) / mass.mean(axis=0)[:, None]
+    return margin, error
+
+
+@pytest.mark.slow
+def test_users_whom_no_panel_has_follow_by_plain_simulation_too() -> None:
+    """At 75.47 degrees a set that one cold start in fifty passes was explored on what another paid, by one panel."""
+    _, made = on_the_circle()
+    runs = plain_cold_starts(made, n_runs=10_000)
+    for degrees in (*np.arange(5.0, 360.0, 10.0), 75.47, 156.5):
+        margin, error = plain_margins(made, unit(degrees)[0], *runs)
+        assert (margin >= -0.05 - 4.0 * error - 1e-9).all(), degrees
+
+
+class Always:
+    """Everybody is explored in every round."""
+
+    def rates_by_arm(self, users: np.ndarray, *, level: int) -> np.ndarray:
+        return np.ones((len(users), 3))
+
+
+def test_plain_simulation_finds_who_loses_by_being_explored_always() -> None:
+    runs = plain_cold_starts(Always(), n_runs=2000)
+    margin, error = plain_margins(Always(), unit(45.0)[0], *runs)
+    assert margin[2, 0] < -0.05 - 4.0 * error[2, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [157, 700, 701])
+def test_a_plan_for_users_who_know_the_phase_passes_among_other_users(seed: int) -> None:
+    market, made = on_the_circle()
+    assert rcb.audit(market, made, horizon=200, knows="phase", seed=seed).verdict == "pass"
 
 
 # --- files and live loops --------------------------------------------------------------------------------------------

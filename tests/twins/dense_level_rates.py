@@ -12,7 +12,7 @@ from rcb_bayes.mechanism.promotion import Sets
 from rcb_bayes.mechanism.rates import largest_rate
 from rcb_bayes.schema import BoolArray, FloatArray
 
-_FEW_WORLDS, _USUAL, _CUTS = 50, 0.02, 2
+_FEW_WORLDS, _USUAL, _RARE, _CUTS = 50, 0.02, 1.5, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,18 +102,22 @@ def _rates(moments: DenseMoments, *, slack: float, given: FloatArray | None = No
     """Rates of users; those that are given, or the largest."""
     loses = moments.loses
     ideal = _raised(moments, _own(moments, loses), loses, slack=0.0)
-    if given is None:
-        given = _raised(moments, _cut(moments, _own(moments, loses), loses, slack=slack), loses, slack=slack)
-    rates = given
+    alone = _own(moments, loses)
+    rates = _raised(moments, _cut(moments, alone, loses, slack=slack), loses, slack=slack) if given is None else given
+    alone = np.minimum(rates, _cut(moments, alone, loses, slack=_RARE * slack))
     mean, spread = moments.earned(rates)
     own = moments.paid(rates) + moments.fixed + mean - slack * spread
     u, k = rates.shape
     arm, rival = np.divmod(np.where(loses, own, np.inf).reshape(u, -1).argmin(axis=1), k)
     place = (np.arange(u), arm, rival)
     often = moments.explored.sum(axis=2)
-    # How rare a rare arm is, is hardly known; other levels are not to pay for it.
+    # How rare a rare arm is, is hardly known; other levels are not to pay for it, nor it for them.
     is_usual = _is_seen(moments) & (often >= _USUAL)
-    most = np.where(is_usual | ~moments.costs.any(axis=2), 1.0, rates)
+    most = np.where(is_usual | ~moments.costs.any(axis=2), 1.0, alone if given is None else rates)
+    always, counted = moments.paid(most) + moments.fixed + moments.earned(most)[0], own
+    if given is None:
+        always = _secured(moments, most, is_usual) - slack * moments.earned(most)[1]
+        counted = _secured(moments, rates, is_usual) - slack * spread
     left = (1.0 - rates)[:, :, None]
     return LevelRates(
         by_arm=rates,
@@ -124,14 +128,25 @@ def _rates(moments: DenseMoments, *, slack: float, given: FloatArray | None = No
         organic_value=(left * moments.values).sum(axis=(1, 2)),
         most=most,
         most_rate=(often * most).sum(axis=1),
-        always=moments.paid(most) + moments.fixed + moments.earned(most)[0],
-        own=own,
+        always=always,
+        own=counted,
         is_bound=loses.any(axis=(1, 2)),
         arm=arm,
         rival=rival,
         gain=moments.fixed + mean[place],
         spread=spread[place],
     )
+
+
+def _secured(moments: DenseMoments, rates: FloatArray, is_usual: BoolArray) -> FloatArray:
+    """The form arm by promoted arm, where what unusual ones leave is not counted on, (U, K, K)."""
+    total = np.full(moments.gap.shape, moments.fixed)
+    for user, arm in np.ndindex(rates.shape):
+        share = rates[user, arm]
+        part = share * moments.explored[user, arm, :, None] * moments.gap[user]
+        part = part + (1.0 - share) * moments.organic[user, arm]
+        total[user] += part if is_usual[user, arm] else np.minimum(part, 0.0)
+    return total
 
 
 def _own(moments: DenseMoments, loses: BoolArray) -> FloatArray:
