@@ -123,7 +123,7 @@ def truth(case: str, rate: float, horizon: int) -> list[np.ndarray]:
                 form = view.smoothed.form(int(arm), np.arange(len(USERS)))
                 for rival in set(range(3)) - {int(arm)}:
                     gap = view.prior_rewards[:, arm] - view.prior_rewards[:, rival]
-                    gain = (form.chances * (form.rewards[arm] - form.rewards[rival])).mean(axis=1)
+                    gain = (form.chances * form.leads[rival]).mean(axis=1)
                     parts.append(np.stack([form.fixed / rate, gap, gain, form.chances.mean(axis=1)]))
     return [column / (1.0 if k < 2 else 1.0 - rate) for k, column in enumerate(np.concatenate(parts, axis=1))]
 
