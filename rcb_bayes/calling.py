@@ -33,8 +33,10 @@ _PLAIN = ("True or False", "a number", "an integer", "a text", "a path", "a dict
 _USE = {
     "Audit": "rcb.audit(market, plan)",
     "Covariates": "Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)",
+    "Exploring": "rcb.Exploring(eliminate=0.01), top=, clusters= or contextual=",
     "Generator": "numpy.random.default_rng(seed)",
     "Market": "rcb.Market(prior=..., covariates=..., noise=...)",
+    "Model": "with pm.Model(coords=...) as model:",
     "Noise": "GaussianNoise(sigma) or BernoulliLogit()",
     "Oracle": "rcb.PosteriorOracle(prior, noise), or rcb.SklearnOracle(estimator=...) around an estimator",
     "Plan": "rcb.calibrate(market)",
@@ -46,7 +48,7 @@ _WORDS = {
     **{"bool": "True or False", "float": "a number", "int": "an integer", "str": "a text", "NoneType": "None"},
     **{"Path": "a path", "PathLike": "a path", "ndarray": "a NumPy array", "Mapping": "a dict"},
     **dict.fromkeys(("Sequence", "Iterable"), "a list"),
-    **{"Covariates": "a population", "Generator": "a numpy Generator"},
+    **{"Covariates": "a population", "Generator": "a numpy Generator", "Model": "a pm.Model"},
 }
 
 

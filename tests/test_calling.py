@@ -60,7 +60,8 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rcb.Prior.gaussian([[0.1], [0.2]], 0.1, arms=endless()), rcb.RcbError, "Expected 2 arm labels, got 3"),
     (lambda: MARKET.among(endless()), MarketError, "arms must be a list of texts, got generator.$"),
     (lambda: PRIOR.with_arm("x", PLAN), BeliefError, "Expected what users believe about 'x'"),
-    (lambda: rcb.Sphere(10**9), rcb.RcbError, "More memory is needed than there is"),
+    (lambda: rcb.Sphere(10**9), rcb.RcbError, "n_features must be an integer of at most 5,000 .*, got 1000000000"),
+    (lambda: rcb.Sphere(2).sample(10**15), rcb.RcbError, "More memory is needed than there is"),
     (lambda: rcb.baselines.warm_start_samples(1e-300, 0.5), rcb.RcbError, "more samples than can be counted"),
 ]
 

@@ -88,7 +88,7 @@ def versions() -> dict[str, str]:
 
     import numpy as np
     import scipy.linalg  # noqa: F401 (its BLAS is loaded with it)
-    from llvmlite import binding
+    from numba.core.registry import cpu_target
     from threadpoolctl import threadpool_info
 
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -97,7 +97,7 @@ def versions() -> dict[str, str]:
     simd = np.show_config(mode="dicts")["SIMD Extensions"]  # pyright: ignore[reportOptionalSubscript]
     found = {"rcb_bayes": __version__} | {name: version(name) for name in ("numpy", "scipy", "pymc", "numba")}
     found |= {"BLAS": ", ".join(blas), "NumPy for": (simd["baseline"] + simd.get("found", []))[-1]}
-    return found | {"Numba for": os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()}
+    return found | {"Numba for": cpu_target.target_context.codegen().magic_tuple()[1]}
 
 
 def answer(call: Call) -> Answer:

@@ -83,7 +83,7 @@ def test_splines_and_groups_predict_as_bambi_does() -> None:
     predicted = model.predict(tree, data=people, inplace=False)
     assert predicted is not None
     told = predicted["posterior"]["mu"].values[0, 0]
-    wide = np.random.default_rng(2).normal(size=(1, 200, 13)) * 1e-9
+    wide = np.random.default_rng(2).normal(size=(1, 2000, 13)) * 1e-9
     draws = {
         "arm": b["arm"] + wide[..., :2],
         "arm:bs(age, df=4)": b["arm:bs(age, df=4)"] + wide[..., 2:10],

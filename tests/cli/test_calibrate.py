@@ -376,7 +376,7 @@ def test_many_arms_are_told_which_are_explored_and_why(rcb: Run, tmp_path: Path)
         (("--warm-start", "past.csv"), "Add --public"),
         (("--private",), "--warm-start"),
         (("--eliminate", "2"), "share between 0 and 1"),
-        (("--contextual",), "Pass eliminate="),
+        (("--contextual",), "Pass --eliminate."),
         (("--warm-start", "nowhere.csv", "--private"), "No such file"),
     ],
 )

@@ -198,5 +198,5 @@ def test_what_cannot_be_explored_so_is_refused(asked: dict[str, Any], part: str)
 
 
 def test_exploring_is_an_exploring() -> None:
-    with pytest.raises(rcb.RcbError, match="exploring is"):
+    with pytest.raises(rcb.RcbError, match=r"^exploring must be an Exploring, got float. Use rcb\.Exploring\("):
         rcb.calibrate(market_of(), exploring=0.01, n_per_arm=5)  # type: ignore[arg-type]

@@ -257,8 +257,8 @@ def test_predictions_that_fail_are_told_in_one_line():
 @pytest.mark.parametrize(
     ("oracle", "message"),
     [
-        (Lasso(), r"got Lasso\. Wrap it: rcb\.SklearnOracle"),
-        (Lasso, r"got the class Lasso\. Wrap it"),
+        (Lasso(), r"got Lasso\. Use .*rcb\.SklearnOracle\(estimator=\.\.\.\) around"),
+        (Lasso, r"got the class Lasso\. Use .*rcb\.SklearnOracle\("),
         (SklearnOracle, "got the class SklearnOracle"),
         ("boosting", r"got str\. Use rcb\.PosteriorOracle"),
     ],

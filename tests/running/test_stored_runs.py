@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import rcb_bayes as rcb
 import rcb_bayes.running.simulation as simulation
 from rcb_bayes import baselines
 from rcb_bayes.belief import Prior
@@ -107,13 +108,13 @@ def test_places_that_are_none_are_refused(tmp_path: Path, plan: Plan) -> None:
     (tmp_path / "folder" / "other.txt").write_text("of somebody else")
     for store, message in (
         ("", "store must be the path of a zarr store"),
-        (3, "store must be the path of a zarr store"),
+        (3, "store must be a text or a path, got 3"),
         (tmp_path / "file", "is a file, expected a folder or nothing"),
         (tmp_path / "folder", "holds other files, and no runs"),
         (tmp_path / "file" / "runs.zarr", "Cannot make the store"),
     ):
         with pytest.raises(RcbError, match=message):
-            simulate(MARKET, plan, **SIZES, store=store)  # pyright: ignore[reportArgumentType]
+            rcb.simulate(MARKET, plan, **SIZES, store=store)  # pyright: ignore[reportArgumentType]
     assert (tmp_path / "folder" / "other.txt").exists()
 
 

@@ -29,8 +29,8 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path):
         "'weight': 1 missing in line 3, infinite in line 5",
         "'smoker': 1 missing in line 6",
         "'note': text ('a', 'b', 'c', ...)",
-        "--dummies",
-        "--missing drop",
+        "dummies=True",
+        "missing='drop'",
         "Replace infinite values",
     ):
         assert part in words
