@@ -33,10 +33,10 @@ _PLAIN = ("True or False", "a number", "an integer", "a text", "a path", "a dict
 _USE = {
     "Audit": "rcb.audit(market, plan)",
     "Covariates": "Sphere(d), Ball(d), Gaussian(cov), Uniform(low, high) or Empirical(rows)",
-    "Exploring": "rcb.Exploring(eliminate=0.01), top=, clusters= or contextual=",
+    "Exploring": "rcb.Exploring(eliminate=, top=, clusters=, contextual=)",
     "Generator": "numpy.random.default_rng(seed)",
     "Market": "rcb.Market(prior=..., covariates=..., noise=...)",
-    "Model": "with pm.Model(coords=...) as model:",
+    "Model": "pm.Model(coords=...)",
     "Noise": "GaussianNoise(sigma) or BernoulliLogit()",
     "Oracle": "rcb.PosteriorOracle(prior, noise), or rcb.SklearnOracle(estimator=...) around an estimator",
     "Plan": "rcb.calibrate(market)",

@@ -127,6 +127,8 @@ def _process() -> Executor:
 
 
 def _kill(one: Any) -> None:
+    with suppress(AttributeError), one._work_ids.mutex:  # loky's thread dies of calls that it gave up before they began
+        one._work_ids.queue.clear()
     with suppress(Exception):
         one.shutdown(wait=True, kill_workers=True)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rcb_bayes.errors import DataError, RcbError, WorkersError
-from rcb_bayes.workers import Tally, run_tasks, serving
+from rcb_bayes.workers import Tally, crews, run_tasks, serving
 from rcb_bayes.workers.crews import dismiss
 from tests.workers import jobs
 
@@ -213,6 +213,19 @@ def workers_of(pid: int) -> list[Any]:
     import psutil
 
     return [one for one in psutil.Process(pid).children(recursive=True) if "popen_loky" in " ".join(one.cmdline())]
+
+
+def test_a_process_is_killed_without_a_word_before_its_call_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C right after a call was handed out."""
+    errors: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", errors.append)
+    for _ in range(4):
+        one = crews._process()
+        one.submit(time.sleep, 0).result()
+        called = one.submit(time.sleep, 30)
+        crews._kill(one)
+        assert called.exception(timeout=10) is not None
+    assert errors == []
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
