@@ -97,7 +97,8 @@ def versions() -> dict[str, str]:
     simd = np.show_config(mode="dicts")["SIMD Extensions"]  # pyright: ignore[reportOptionalSubscript]
     found = {"rcb_bayes": __version__} | {name: version(name) for name in ("numpy", "scipy", "pymc", "numba")}
     found |= {"BLAS": ", ".join(blas), "NumPy for": (simd["baseline"] + simd.get("found", []))[-1]}
-    return found | {"Numba for": cpu_target.target_context.codegen().magic_tuple()[1]}
+    context: Any = cpu_target.target_context
+    return found | {"Numba for": context.codegen().magic_tuple()[1]}
 
 
 def answer(call: Call) -> Answer:
