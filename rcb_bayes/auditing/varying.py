@@ -134,7 +134,7 @@ def sensitivity(
     >>> found["verdict"].sel(direction="scale", amount=0.25).item()
     'fail'
     >>> found["status"].item(), round(found["radius"].item(), 1)
-    ('crosses', 1.3)
+    ('crosses', 1.0)
     """
     asked = _as_asked(
         market,

@@ -65,7 +65,7 @@ class RegretBound:
     With ``bound`` as in ``regret_bound``:
 
     >>> round(bound.cold_start), round(bound.learning), round(bound.deviation)
-    (26, 286502, 17179)
+    (24, 286502, 17179)
     """
 
     horizon: int
@@ -214,7 +214,7 @@ def regret_bound(
 
     >>> bound = rcb.regret_bound(market, plan, horizon=10_000_000)
     >>> round(bound.total), round(bound.total_argued), round(bound.total_corrected)
-    (303707, 1184111, 1667459)
+    (303705, 1184109, 1667457)
     >>> of_run = rcb.regret_bound(market, plan, horizon=100_000, spreads=[(2e3, 30_000), (4e3, 69_974)])
     >>> round(of_run.learning_of_run), round(of_run.total_of_run)
     (13387, 15131)

@@ -205,7 +205,7 @@ class PosteriorOracle:
     >>> oracle = rcb.PosteriorOracle(vague, market.noise)
     >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=oracle, seed=1)
     >>> round(runs["regret"].sum("t").mean().item(), 1)
-    7.9
+    7.5
     """
 
     prior: Prior
@@ -315,7 +315,7 @@ class RidgeOracle:
 
     >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=rcb.RidgeOracle(penalty=0.1), seed=1)
     >>> round(runs["regret"].sum("t").mean().item(), 1)
-    16.5
+    16.2
     """
 
     penalty: float = 1.0

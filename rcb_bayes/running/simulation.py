@@ -117,7 +117,7 @@ def simulate(
     >>> dict(runs["regret"].sizes)
     {'world': 5, 't': 500}
     >>> round(runs["regret"].sum("t").mean().item(), 1)
-    9.6
+    9.2
     """
     horizon = as_count(horizon, name="horizon", least=1)
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)

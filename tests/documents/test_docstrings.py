@@ -216,7 +216,7 @@ def wrong_digit() -> None:
     With ``plan`` as in ``calibrate``:
 
     >>> plan.rate([[0.2, 0.5], [0.9, 0.5]]).round(1)
-    array([1. , 0.2])
+    array([1. , 0.3])
     """
 
 
@@ -237,7 +237,7 @@ def no_example() -> None:
     ("thing", "message"),
     [
         (wrong_output, r"test_docstrings.py\", line \d+, in planted(?s:.*)Expected:\n    3\nGot:\n    2"),
-        (wrong_digit, r"Expected:\n    array\(\[1. , 0.2\]\)\nGot:\n    array\(\[1. , 0.3\]\)"),
+        (wrong_digit, r"Expected:\n    array\(\[1. , 0.3\]\)\nGot:\n    array\(\[1. , 0.4\]\)"),
         (wrong_name, r"NameError: name 'market' is not defined"),
     ],
 )
