@@ -95,10 +95,10 @@ class RegretBound:
         With ``bound`` as in ``regret_bound``:
 
         >>> print(bound.summary())
-        Theorem 2 over 10,000,000 rounds, delta 0.05: cold start 26, deviation 17,179
-        stated: at most 303,707
-        argued: at most 1,184,111
-        corrected: at most 1,667,459
+        Theorem 2 over 10,000,000 rounds, delta 0.05: cold start 24, deviation 17,179
+        stated: at most 303,705
+        argued: at most 1,184,109
+        corrected: at most 1,667,457
         """
         totals = {"stated": self.total, "argued": self.total_argued, "corrected": self.total_corrected}
         totals |= {} if isnan(self.total_of_run) else {"of run": self.total_of_run}
