@@ -408,7 +408,7 @@ class Rule:
 
         >>> plan.distil(max_leaves=16).save("rule.json")
         >>> rcb.Rule.load("rule.json").rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
-        array([1. , 0.3])
+        array([1. , 0.4])
         """
         from rcb_bayes.planning.rule_files import read_rule
 
