@@ -1,6 +1,6 @@
 """What an audit found: verdict, margins under each notion, compliance; told, drawn, saved and read back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +10,6 @@ from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import compliance_of, margins_under
 from rcb_bayes.auditing.view import Asked, Looked
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, lowest_margin, stage_cells, verdict_of
 from rcb_bayes.mechanism.knowledge import Knows, as_knowledge
@@ -71,7 +70,7 @@ class Audit:
     notes : tuple of str
         What was left out, and why; that the plan is for users who know something else, where it is.
     knows : {"stage", "level", "phase", "mechanism"}, optional
-        What users of a plan know of the clock; None of a log, of another policy, and of older files.
+        What users of a plan know of the clock; None of a log, and of another policy.
 
     Attributes
     ----------
@@ -109,7 +108,7 @@ class Audit:
     n_posteriors: int = 0
     n_not_vouched: int = 0
     notes: tuple[str, ...] = ()
-    knows: Knows | None = field(default=None, metadata=LATE)
+    knows: Knows | None = None
 
     @property
     def margins(self) -> "xr.Dataset":

@@ -120,8 +120,8 @@ def with_tried_epsilon(market: Market, request: PlanRequest, plan: Plan, *, guar
     nearest, told = _up(found.nearest_epsilon), "By the same worlds that stage asks for epsilon {}."
     if not plan.provenance.engine.startswith("nuts"):  # else a trial takes hours
         for _ in range(_TRIALS):
-            walked, programme = _walked(market, replace(request, epsilon=nearest), guard=guard, horizon=horizon)
-            tried = as_plan(walked, programme, roughly=True)
+            walked = _walked(market, replace(request, epsilon=nearest), guard=guard, horizon=horizon)
+            tried = as_plan(walked, roughly=True)
             if tried.feasible:
                 told = f"With {request.n_worlds:,} worlds a plan is found from about epsilon {{}} on."
                 break

@@ -1,12 +1,11 @@
 """What users, and the platform, expect of every arm before any data: by that arms are promoted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.feature_maps import FeatureMap
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.outlook import find_rows, places_of
@@ -33,8 +32,8 @@ class Expectations:
     prior_mean: FloatArray
     platform_mean: FloatArray | None = None
     known: Panel | None = None
-    whom: Whom | None = field(default=None, metadata=LATE)
-    admission: Agenda | None = field(default=None, metadata=LATE)
+    whom: Whom | None = None
+    admission: Agenda | None = None
 
     @property
     def feature_map(self) -> FeatureMap | None:

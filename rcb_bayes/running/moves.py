@@ -19,12 +19,11 @@ beforehand, or by what has nothing to do with either.
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from rcb_bayes.errors import MovesWarning, RcbError
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
@@ -65,7 +64,7 @@ class Move:
     round: int
     arm: str
     comes: bool
-    plan: Plan | None = field(default=None, metadata=LATE)
+    plan: Plan | None = None
 
 
 def warn_of_pooled(plan: Plan, label: str) -> None:
