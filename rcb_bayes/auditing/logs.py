@@ -33,7 +33,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.history import History
 from rcb_bayes.running.log_tables import Log, as_log, read_log
-from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_amount, as_count, as_probability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,10 +121,8 @@ def audit_log(
         raise RcbError("A log has each user once, so margins are averaged over users. Use 'definition' or 'proof'.")
     if epsilon is None:
         epsilon = 0.05 if plan is None else plan.epsilon
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_amount(epsilon, name="epsilon")
+    as_probability(level, name="level")
     n_runs = as_count(n_runs, name="n_runs", least=1)
     if plan is not None:
         check_plan(market, plan)

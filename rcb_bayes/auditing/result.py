@@ -9,13 +9,12 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import compliance_of, margins_under
 from rcb_bayes.auditing.view import Asked, Looked
-from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, lowest_margin, stage_cells, verdict_of
 from rcb_bayes.mechanism.knowledge import Knows, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
+from rcb_bayes.schema import FloatArray, as_positive, no_such, plain
 from rcb_bayes.telling.html import as_html
 from rcb_bayes.telling.wording import brief, percent
 
@@ -189,8 +188,7 @@ class Audit:
         int
             Worlds of each stage.
         """
-        if not (is_number(resolution) and resolution > 0):
-            raise RcbError(f"resolution must be a positive number, got {resolution!r}.")
+        as_positive(resolution, name="resolution")
         from scipy.special import ndtri
 
         cells = self.worst()
@@ -302,7 +300,7 @@ class Audit:
         from rcb_bayes import plots
 
         if figure not in FIGURES:
-            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, FIGURES)} Use {', '.join(FIGURES)}.")
+            raise no_such("figure", figure, FIGURES, told="Use")
         if figure == "compliance":
             return plots.plot_compliance(self.compliance, epsilon=self.epsilon, axes=axes)
         draw = plots.plot_margins if figure == "margins" else plots.plot_margin_matrix

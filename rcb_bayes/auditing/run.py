@@ -42,7 +42,7 @@ from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_amount, as_count, as_probability
 from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
@@ -444,12 +444,10 @@ def _as_asked(
     n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
     n_users = as_count(n_users, name="n_users", least=1)
     check_audit_size(market, n_worlds=n_worlds, n_users=n_users, by_world=not isinstance(plan, Plan))
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     is_plan = isinstance(plan, Plan)
     allowed = epsilon if epsilon is not None else plan.epsilon if is_plan else 0.05
-    if not (is_number(allowed) and allowed >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {allowed!r}.")
+    as_amount(allowed, name="epsilon")
     check_digits(market, epsilon=float(allowed))
     return Asked(
         notion=as_notion(notion or (plan.notion if is_plan else "user")),

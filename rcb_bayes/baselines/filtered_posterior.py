@@ -6,14 +6,13 @@ import numpy as np
 
 from rcb_bayes.baselines.cold_started import ColdStarted, Collect, as_collect, collecting
 from rcb_bayes.baselines.hidden_exploration import settled_rate
-from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.baselines.thompson import LinThompson
 from rcb_bayes.baselines.warm_thompson import needed_samples
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
 from rcb_bayes.mechanism.decisions import Decisions
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_positive
 
 
 class FilteredPosterior(ColdStarted):

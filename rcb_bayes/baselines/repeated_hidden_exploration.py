@@ -30,7 +30,7 @@ from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.running.protocol import PolicyMaker
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, no_such
 
 Rule = Literal["sharp", "third"]
 WarmUp = Literal["preferred", "all"]
@@ -130,8 +130,7 @@ def _preferred(market: Market, users: FloatArray) -> int:
 
 def _check_word(name: str, word: object) -> None:
     if word not in _WORDS[name]:
-        close = suggestion(str(word), _WORDS[name])
-        raise RcbError(f"There is no {name} '{word}'.{close} Use one of {', '.join(_WORDS[name])}.")
+        raise no_such(f"{name}", word, _WORDS[name])
 
 
 class PreferredFirst:

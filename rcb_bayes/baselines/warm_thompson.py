@@ -11,7 +11,6 @@ import numpy as np
 
 from rcb_bayes.baselines.cold_started import ColdStarted, Collect, as_collect, collecting
 from rcb_bayes.baselines.hidden_exploration import settled_rate
-from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.baselines.thompson import LinThompson
 from rcb_bayes.baselines.user_types import panel_of
 from rcb_bayes.errors import RcbError
@@ -19,7 +18,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.worlds import draw_worlds
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_rng
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_positive, as_rng
 
 _N_WORLDS = 10_000
 _BOUNDED_SIGMA = 0.5  # of rewards in [0, 1], by Hoeffding's lemma

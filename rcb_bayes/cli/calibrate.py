@@ -38,7 +38,7 @@ from rcb_bayes.cli.options import (
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.knowledge import MECHANISM, as_knowledge
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, plain
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_amount, plain
 from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def check_knows(name: str | None) -> str | None:
 
 def check_epsilon(epsilon: float) -> float:
     """What users put up with, refused before any work where nobody could."""
-    if not 0.0 <= epsilon < math.inf:
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon}.")
-    return epsilon
+    return as_amount(epsilon, name="epsilon")
 
 
 def check_share(share: float | None) -> float | None:

@@ -33,7 +33,7 @@ from rcb_bayes.cli.options import (
     write_json,
 )
 from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, suggestion
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, no_such
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def _check_rho(rho: float) -> float:
 
 def _check_inflation(name: str | None) -> str | None:
     if name is not None and name not in _SCHEDULES:
-        raise RcbError(
-            f"There is no schedule '{name}'.{suggestion(name, _SCHEDULES)} Use one of {', '.join(_SCHEDULES)}."
-        )
+        raise no_such("schedule", name, _SCHEDULES)
     return name
 
 

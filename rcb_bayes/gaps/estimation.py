@@ -20,7 +20,17 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import DataError, DiagnosticWarning, RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import (
+    ARM,
+    DEFAULT_SEED,
+    BoolArray,
+    FloatArray,
+    as_count,
+    as_finite_array,
+    is_number,
+    no_such,
+    suggestion,
+)
 from rcb_bayes.telling.progress import track
 from rcb_bayes.telling.wording import percent
 from rcb_bayes.users.labelled import Users, as_users
@@ -321,9 +331,7 @@ def as_positions(market: Market, saturated: Sequence[str]) -> list[int]:
     names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
     for name in names:
         if name not in market.arms:
-            raise RcbError(
-                f"There is no arm '{name}'.{suggestion(name, market.arms)} The arms are {', '.join(market.arms)}."
-            )
+            raise no_such("arm", name, market.arms, told="The arms are")
     if not names:
         raise RcbError("No arm is saturated: name at least one, such as saturated=['" + market.arms[0] + "'].")
     if len(set(names)) == market.n_arms:

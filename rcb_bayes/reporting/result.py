@@ -21,7 +21,7 @@ from rcb_bayes.reporting.known import figures_of
 from rcb_bayes.reporting.paying import bill_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
 from rcb_bayes.reporting.words import Answer, answer_of
-from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
+from rcb_bayes.schema import FloatArray, as_count, no_such, plain
 from rcb_bayes.telling.html import as_html
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ class Report:
             Another figure, or one of what there is not: margins without an audit, regret without runs.
         """
         if figure not in FIGURES:
-            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, FIGURES)} Use {', '.join(FIGURES)}.")
+            raise no_such("figure", figure, FIGURES, told="Use")
         if figure == "rates":
             return plot_rates(self.plan, self.users, axes=axes)
         missing = self.audit is None if figure == "margins" else self.runs is None

@@ -34,9 +34,9 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Read
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.presence import confined, position_of, promises
+from rcb_bayes.running.presence import confined, promises
 from rcb_bayes.running.protocol import Policy
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray, position_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,12 +32,12 @@ from rcb_bayes.running.logbook import Logbook
 from rcb_bayes.running.moves import Move, grown, warn_of_missing, warn_of_pooled
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
-from rcb_bayes.running.presence import as_present, position_of
+from rcb_bayes.running.presence import as_present
 from rcb_bayes.running.recommendations import Recommendation, Recommendations, recommendation, recommendations
 from rcb_bayes.running.shown_posterior import posterior_of
 from rcb_bayes.running.tickets import Pending
 from rcb_bayes.running.worlds import Choices
-from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count, position_of, suggestion
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
