@@ -22,18 +22,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
     warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -64,16 +53,11 @@ def check_time(text: str | None) -> str | None:
     return text
 
 
+@with_market_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     warm_start: WarmStartOption = None,
     private: PrivateOption = None,
     plan_file: PlanFileOption = None,
@@ -131,8 +115,7 @@ def command(
     from rcb_bayes.market.sizes import check_audit_size
     from rcb_bayes.mechanism.exploiting import Exploiting
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     market = warm_started(market, warm_start, private)
     if log is not None:
         if knows is not None:

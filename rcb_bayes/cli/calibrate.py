@@ -11,18 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -192,15 +181,10 @@ def warm_started(market: "Market", past: Path | None, private: bool | None) -> "
     return market.with_history(Path(os.path.expanduser(past)), public=not private)
 
 
+@with_market_words
 def command(
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
@@ -240,8 +224,7 @@ def command(
             "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
             "in all? Add --horizon, such as --horizon 10000."
         )
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     market = warm_started(market, warm_start, private)
     check_rewards(market, personalised=personalised)
     from rcb_bayes.auditing.calibration import calibrate

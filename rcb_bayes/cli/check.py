@@ -10,18 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -60,16 +49,11 @@ def _check_inflation(name: str | None) -> str | None:
     return name
 
 
+@with_market_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     n_per_arm: Annotated[int | None, typer.Option("--n-per-arm", min=1, help="Samples an arm; or by rewards.")] = None,
     tau: Annotated[float | None, typer.Option("--tau", help="Gap of Assumptions 1 and 2; else by rewards.")] = None,
     rho: Annotated[float, typer.Option("--rho", callback=_check_rho, help="The probability that they ask for.")] = 0.01,
@@ -105,8 +89,7 @@ def command(
     from rcb_bayes.mechanism.length import saturated_sets
     from rcb_bayes.running.need import check_need
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
     sets = saturated_sets(market, n_per_arm=stages.n_per_arm, seed=seed)

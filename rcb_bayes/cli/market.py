@@ -1,7 +1,10 @@
 """A market from the words of a command line: belief, users, rewards."""
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,6 +98,39 @@ class TableWords:
     def is_said(self) -> bool:
         """Whether anything is."""
         return self.dummies or self.missing != "refuse" or self.standardise or self.intercept is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketWords:
+    """What the command line says about a market beside its belief: each field is an option."""
+
+    settings: SetOption = None
+    covariates: CovariatesOption = None
+    missing: MissingOption = "refuse"
+    dummies: DummiesOption = False
+    standardise: StandardiseOption = False
+    intercept: InterceptOption = None
+    noise: NoiseOption = None
+
+    def market(self, prior: str) -> "Market":
+        """The market that the options describe; see ``build_market``."""
+        table = TableWords(**{item.name: getattr(self, item.name) for item in fields(TableWords)})
+        return build_market(prior, self.settings, covariates=self.covariates, noise=self.noise, table=table)
+
+
+def with_market_words(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose ``words``, a ``MarketWords``, are options of its own."""
+    said = signature(MarketWords).parameters
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        command(words=MarketWords(**{name: given.pop(name) for name in said}), **given)
+
+    every = signature(command).parameters.values()
+    options = [one for own in every for one in (said.values() if own.name == "words" else (own,))]
+    own_signature = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in options])
+    call.__signature__ = own_signature  # type: ignore[attr-defined]
+    return call
 
 
 def build_market(

@@ -28,18 +28,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
     warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
 from rcb_bayes.cli.options import (
     JsonOption,
     SeedOption,
@@ -80,16 +69,11 @@ PageOption = Annotated[
 ]
 
 
+@with_market_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
@@ -146,8 +130,7 @@ def command(
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
     if quick:
         sizes = quicker(sizes, epsilon=epsilon if plan is None else plan.epsilon)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     market = warm_started(market, warm_start, private)
     runs = None if runs_file is None else _read_runs(runs_file)
     if plan is None:

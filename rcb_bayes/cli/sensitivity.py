@@ -20,18 +20,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
     warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -52,16 +41,11 @@ if TYPE_CHECKING:
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 
 
+@with_market_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     warm_start: WarmStartOption = None,
     private: PrivateOption = None,
     plan_file: PlanFileOption = None,
@@ -107,8 +91,7 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     market = warm_started(market, warm_start, private)
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}

@@ -28,18 +28,7 @@ from rcb_bayes.cli.calibrate import (
     read_plan,
     warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -73,16 +62,11 @@ _ROWS = 6
 Estimate = tuple[float, float]  # with its error
 
 
+@with_market_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     warm_start: WarmStartOption = None,
     private: PrivateOption = None,
     plan_file: PlanFileOption = None,
@@ -141,8 +125,7 @@ def command(
     users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     market = warm_started(market, warm_start, private)
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
