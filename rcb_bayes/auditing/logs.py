@@ -186,9 +186,7 @@ def _values(market: Market, table: "pd.DataFrame", *, level: float) -> tuple[str
 
 def _edges(n: int, first: int) -> list[int]:
     """Where windows begin, and the end; the last is at least half as long as it would be."""
-    if not isinstance(first, int) or first < MIN_WORLDS:
-        raise RcbError(f"first_window must be an integer of at least {MIN_WORLDS}, got {first!r}.")
-    edges, size = [0], first
+    edges, size = [0], as_count(first, name="first_window", least=MIN_WORLDS)
     while edges[-1] + size + size // 2 <= n:
         edges.append(edges[-1] + size)
         size = edges[-1]

@@ -34,7 +34,7 @@ from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.planning.checks import check_arms, check_past, plan_differs
+from rcb_bayes.planning.checks import check_arms, check_feasible, check_past, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.running.naming import name_of
@@ -479,8 +479,7 @@ def _check(market: Market, plan: Plan, options: Exploiting) -> None:
     check_past(market, plan)
     if options.spread == "paper":
         paper_error(market, 1)  # refused here, before anything is drawn
-    if plan.kind == "sampled" and not plan.feasible:
-        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    check_feasible(plan)
 
 
 def _other_knowledge(plan: Plan, known: Knowledge) -> tuple[str, ...]:

@@ -59,7 +59,6 @@ _RUNS = Format(name="runs", version=1, remedy="`rcb simulate --out DIR` writes t
 _MOST_ROUNDS = 5_000_000  # kept one by one; 36 bytes each
 _POINTS = 1000  # of the file, a world
 _ROWS = 6
-Estimate = tuple[float, float]  # with its error
 
 
 @with_market_words

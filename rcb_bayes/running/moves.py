@@ -30,6 +30,7 @@ from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.arrivals import plan_with_arm
+from rcb_bayes.planning.checks import check_feasible
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Read
@@ -126,8 +127,7 @@ def grown(rcb: Rcb, market: Market, plan: Plan | None, *, oracle: Oracle | None)
     lasts = rcb.exploitation is None
     if plan is None:
         plan = plan_with_arm(market, rcb.plan, lasts=lasts)
-    if plan.kind == "sampled" and not plan.feasible:
-        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    check_feasible(plan)
     k = rcb.market.n_arms
     if plan.agenda.needed[:k] != rcb.plan.agenda.needed or plan.agenda.past[:k] != rcb.plan.agenda.past:
         raise RcbError("The new plan wants other samples of the arms there are. Make it with the same n_per_arm.")

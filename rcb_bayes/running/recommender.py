@@ -20,7 +20,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ROUND_KINDS, De
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
 from rcb_bayes.mechanism.knowledge import Moment
-from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.checks import check_feasible, check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.rule import Rule
 from rcb_bayes.posterior.results import DiagnosticWarning
@@ -113,8 +113,7 @@ class Recommender:
         seed: int | np.random.SeedSequence = DEFAULT_SEED,
     ) -> None:
         check_plan(market, plan)
-        if plan.kind == "sampled" and not plan.feasible:
-            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        check_feasible(plan)
         if rule is not None:
             plan = plan.with_rule(rule)
         warn_of_other_users(market, plan)
