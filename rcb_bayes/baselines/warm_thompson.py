@@ -90,7 +90,25 @@ def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int
     return gain, chance
 
 
-class WarmThompson(ColdStarted):
+class ThompsonAfter(ColdStarted):
+    """A cold start, then Thompson sampling."""
+
+    thompson: LinThompson
+
+    def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Thompson sampling's."""
+        return self.thompson.decide(x, features, uniforms)
+
+    def proba_later(self, x: FloatArray) -> FloatArray:
+        """Thompson sampling's."""
+        return self.thompson.recommend_proba(x)
+
+    def update_later(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Learn."""
+        self.thompson.update(x, decisions, reward)
+
+
+class WarmThompson(ThompsonAfter):
     r"""N samples of every arm, then Thompson sampling.
 
     .. math:: N = C \sigma^2 \epsilon^{-2} \log(1 / \delta)
@@ -175,18 +193,6 @@ class WarmThompson(ColdStarted):
         """Hand the warm start over."""
         self.thompson.begin_with(self.cold.history)
         self.history = self.thompson.history
-
-    def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Thompson sampling's."""
-        return self.thompson.decide(x, features, uniforms)
-
-    def proba_later(self, x: FloatArray) -> FloatArray:
-        """Thompson sampling's."""
-        return self.thompson.recommend_proba(x)
-
-    def update_later(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn."""
-        self.thompson.update(x, decisions, reward)
 
 
 def needed_samples(market: Market, constant: float) -> int:

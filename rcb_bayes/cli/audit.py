@@ -12,17 +12,15 @@ from rcb_bayes.cli.calibrate import (
     GuardOption,
     InflationOption,
     NotionOption,
+    PastWords,
     PersonalisedOption,
     PlanFileOption,
-    PrivateOption,
     SamplesOption,
-    WarmStartOption,
     as_choice,
     check_knows,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -53,13 +51,12 @@ def check_time(text: str | None) -> str | None:
     return text
 
 
-@with_market_words
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
     words: MarketWords,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    past: PastWords,
     plan_file: PlanFileOption = None,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="Audit this log of a run (CSV) instead of a plan.")
@@ -115,8 +112,7 @@ def command(
     from rcb_bayes.market.sizes import check_audit_size
     from rcb_bayes.mechanism.exploiting import Exploiting
 
-    market = words.market(prior)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     if log is not None:
         if knows is not None:
             raise RcbError("--knows is for plans: a log is told, whatever users knew. Leave out --log, or --knows.")

@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -150,41 +151,56 @@ PrivateOption = Annotated[
 ]
 
 
-def as_exploring(
-    top: int | None, eliminate: float | None, clusters: int | None, *, contextual: bool = False
-) -> "Exploring | None":
-    """Which of many arms are explored; None where nothing was asked for."""
-    if top is None and eliminate is None and clusters is None and not contextual:
-        return None
-    from rcb_bayes.planning.exploring import Exploring
+@dataclass(frozen=True, kw_only=True)
+class ManyArmsWords:
+    """Which of many arms are explored."""
 
-    return Exploring(top=top, eliminate=eliminate, clusters=clusters, contextual=contextual)
+    top: TopOption = None
+    eliminate: EliminateOption = None
+    contextual: ContextualOption = False
+    clusters: ClustersOption = None
 
+    def exploring(self) -> "Exploring | None":
+        """As plans are asked for it; None where nothing is said."""
+        if self == ManyArmsWords():
+            return None
+        from rcb_bayes.planning.exploring import Exploring
 
-def warm_started(market: "Market", past: Path | None, private: bool | None) -> "Market":
-    """The market with a table of the past, where there is one.
-
-    Raises
-    ------
-    RcbError
-        A table without a word on who knows it, or the word without a table.
-    """
-    if past is None:
-        if private is not None:
-            raise RcbError("--private and --public are about a table of the past: add --warm-start history.csv.")
-        return market
-    if private is None:
-        raise RcbError(
-            f"Do users know what is in {past}? Add --public if everybody does (it becomes the belief), or --private if "
-            "it is the platform's own (it counts towards N)."
-        )
-    return market.with_history(Path(os.path.expanduser(past)), public=not private)
+        return Exploring(**asdict(self))
 
 
-@with_market_words
+@dataclass(frozen=True, kw_only=True)
+class PastWords:
+    """A table of the past, and who knows it."""
+
+    warm_start: WarmStartOption = None
+    private: PrivateOption = None
+
+    def known_to(self, market: "Market") -> "Market":
+        """The market with the table, where there is one.
+
+        Raises
+        ------
+        RcbError
+            A table without a word on who knows it, or the word without a table.
+        """
+        if self.warm_start is None:
+            if self.private is not None:
+                raise RcbError("--private and --public are about a table of the past: add --warm-start history.csv.")
+            return market
+        if self.private is None:
+            raise RcbError(
+                f"Do users know what is in {self.warm_start}? Add --public if everybody does (it becomes the belief), "
+                "or --private if it is the platform's own (it counts towards N)."
+            )
+        return market.with_history(Path(os.path.expanduser(self.warm_start)), public=not self.private)
+
+
+@with_words
 def command(
     prior: PriorArgument,
     words: MarketWords,
+    *,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
@@ -201,12 +217,8 @@ def command(
             "--horizon", min=1, help=f"Rounds in all, that N is chosen for ({DEFAULT_HORIZON:,} unless given)."
         ),
     ] = None,
-    top: TopOption = None,
-    eliminate: EliminateOption = None,
-    contextual: ContextualOption = False,
-    clusters: ClustersOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    many: ManyArmsWords,
+    past: PastWords,
     workers: WorkersOption = None,
     folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -224,8 +236,7 @@ def command(
             "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
             "in all? Add --horizon, such as --horizon 10000."
         )
-    market = words.market(prior)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     check_rewards(market, personalised=personalised)
     from rcb_bayes.auditing.calibration import calibrate
 
@@ -240,7 +251,7 @@ def command(
         guard=guard,
         horizon=horizon or DEFAULT_HORIZON,
         knows=knows,
-        exploring=as_exploring(top, eliminate, clusters, contextual=contextual),
+        exploring=many.exploring(),
         workers=workers,
         folder=folder,
         seed=seed,

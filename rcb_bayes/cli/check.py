@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -49,7 +49,7 @@ def _check_inflation(name: str | None) -> str | None:
     return name
 
 
-@with_market_words
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,

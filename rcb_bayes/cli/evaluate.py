@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
 from rcb_bayes.schema import DEFAULT_SEED, plain
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-@with_market_words
+@with_words
 def command(
     prior: PriorArgument,
     log: Annotated[Path, typer.Option("--log", metavar="FILE", help="The log of a run (CSV), with propensities.")],

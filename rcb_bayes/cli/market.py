@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -118,18 +118,20 @@ class MarketWords:
         return build_market(prior, self.settings, covariates=self.covariates, noise=self.noise, table=table)
 
 
-def with_market_words(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose ``words``, a ``MarketWords``, are options of its own."""
-    said = signature(MarketWords).parameters
+def with_words(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of several words, such as ``MarketWords``, are options of its own."""
+    own = signature(command).parameters
+    kinds: dict[str, Any] = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
 
     @wraps(command)
     def call(**given: Any) -> None:
-        command(words=MarketWords(**{name: given.pop(name) for name in said}), **given)
+        for name, kind in kinds.items():
+            given[name] = kind(**{item.name: given.pop(item.name) for item in fields(kind)})
+        command(**given)
 
-    every = signature(command).parameters.values()
-    options = [one for own in every for one in (said.values() if own.name == "words" else (own,))]
-    own_signature = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in options])
-    call.__signature__ = own_signature  # type: ignore[attr-defined]
+    parts = [[*signature(kinds[name]).parameters.values()] if name in kinds else [one] for name, one in own.items()]
+    options = [one.replace(kind=Parameter.KEYWORD_ONLY) for part in parts for one in part]
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return call
 
 

@@ -10,25 +10,19 @@ import typer
 
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
-    ClustersOption,
-    ContextualOption,
-    EliminateOption,
     EpsilonOption,
     GuardOption,
     KnowsOption,
+    ManyArmsWords,
     NotionOption,
+    PastWords,
     PersonalisedOption,
     PlanFileOption,
-    PrivateOption,
-    TopOption,
-    WarmStartOption,
     as_choice,
-    as_exploring,
     check_rewards,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     JsonOption,
     SeedOption,
@@ -69,11 +63,12 @@ PageOption = Annotated[
 ]
 
 
-@with_market_words
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
     words: MarketWords,
+    *,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
@@ -87,12 +82,8 @@ def command(
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
-    top: TopOption = None,
-    eliminate: EliminateOption = None,
-    contextual: ContextualOption = False,
-    clusters: ClustersOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    many: ManyArmsWords,
+    past: PastWords,
     horizon: Annotated[
         int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
     ] = DEFAULT_HORIZON,
@@ -130,13 +121,12 @@ def command(
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
     if quick:
         sizes = quicker(sizes, epsilon=epsilon if plan is None else plan.epsilon)
-    market = words.market(prior)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     runs = None if runs_file is None else _read_runs(runs_file)
     if plan is None:
         check_rewards(market, personalised=personal)
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
-    exploring = as_exploring(top, eliminate, clusters, contextual=contextual)
+    exploring = many.exploring()
     made |= {"knows": knows, "exploring": exploring, "workers": workers}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))

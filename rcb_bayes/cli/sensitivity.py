@@ -11,16 +11,14 @@ from rcb_bayes.cli.calibrate import (
     GuardOption,
     KnowsOption,
     NotionOption,
+    PastWords,
     PersonalisedOption,
     PlanFileOption,
-    PrivateOption,
     SamplesOption,
-    WarmStartOption,
     as_choice,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -41,13 +39,12 @@ if TYPE_CHECKING:
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 
 
-@with_market_words
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
     words: MarketWords,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    past: PastWords,
     plan_file: PlanFileOption = None,
     along: Annotated[
         list[str] | None,
@@ -91,8 +88,7 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    market = words.market(prior)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     if plan is None:
         made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
         made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}

@@ -17,18 +17,16 @@ from rcb_bayes.cli.calibrate import (
     InflationOption,
     KnowsOption,
     NotionOption,
+    PastWords,
     PersonalisedOption,
     PlanFileOption,
-    PrivateOption,
     SamplesOption,
-    WarmStartOption,
     as_choice,
     check_rewards,
     figure,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import MarketWords, PriorArgument, with_market_words
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -61,13 +59,12 @@ _POINTS = 1000  # of the file, a world
 _ROWS = 6
 
 
-@with_market_words
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
     words: MarketWords,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    past: PastWords,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
@@ -124,8 +121,7 @@ def command(
     users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
     personal = plan is None and as_choice(notion, personalised)
-    market = words.market(prior)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:
