@@ -4,7 +4,7 @@ import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -152,6 +152,20 @@ PrivateOption = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanWords:
+    """What a plan is made for."""
+
+    epsilon: EpsilonOption = 0.05
+    notion: NotionOption = "user"
+    personalised: PersonalisedOption = None
+    n_per_arm: SamplesOption = None
+
+    def made(self) -> dict[str, Any]:
+        """As plans are asked for it."""
+        return asdict(self) | {"personalised": as_choice(self.notion, self.personalised)}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ManyArmsWords:
     """Which of many arms are explored."""
 
@@ -257,8 +271,7 @@ def command(
         seed=seed,
     )
     quiet = is_stdout(json_file)
-    if json_file is not None:
-        write_json(plan.to_dict() | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
+    write_json(plan.to_dict() | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
     if not quiet:
         typer.echo(market.describe() + "\n")
         _print_plan(plan, horizon=horizon)

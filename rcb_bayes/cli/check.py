@@ -101,8 +101,7 @@ def command(
         worlds if source is not None and source.name == "COMMANDLINE" else None
     )  # else as many as take sensible time
     first_check = check_need(market, horizon=horizon, n_worlds=asked, seed=seed) if need else None
-    if json_file is not None:
-        write_json(_as_json(checks, gaps, first_check, seed=seed), json_file)
+    write_json(_as_json(checks, gaps, first_check, seed=seed), json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         print_checks([*([] if first_check is None else [first_check]), *checks])

@@ -54,8 +54,7 @@ def command(
         )
         for arm in (policy or market.arms)
     }
-    if json_file is not None:
-        write_json({arm: as_record(one) for arm, one in found.items()}, json_file)
+    write_json({arm: as_record(one) for arm, one in found.items()}, json_file)
     if not is_stdout(json_file):
         typer.echo("\n\n".join(as_text(arm, one) for arm, one in found.items()))
 

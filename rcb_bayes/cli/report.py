@@ -131,8 +131,7 @@ def command(
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)
-    if json_file is not None:
-        write_json(found.to_dict() | {"page": str(out)}, json_file)
+    write_json(found.to_dict() | {"page": str(out)}, json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *map(as_options, found.answer.sentences)]))

@@ -12,16 +12,12 @@ from rich.text import Text
 
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
-    EpsilonOption,
     GuardOption,
     InflationOption,
     KnowsOption,
-    NotionOption,
     PastWords,
-    PersonalisedOption,
     PlanFileOption,
-    SamplesOption,
-    as_choice,
+    PlanWords,
     check_rewards,
     figure,
     read_plan,
@@ -64,12 +60,10 @@ def command(
     context: typer.Context,
     prior: PriorArgument,
     words: MarketWords,
+    *,
     past: PastWords,
     plan_file: PlanFileOption = None,
-    epsilon: EpsilonOption = 0.05,
-    notion: NotionOption = "user",
-    personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = None,
+    goal: PlanWords,
     plan_worlds: Annotated[
         int, typer.Option("--plan-worlds", min=50, help="Simulated worlds behind each stage of the plan.")
     ] = 2000,
@@ -120,20 +114,17 @@ def command(
     )
     users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    personal = plan is None and as_choice(notion, personalised)
+    made = goal.made() if plan is None else {}
     market = past.known_to(words.market(prior))
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:
-        check_rewards(market, personalised=personal)
+        check_rewards(market, personalised=made["personalised"])
         from rcb_bayes.auditing.calibration import calibrate
 
         plan = calibrate(
             market,
-            epsilon=epsilon,
-            notion=notion,
-            personalised=personal,
-            n_per_arm=n_per_arm,
+            **made,
             n_worlds=plan_worlds,
             audit_worlds=audit_worlds,
             guard=guard,
@@ -173,8 +164,7 @@ def _carry_out(
         typer.echo(market.describe())
         _print_plan(console, plan)
     if plan.kind == "sampled" and not plan.feasible:
-        if json_file is not None:
-            write_json(settings | {"runs": None}, json_file)
+        write_json(settings | {"runs": None}, json_file)
         console.print(Text.assemble("\nNot run: the plan is ", ("not feasible", "red"), f". {as_options(plan.reason)}"))
         raise typer.Exit(_INFEASIBLE)
     runs = simulate(
@@ -189,8 +179,7 @@ def _carry_out(
         seed=seed,
     )
     found = figures_of(runs, market, plan)
-    if json_file is not None:
-        write_json(settings | {"runs": found}, json_file)
+    write_json(settings | {"runs": found}, json_file)
     _print_runs(console, found, plan, options, horizon=horizon, n_worlds=n_worlds)
     if out is not None:
         _save(runs, out, quiet=quiet)
