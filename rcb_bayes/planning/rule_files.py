@@ -24,19 +24,8 @@ FORM = Format(
 _Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 _Way = Annotated[int, Meta(ge=-(10**6), le=10**6)]
 _Labels = tuple[Text, ...]
-_SAME = [
-    "of_plan",
-    "arms",
-    "features",
-    "alike",
-    "epsilon",
-    "notion",
-    "knows",
-    "max_leaves",
-    "n_users",
-    "seed",
-    "course",
-]
+_SAME = ("of_plan", "arms", "features", "alike", "epsilon", "notion", "knows")
+_SAME += ("max_leaves", "n_users", "seed", "course")
 """Fields that a rule and its file have alike."""
 
 
