@@ -210,10 +210,8 @@ def no_such(
 def arms_among(saturated: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
     """Arms that somebody names, one or several, in the order of all of them."""
     names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
-    for name in names:
-        if name not in arms:
-            raise no_such("arm", name, arms, told="The arms are")
-    return tuple(arm for arm in arms if arm in names)
+    places = {position_of(name, arms) for name in names}
+    return tuple(arm for place, arm in enumerate(arms) if place in places)
 
 
 def position_of(label: object, arms: Sequence[str], *, error: type[RcbError] = RcbError) -> int:

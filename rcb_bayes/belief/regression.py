@@ -138,6 +138,8 @@ def _names(dims: Any) -> list[str]:
 
 
 def _checked(model: Any, *, mean: str, inputs: str, arm: str, feature: str) -> _Asked:
+    if not isinstance(model, pm.Model):
+        raise BeliefError(f"Expected a pm.Model, got {type(model).__name__}.")
     for name, what in ((inputs, f'inputs="{inputs}"'), (mean, f'mean="{mean}"')):
         if name not in model.named_vars:
             known = ", ".join(model.named_vars) or "none"

@@ -113,6 +113,10 @@ def _rename(model: Any, name: str, new: str) -> None:
 
 
 def _checked_dims(model: Any, words: Words) -> tuple[str, ...]:
+    if not isinstance(model, pm.Model):
+        raise BeliefError(
+            f"Expected a pm.Model, got {type(model).__name__}. Build one with `with pm.Model(coords=...)`."
+        )
     name = words.coefficients
     if name not in model.named_vars:
         names = ", ".join(model.named_vars) or "none"

@@ -28,7 +28,7 @@ from rcb_bayes.schema import (
     as_count,
     as_finite_array,
     is_number,
-    no_such,
+    position_of,
     suggestion,
 )
 from rcb_bayes.telling.progress import track
@@ -329,14 +329,12 @@ def probability_error(values: FloatArray) -> FloatArray:
 def as_positions(market: Market, saturated: Sequence[str]) -> list[int]:
     """Positions of the saturated arms; refuses none, all, and arms that do not exist."""
     names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
-    for name in names:
-        if name not in market.arms:
-            raise no_such("arm", name, market.arms, told="The arms are")
-    if not names:
+    positions = list(dict.fromkeys(position_of(name, market.arms) for name in names))
+    if not positions:
         raise RcbError("No arm is saturated: name at least one, such as saturated=['" + market.arms[0] + "'].")
-    if len(set(names)) == market.n_arms:
+    if len(positions) == market.n_arms:
         raise RcbError("All arms are saturated, so no gap is left. Use estimate_separation for that stage.")
-    return [market.arms.index(name) for name in dict.fromkeys(names)]
+    return positions
 
 
 def _by_chunks(

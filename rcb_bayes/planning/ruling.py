@@ -15,6 +15,8 @@ from rcb_bayes.telling.wording import percent
 
 def ruled(plan: Plan, rule: Rule) -> Plan:
     """The plan with a rule's rates and guards in the place of its own; see ``Plan.with_rule``."""
+    if not isinstance(rule, Rule):
+        raise RcbError(f"rule must be what plan.distil() gives, got {type(rule).__name__}.")
     if rule.of_plan != plan_digest(plan):
         raise RcbError("The rule was distilled from another plan. Pass that plan, or distil this one: plan.distil().")
     cold_start, exploitation, k = plan.cold_start, plan.exploitation, len(plan.arms)
