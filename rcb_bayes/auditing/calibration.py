@@ -241,8 +241,6 @@ def _explored(
     asked = as_samples(n_per_arm, market)
     if exploring is None:
         return asked, None, ()
-    if not isinstance(exploring, Exploring):
-        raise RcbError(f"exploring is rcb.Exploring(eliminate=, top=, clusters=, contextual=), got {exploring!r}.")
     return explored_by(market, as_agenda(asked, market.n_arms), exploring, seed=as_count(seed, name="seed"))
 
 

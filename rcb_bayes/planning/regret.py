@@ -24,7 +24,7 @@ from rcb_bayes.files import Format, Records
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import noise_sd
-from rcb_bayes.schema import DEFAULT_HORIZON, as_count, is_number, plain
+from rcb_bayes.schema import DEFAULT_HORIZON, as_count, as_probability, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -220,8 +220,7 @@ def regret_bound(
     (13387, 15131)
     """
     horizon = as_count(horizon, name="horizon", least=1)
-    if not (is_number(delta) and 0 < delta < 1):
-        raise RcbError(f"delta is a probability between 0 and 1, got {delta!r}.")
+    as_probability(delta, name="delta")
     k, d, sigma, phi0 = market.n_arms, market.n_features, noise_sd(market), market.population.phi0
     root = sigma * sqrt(k * d * horizon)
     argued = _SUMMED * root / sqrt(phi0) if phi0 > 0 else inf

@@ -55,7 +55,7 @@ def test_a_rule_of_another_plan_is_refused_in_one_line():
         with pytest.raises(rcb.RcbError, match="distilled from another plan") as told:
             rcb.Recommender(market, other, rule=favoured_rule())
         assert "\n" not in str(told.value)
-    with pytest.raises(rcb.RcbError, match=r"what plan\.distil\(\) gives, got str"):
+    with pytest.raises(rcb.RcbError, match=r"rule must be a Rule, got str\. Use plan\.distil\(\)"):
         rcb.Recommender(favoured(), favoured_plan(), rule="rule.json")  # type: ignore[arg-type]
 
 
