@@ -22,7 +22,6 @@ To begin with::
 """
 
 import sys
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -141,21 +140,6 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
-# Names that stood here once: where they are now. Those of the README go on working, with a warning.
-_MOVED_NAMES = {
-    "baselines": "AlwaysArm EpsilonGreedy ExploreThenCommit Falcon Greedy HiddenExploration Kremer LassoBandit "
-    "LinThompson LinUcb RepeatedHiddenExploration WarmThompson",
-    "errors": "GuardWarning",
-    "gaps.estimation": "estimate_separation",
-    "plots": "plot_compliance plot_coverage plot_frontier plot_gain plot_gap_curve plot_margin_matrix plot_margins "
-    "plot_prior_posterior plot_propensities plot_rates plot_regret plot_samples plot_tradeoff",
-    "posterior": "Rows Statistics fit_posterior make_engine posterior_means summary_means",
-    "running.policies": "Rcb",
-    "studies": "Claim Outcome Request WarfarinResult load_warfarin reproduce run_warfarin synthetic_cohort",
-}
-_MOVED = {name: home for home, names in _MOVED_NAMES.items() for name in names.split()}
-_DEPRECATED = ("plot_rates",)
-
 INSTALL = "In a checkout `make venv` installs what rcb_bayes needs: use .venv/bin/python and .venv/bin/rcb."
 
 __all__ = ["__version__", *sorted(_HOMES)]  # pyright: ignore[reportUnsupportedDunderAll]
@@ -169,18 +153,9 @@ def __getattr__(name: str) -> Any:
             home = import_module(f"rcb_bayes.{_HOMES[name]}")
             import_module("rcb_bayes.calling").at_the_door(vars(home), [name])
             return getattr(home, name)
-        if name in _DEPRECATED:
-            warnings.warn(f"rcb.{name} is {_place(name)} now.", DeprecationWarning, stacklevel=2)
-            return getattr(import_module(f"rcb_bayes.{_MOVED[name]}"), name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{error}. {INSTALL}", name=error.name) from None
-    told = f": rcb.{name} is {_place(name)}" if name in _MOVED else ""
-    raise AttributeError(f"module 'rcb_bayes' has no attribute '{name}'{told}")
-
-
-def _place(name: str) -> str:
-    home = _MOVED[name]
-    return f"{'rcb' if home in _ROOMS else 'rcb_bayes'}.{home}.{name}"
+    raise AttributeError(f"module 'rcb_bayes' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

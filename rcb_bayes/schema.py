@@ -199,6 +199,49 @@ def suggestion(word: str, known: Sequence[str]) -> str:
     return f" Did you mean '{close[0]}'?" if close else ""
 
 
+def no_such(
+    kind: str, word: object, known: Iterable[str], *, told: str = "Use one of", error: type[RcbError] = RcbError
+) -> RcbError:
+    """The error for a word that is none of those that are known: with the nearest, and all of them."""
+    words = tuple(known)
+    return error(f"There is no {kind} '{word}'.{suggestion(str(word), words)} {told} {', '.join(words)}.")
+
+
+def arms_among(saturated: Sequence[str], arms: Sequence[str]) -> tuple[str, ...]:
+    """Arms that somebody names, one or several, in the order of all of them."""
+    names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
+    places = {position_of(name, arms) for name in names}
+    return tuple(arm for place, arm in enumerate(arms) if place in places)
+
+
+def position_of(label: object, arms: Sequence[str], *, error: type[RcbError] = RcbError) -> int:
+    """Where an arm stands."""
+    if label not in arms:
+        raise no_such("arm", label, arms, told="The arms are", error=error)
+    return list(arms).index(str(label))
+
+
+def as_amount(value: object, *, name: str) -> float:
+    """A finite number of at least 0."""
+    if not (is_number(value) and value >= 0.0):
+        raise RcbError(f"{name} must be a finite number of at least 0, got {value!r}.")
+    return float(value)
+
+
+def as_positive(value: object, *, name: str) -> float:
+    """A number above 0."""
+    if not (is_number(value) and value > 0.0):
+        raise RcbError(f"{name} must be a positive number, got {value!r}.")
+    return float(value)
+
+
+def as_probability(value: object, *, name: str) -> float:
+    """A number between 0 and 1, neither of them."""
+    if not (is_number(value) and 0.0 < value < 1.0):
+        raise RcbError(f"{name} is a probability between 0 and 1, got {value!r}.")
+    return float(value)
+
+
 def _as_floats(values: ArrayLike, *, name: str) -> FloatArray:
     check_unmasked(values, name=name)
     try:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -69,23 +68,6 @@ def test_public_names_are_few_and_listed_once() -> None:
     assert 40 <= len(rcb_bayes.__all__) - 1 <= 64  # but for the version
     assert len(set(rcb_bayes.__all__)) == len(rcb_bayes.__all__)
     assert {*rcb_bayes.__all__, *ROOMS} <= set(dir(rcb_bayes))
-
-
-def test_a_name_that_has_moved_says_where_it_is() -> None:
-    for name, home in rcb_bayes._MOVED.items():
-        assert getattr(import_module(f"rcb_bayes.{home}"), name) is not None
-        assert name not in dir(rcb_bayes)
-        if name not in rcb_bayes._DEPRECATED:
-            with pytest.raises(AttributeError, match=rf"no attribute '{name}': rcb\.{name} is rcb\w*\.{home}\.{name}$"):
-                getattr(rcb_bayes, name)
-    with pytest.raises(AttributeError, match=r"rcb.LinUcb is rcb.baselines.LinUcb$"):
-        _ = rcb_bayes.LinUcb  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_moved_names_of_the_readme_go_on_working_with_a_warning() -> None:
-    for name in rcb_bayes._DEPRECATED:
-        with pytest.warns(DeprecationWarning, match=rf"rcb.{name} is rcb.{rcb_bayes._MOVED[name]}.{name} now"):
-            assert getattr(rcb_bayes, name) is getattr(import_module(f"rcb_bayes.{rcb_bayes._MOVED[name]}"), name)
 
 
 def test_names_for_type_checkers_are_the_lazy_ones() -> None:

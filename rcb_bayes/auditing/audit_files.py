@@ -7,7 +7,7 @@ stored verdict with the margins, bounds with estimates, cells with bounds.
 
 import json
 from collections.abc import Iterator
-from dataclasses import Field, field, fields, make_dataclass
+from dataclasses import fields, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rcb_bayes.auditing.result import Audit
 
-FORM = Format(name="audit", version=2, remedy="Restore the file, or audit again: `audit.save(path)` writes one.")
+FORM = Format(name="audit", version=3, remedy="Restore the file, or audit again: `audit.save(path)` writes one.")
 CELLS = ("estimate", "mcse", "lower", "upper", "mass", "verdict")
 SHARES = ("share", "share_mcse", "share_lower", "share_upper")
 _APART = ("by_notion", "compliance", "users")  # data, not attributes
@@ -84,8 +84,7 @@ def audit_of(cls: "type[Audit]", tree: "xr.DataTree", *, form: Format, where: st
 
 
 def _records(cls: "type[Audit]") -> Records:
-    plain: list[Field[Any]] = [item for item in fields(cls) if item.name not in _APART]
-    kept = [(item.name, item.type, field(metadata=item.metadata)) for item in plain]
+    kept: list[Any] = [(item.name, item.type) for item in fields(cls) if item.name not in _APART]
     head = make_dataclass("AuditHead", kept, frozen=True)
     return Records(head, ranges={head: _RANGES})
 

@@ -143,7 +143,7 @@ def calibrate(
     >>> market = rcb.Market(prior=prior, covariates=rcb.Uniform([0, 0], [1, 1]), noise=rcb.GaussianNoise(0.3))
     >>> plan = rcb.calibrate(market, epsilon=0.1, n_per_arm=10, n_worlds=500, seed=1)
     >>> plan.feasible, round(plan.exploration_rate, 1), round(plan.expected_cold_start)
-    (True, 0.6, 26)
+    (True, 0.7, 24)
     """
     if history is not None or public is not None:
         market = _with_history(market, history, public)

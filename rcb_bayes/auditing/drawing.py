@@ -184,11 +184,6 @@ def _exploitation(run: PlanRun, source: Source, block: int) -> Drawn:
     return found
 
 
-def source_of_level(run: PlanRun, level: int, *, n_worlds: int | None = None) -> Source:
-    """The worlds of a level."""
-    return Source(kind="level", number=level, n_worlds=n_worlds or run.n_worlds)
-
-
 def n_values(run: PlanRun, source: Source) -> int:
     """Numbers that are kept of a source, roughly."""
     k, d = run.market.n_arms, run.market.n_features

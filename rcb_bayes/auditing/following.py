@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rcb_bayes.errors import DataError, RcbError
+from rcb_bayes.errors import DataError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import is_popular
 from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ORGANIC, PROMOTED, ROUND_KINDS
@@ -25,7 +25,7 @@ from rcb_bayes.running.log_tables import Log, as_log, read_log
 from rcb_bayes.running.moves import Move, Moving, MovingRcb
 from rcb_bayes.running.oracle import Oracle
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.schema import BoolArray, FloatArray, is_number, plain
+from rcb_bayes.schema import BoolArray, FloatArray, as_probability, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,8 +219,7 @@ def check_log(
     """
     import pandas as pd
 
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     if not moves:
         check_plan(market, plan)
     table = read_log(log)

@@ -33,7 +33,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.history import History
 from rcb_bayes.running.log_tables import Log, as_log, read_log
-from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import ARM, DEFAULT_SEED, FloatArray, as_amount, as_count, as_probability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,10 +121,8 @@ def audit_log(
         raise RcbError("A log has each user once, so margins are averaged over users. Use 'definition' or 'proof'.")
     if epsilon is None:
         epsilon = 0.05 if plan is None else plan.epsilon
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_amount(epsilon, name="epsilon")
+    as_probability(level, name="level")
     n_runs = as_count(n_runs, name="n_runs", least=1)
     if plan is not None:
         check_plan(market, plan)
@@ -188,9 +186,7 @@ def _values(market: Market, table: "pd.DataFrame", *, level: float) -> tuple[str
 
 def _edges(n: int, first: int) -> list[int]:
     """Where windows begin, and the end; the last is at least half as long as it would be."""
-    if not isinstance(first, int) or first < MIN_WORLDS:
-        raise RcbError(f"first_window must be an integer of at least {MIN_WORLDS}, got {first!r}.")
-    edges, size = [0], first
+    edges, size = [0], as_count(first, name="first_window", least=MIN_WORLDS)
     while edges[-1] + size + size // 2 <= n:
         edges.append(edges[-1] + size)
         size = edges[-1]

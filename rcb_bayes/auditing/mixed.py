@@ -68,7 +68,7 @@ class UserType:
     >>> easy = rcb.UserType(name="easy", share=0.5, epsilon=[0.1, 0.15, 0.2])
     >>> mixed = rcb.audit_types(market, plan, [strict, easy], horizon=50, n_worlds=300, n_users=50)
     >>> mixed.shares["share"].sel(type=["strict", "easy"]).values.round(1)
-    array([0.1, 1. ])
+    array([0., 1.])
     """
 
     name: str

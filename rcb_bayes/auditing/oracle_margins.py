@@ -28,7 +28,7 @@ from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.intervals import SurePredictor
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.schema import ARM, DEFAULT_SEED, as_count, is_number
+from rcb_bayes.schema import ARM, DEFAULT_SEED, as_amount, as_count, as_probability
 from rcb_bayes.users.labelled import Users
 
 if TYPE_CHECKING:
@@ -116,12 +116,10 @@ def oracle_margins(
     """
     import xarray as xr
 
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     market, plan = agent.market, agent.plan
     epsilon = plan.epsilon if epsilon is None else epsilon
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    as_amount(epsilon, name="epsilon")
     judged = as_notion(notion or plan.notion)
     predictor = _sure(agent)
     if users is None:

@@ -1,6 +1,6 @@
 """What an audit found: verdict, margins under each notion, compliance; told, drawn, saved and read back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,14 +9,12 @@ import numpy as np
 from rcb_bayes._version import __version__
 from rcb_bayes.auditing.judging import compliance_of, margins_under
 from rcb_bayes.auditing.view import Asked, Looked
-from rcb_bayes.errors import RcbError
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.deciding import VERDICTS, deciding_place, lowest_margin, stage_cells, verdict_of
 from rcb_bayes.mechanism.knowledge import Knows, as_knowledge
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.schema import FloatArray, is_number, plain, suggestion
+from rcb_bayes.schema import FloatArray, as_positive, no_such, plain
 from rcb_bayes.telling.html import as_html
 from rcb_bayes.telling.wording import brief, percent
 
@@ -71,7 +69,7 @@ class Audit:
     notes : tuple of str
         What was left out, and why; that the plan is for users who know something else, where it is.
     knows : {"stage", "level", "phase", "mechanism"}, optional
-        What users of a plan know of the clock; None of a log, of another policy, and of older files.
+        What users of a plan know of the clock; None of a log, and of another policy.
 
     Attributes
     ----------
@@ -109,7 +107,7 @@ class Audit:
     n_posteriors: int = 0
     n_not_vouched: int = 0
     notes: tuple[str, ...] = ()
-    knows: Knows | None = field(default=None, metadata=LATE)
+    knows: Knows | None = None
 
     @property
     def margins(self) -> "xr.Dataset":
@@ -190,8 +188,7 @@ class Audit:
         int
             Worlds of each stage.
         """
-        if not (is_number(resolution) and resolution > 0):
-            raise RcbError(f"resolution must be a positive number, got {resolution!r}.")
+        as_positive(resolution, name="resolution")
         from scipy.special import ndtri
 
         cells = self.worst()
@@ -303,7 +300,7 @@ class Audit:
         from rcb_bayes import plots
 
         if figure not in FIGURES:
-            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, FIGURES)} Use {', '.join(FIGURES)}.")
+            raise no_such("figure", figure, FIGURES, told="Use")
         if figure == "compliance":
             return plots.plot_compliance(self.compliance, epsilon=self.epsilon, axes=axes)
         draw = plots.plot_margins if figure == "margins" else plots.plot_margin_matrix

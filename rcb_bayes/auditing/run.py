@@ -34,7 +34,7 @@ from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.knowledge import MECHANISM, MOST_SETS, STAGE, Knowledge, as_knowledge, count_sets
 from rcb_bayes.mechanism.margins import MIN_WORLDS, Verdict
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.planning.checks import check_arms, check_past, plan_differs
+from rcb_bayes.planning.checks import check_arms, check_feasible, check_past, plan_differs
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Behaviour, responding
 from rcb_bayes.running.naming import name_of
@@ -42,7 +42,7 @@ from rcb_bayes.running.oracle import Oracle, PosteriorOracle
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import PolicyMaker
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_amount, as_count, as_probability
 from rcb_bayes.users import Empirical
 from rcb_bayes.users.labelled import Users
 from rcb_bayes.users.labelled import as_users as rows_of
@@ -444,12 +444,10 @@ def _as_asked(
     n_worlds = as_count(n_worlds, name="n_worlds", least=MIN_WORLDS)
     n_users = as_count(n_users, name="n_users", least=1)
     check_audit_size(market, n_worlds=n_worlds, n_users=n_users, by_world=not isinstance(plan, Plan))
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     is_plan = isinstance(plan, Plan)
     allowed = epsilon if epsilon is not None else plan.epsilon if is_plan else 0.05
-    if not (is_number(allowed) and allowed >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {allowed!r}.")
+    as_amount(allowed, name="epsilon")
     check_digits(market, epsilon=float(allowed))
     return Asked(
         notion=as_notion(notion or (plan.notion if is_plan else "user")),
@@ -481,8 +479,7 @@ def _check(market: Market, plan: Plan, options: Exploiting) -> None:
     check_past(market, plan)
     if options.spread == "paper":
         paper_error(market, 1)  # refused here, before anything is drawn
-    if plan.kind == "sampled" and not plan.feasible:
-        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    check_feasible(plan)
 
 
 def _other_knowledge(plan: Plan, known: Knowledge) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.gaps.checks import Check
 from rcb_bayes.market import Market
 from rcb_bayes.running.log_tables import as_log, read_log
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import FloatArray, as_probability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,8 +72,7 @@ def check_shape(market: Market, log: "pd.DataFrame | str | Path", *, level: floa
     """
     if not market.noise.is_gaussian:
         raise RcbError("Curvature is looked for in Gaussian rewards. With 0/1 rewards compare rates by bands of x.")
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     table = read_log(log)
     rows = as_log(market, table)
     x = np.stack([np.asarray(table[name], dtype=float) for name in market.features], axis=1)

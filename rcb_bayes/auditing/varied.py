@@ -10,7 +10,7 @@ import xarray as xr
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files.envelope import Format, refused
 from rcb_bayes.files.netcdf import read_netcdf, write_netcdf
-from rcb_bayes.schema import is_number, plain, suggestion
+from rcb_bayes.schema import is_number, no_such, plain, suggestion
 from rcb_bayes.telling.wording import brief, figure
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Sensitivity(xr.Dataset):
         from rcb_bayes import plots
 
         if figure not in FIGURES:
-            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, FIGURES)} Use {', '.join(FIGURES)}.")
+            raise no_such("figure", figure, FIGURES, told="Use")
         if figure == "tornado":
             return plots.plot_tornado(self, axes=axes)
         return plots.plot_sensitivity(self, direction=direction, axes=axes)

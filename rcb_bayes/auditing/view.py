@@ -8,7 +8,6 @@ import numpy as np
 
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.knowledge import STAGE, Knowledge
-from rcb_bayes.mechanism.margins import steadied_terms
 from rcb_bayes.mechanism.notions import Notion
 from rcb_bayes.mechanism.panel import Panel, panel_of_people
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -212,8 +211,3 @@ def _population(panel: Panel, judged: Panel, asked: Asked, *, rng: np.random.Gen
         return judged
     places, weights = panel.some(_LEAST_POPULATION, rng=rng)
     return panel.take(places, weights=weights, is_exact=panel.is_exact and len(places) == panel.n_users)
-
-
-def cell_terms(view: View, arm: int, *, epsilon: float, notion: Notion) -> FloatArray:
-    """Terms of the linear form for an arm and every rival, (K, U, W)."""
-    return steadied_terms(view.chances[arm], view.rewards, view.prior_rewards, arm=arm, epsilon=epsilon, notion=notion)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import Remembering, as_arm, only
+from rcb_bayes.baselines.learner import Remembering, only
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, position_of
 
 
 class AlwaysArm(Remembering):
@@ -47,7 +47,7 @@ class AlwaysArm(Remembering):
 
     def __init__(self, market: Market, arm: str, *, seed: int = DEFAULT_SEED) -> None:
         self.market = market
-        self.arm = as_arm(market, arm)
+        self.arm = position_of(arm, market.arms)
         self.history = History(market.n_arms, market.n_features)
 
     def decide(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import Learner, as_positive, as_rate
+from rcb_bayes.baselines.learner import Learner, as_rate
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.running.oracle import Oracle
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_positive, is_number
 
 
 class EpsilonGreedy(Learner):

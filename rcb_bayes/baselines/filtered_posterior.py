@@ -4,19 +4,17 @@ from math import ceil
 
 import numpy as np
 
-from rcb_bayes.baselines.cold_started import ColdStarted, Collect, as_collect, collecting
+from rcb_bayes.baselines.cold_started import Collect, as_collect, collecting
 from rcb_bayes.baselines.hidden_exploration import settled_rate
-from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.baselines.thompson import LinThompson
-from rcb_bayes.baselines.warm_thompson import needed_samples
+from rcb_bayes.baselines.warm_thompson import ThompsonAfter, needed_samples
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import MOST_SAMPLES
-from rcb_bayes.mechanism.decisions import Decisions
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count
+from rcb_bayes.schema import DEFAULT_SEED, as_count, as_positive
 
 
-class FilteredPosterior(ColdStarted):
+class FilteredPosterior(ThompsonAfter):
     r"""A warm start until every arm's samples cover every direction, then posterior sampling on a filtered history.
 
     The warm start ends when :math:`\lambda_{min}(X_i'X_i) \ge \lambda_0` for every arm i: samples are counted by what
@@ -111,15 +109,3 @@ class FilteredPosterior(ColdStarted):
         self.cold = collecting(self.market, n_per_arm=self._n, collect=self._collect, inverse_rate=self._rate)
         self.cold.history.join(history)
         self.history = self.cold.history
-
-    def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Posterior sampling's."""
-        return self.thompson.decide(x, features, uniforms)
-
-    def proba_later(self, x: FloatArray) -> FloatArray:
-        """Posterior sampling's."""
-        return self.thompson.recommend_proba(x)
-
-    def update_later(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn."""
-        self.thompson.update(x, decisions, reward)

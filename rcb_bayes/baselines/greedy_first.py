@@ -3,9 +3,9 @@
 import numpy as np
 
 from rcb_bayes.baselines.greedy import Greedy
-from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions
+from rcb_bayes.planning.checks import check_feasible
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.protocol import Policy
@@ -63,8 +63,7 @@ class GreedyFirst(Policy):
     def __init__(
         self, market: Market, plan: Plan, *, patience: int = 100, least: int = 5, seed: int = DEFAULT_SEED
     ) -> None:
-        if plan.kind == "sampled" and not plan.feasible:
-            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        check_feasible(plan)
         self.patience = as_count(patience, name="patience", least=1)
         self.least = as_count(least, name="least", least=1)
         self._greedy = Greedy(market, seed=seed)

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from rcb_bayes.baselines.cold_started import ColdStarted, collecting
+from rcb_bayes.baselines.cold_started import ColdStarted, Collecting, collecting
 from rcb_bayes.baselines.learner import shared_oracle
 from rcb_bayes.baselines.user_types import panel_of
 from rcb_bayes.errors import RcbError
@@ -164,7 +164,22 @@ def settled_rate(market: Market, inverse_rate: float | None, *, n_per_arm: int, 
     return found.inverse_rate
 
 
-class HiddenExploration(ColdStarted):
+class RefittedLater(ColdStarted):
+    """A cold start, then posterior means that are renewed whenever the data have doubled."""
+
+    def __init__(self, market: Market, cold: Collecting) -> None:
+        super().__init__(market, cold)
+        self.oracle = shared_oracle(market)
+        self.predictor: Predictor | None = None
+        self._next_fit = 0
+
+    def begin(self) -> None:
+        """Fit what has been collected."""
+        self.predictor = self.oracle.fit(self.history)
+        self._next_fit = 2 * self.history.n_samples
+
+
+class HiddenExploration(RefittedLater):
     r"""Hidden exploration until every arm has N samples, then the best arm by all of them.
 
     .. math:: L \ge 1 + \frac{\mu^0_{max} - \mu^0_{min}}{\tau \rho}, \qquad \Pr(G_i \ge \tau) \ge \rho
@@ -221,14 +236,6 @@ class HiddenExploration(ColdStarted):
         self.inverse_rate = settled_rate(market, inverse_rate, n_per_arm=self.n_per_arm, what="Hidden exploration")
         cold = collecting(market, n_per_arm=self.n_per_arm, collect="hidden", inverse_rate=self.inverse_rate)
         super().__init__(market, cold)
-        self.oracle = shared_oracle(market)
-        self.predictor: Predictor | None = None
-        self._next_fit = 0
-
-    def begin(self) -> None:
-        """Fit what the cold start has collected."""
-        self.predictor = self.oracle.fit(self.history)
-        self._next_fit = 2 * self.history.n_samples
 
     def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """The best arm, until the estimates are renewed."""

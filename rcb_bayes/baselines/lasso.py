@@ -13,7 +13,7 @@ from math import log, sqrt
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import Remembering, as_positive
+from rcb_bayes.baselines.learner import Remembering
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, PROMOTED, Decisions, chosen
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.posterior.data import Statistics
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, as_positive, is_number
 
 _NEGLIGIBLE = 1e-12  # eigenvalues of X'X, beside the largest
 

@@ -15,7 +15,7 @@ from rcb_bayes.running.heeding import refuse_heeding
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
 from rcb_bayes.running.protocol import Policy
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, as_rng, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, as_rng, is_number
 
 
 @lru_cache(maxsize=8)
@@ -124,23 +124,8 @@ def only(arm: int, scores: FloatArray) -> FloatArray:
     return out
 
 
-def as_arm(market: Market, arm: object) -> int:
-    """The position of an arm, from its label."""
-    if arm not in market.arms:
-        close = suggestion(str(arm), market.arms)
-        raise RcbError(f"There is no arm '{arm}'.{close} The arms are {', '.join(market.arms)}.")
-    return market.arms.index(str(arm))
-
-
 def as_rate(value: object, *, name: str) -> float:
     """A number between 0 and 1."""
     if not (is_number(value) and 0.0 <= value <= 1.0):
         raise RcbError(f"{name} must be a number between 0 and 1, got {value!r}.")
-    return float(value)
-
-
-def as_positive(value: object, *, name: str) -> float:
-    """A number above 0."""
-    if not (is_number(value) and value > 0.0):
-        raise RcbError(f"{name} must be a positive number, got {value!r}.")
     return float(value)

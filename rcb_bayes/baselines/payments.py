@@ -17,7 +17,7 @@ from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.running.protocol import Policy, PolicyMaker, completed
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_amount, as_count
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -79,7 +79,7 @@ class Payments(Policy):
         batch: int = 1,
         seed: int = DEFAULT_SEED,
     ) -> None:
-        self.epsilon = as_allowance(epsilon)
+        self.epsilon = as_amount(epsilon, name="epsilon")
         self.batch = as_count(batch, name="batch", least=1)
         make = policy or (lambda own, own_seed: LinThompson(own, batch=self.batch, seed=own_seed))
         self.policy = completed(make(market, seed))
@@ -123,13 +123,6 @@ class Payments(Policy):
         return self.policy.cold_start_length
 
 
-def as_allowance(epsilon: object) -> float:
-    """What users put up with."""
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
-    return float(epsilon)
-
-
 def payment(gain: FloatArray, epsilon: float) -> FloatArray:
     """What is due to users who expect ``gain`` of the arm beyond its best rival: what they lose beyond epsilon."""
     return np.maximum(-gain - epsilon, 0.0)
@@ -166,7 +159,7 @@ def bill(runs: "xr.Dataset", *, epsilon: float) -> "xr.Dataset":
     """
     import xarray as xr
 
-    allowed = as_allowance(epsilon)
+    allowed = as_amount(epsilon, name="epsilon")
     if runs.attrs.get("every", 1) != 1:
         raise RcbError("A bill needs every round. Simulate with every=1.")
     gain = runs["gain"].values

@@ -16,8 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from rcb_bayes.baselines.cold_started import ColdStarted, collecting
-from rcb_bayes.baselines.hidden_exploration import settled_rate
+from rcb_bayes.baselines.cold_started import collecting
+from rcb_bayes.baselines.hidden_exploration import RefittedLater, settled_rate
 from rcb_bayes.baselines.learner import as_rate, shared_oracle
 from rcb_bayes.baselines.user_types import panel_of, sole_user
 from rcb_bayes.errors import RcbError
@@ -28,9 +28,8 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, PROMOTED, Decis
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.history import History
-from rcb_bayes.running.oracle import Predictor
 from rcb_bayes.running.protocol import PolicyMaker
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, no_such
 
 Rule = Literal["sharp", "third"]
 WarmUp = Literal["preferred", "all"]
@@ -130,8 +129,7 @@ def _preferred(market: Market, users: FloatArray) -> int:
 
 def _check_word(name: str, word: object) -> None:
     if word not in _WORDS[name]:
-        close = suggestion(str(word), _WORDS[name])
-        raise RcbError(f"There is no {name} '{word}'.{close} Use one of {', '.join(_WORDS[name])}.")
+        raise no_such(f"{name}", word, _WORDS[name])
 
 
 class PreferredFirst:
@@ -176,7 +174,7 @@ class PreferredFirst:
         self.history.add(x, arm, reward)
 
 
-class RepeatedHiddenExploration(ColdStarted):
+class RepeatedHiddenExploration(RefittedLater):
     r"""Any policy, hidden among recommendations of the best arm: with probability e a round is the inner policy's.
 
     .. math:: F > e (2 F + E[\mu_1 - \mu_2]) \quad \text{(sharp)}, \qquad e < F / 3 \quad \text{(third)}, \qquad
@@ -264,14 +262,6 @@ class RepeatedHiddenExploration(ColdStarted):
                 "Raise n_per_arm, plan with rcb.calibrate, or give rate."
             )
         self.inner = inner(market, seed)
-        self.oracle = shared_oracle(market)
-        self.predictor: Predictor | None = None
-        self._next_fit = 0
-
-    def begin(self) -> None:
-        """Fit the warm-up, or what has come in since."""
-        self.predictor = self.oracle.fit(self.history)
-        self._next_fit = 2 * self.history.n_samples
 
     def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
         """Recommendations as far as the inner policy answers, and until the estimates are renewed."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from rcb_bayes.baselines.cold_started import ColdStarted, Collect, as_collect, collecting
 from rcb_bayes.baselines.hidden_exploration import settled_rate
-from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.baselines.thompson import LinThompson
 from rcb_bayes.baselines.user_types import panel_of
 from rcb_bayes.errors import RcbError
@@ -19,7 +18,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.worlds import draw_worlds
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_rng
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_positive, as_rng
 
 _N_WORLDS = 10_000
 _BOUNDED_SIGMA = 0.5  # of rewards in [0, 1], by Hoeffding's lemma
@@ -91,7 +90,25 @@ def estimate_separations(market: Market, *, n_worlds: int = _N_WORLDS, seed: int
     return gain, chance
 
 
-class WarmThompson(ColdStarted):
+class ThompsonAfter(ColdStarted):
+    """A cold start, then Thompson sampling."""
+
+    thompson: LinThompson
+
+    def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
+        """Thompson sampling's."""
+        return self.thompson.decide(x, features, uniforms)
+
+    def proba_later(self, x: FloatArray) -> FloatArray:
+        """Thompson sampling's."""
+        return self.thompson.recommend_proba(x)
+
+    def update_later(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
+        """Learn."""
+        self.thompson.update(x, decisions, reward)
+
+
+class WarmThompson(ThompsonAfter):
     r"""N samples of every arm, then Thompson sampling.
 
     .. math:: N = C \sigma^2 \epsilon^{-2} \log(1 / \delta)
@@ -176,18 +193,6 @@ class WarmThompson(ColdStarted):
         """Hand the warm start over."""
         self.thompson.begin_with(self.cold.history)
         self.history = self.thompson.history
-
-    def decide_later(self, x: FloatArray, features: FloatArray, uniforms: FloatArray) -> Decisions:
-        """Thompson sampling's."""
-        return self.thompson.decide(x, features, uniforms)
-
-    def proba_later(self, x: FloatArray) -> FloatArray:
-        """Thompson sampling's."""
-        return self.thompson.recommend_proba(x)
-
-    def update_later(self, x: FloatArray, decisions: Decisions, reward: FloatArray) -> None:
-        """Learn."""
-        self.thompson.update(x, decisions, reward)
 
 
 def needed_samples(market: Market, constant: float) -> int:

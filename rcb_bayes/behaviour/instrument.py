@@ -27,7 +27,7 @@ from rcb_bayes.posterior import Statistics, make_engine
 from rcb_bayes.posterior.data import unchecked_statistics
 from rcb_bayes.running.log_tables import as_log, read_log
 from rcb_bayes.running.offer_sums import NAMES, OfferSums
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_probability
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,8 +94,7 @@ def instrument(
     >>> told[-1].category.__name__, bool(found["part"].all())
     ('ConfoundingWarning', True)
     """
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     if not market.noise.is_gaussian:
         raise RcbError(
             "The recommendation as an instrument is for rewards that are linear in the features: 0/1 rewards have no "

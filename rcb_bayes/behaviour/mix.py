@@ -12,7 +12,7 @@ from rcb_bayes.behaviour.trust import Trust
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.running.conduct import Behaviour, Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray, Table, is_number, suggestion
+from rcb_bayes.schema import FloatArray, Table, is_number, no_such
 
 _KINDS: dict[str, Callable[[], Behaviour]] = {
     "obedient": Obedient,
@@ -138,9 +138,7 @@ def as_behaviour(words: str) -> Behaviour:
 
 def _kind(word: str) -> Behaviour:
     if word not in _KINDS:
-        raise RcbError(
-            f"There is no behaviour '{word}'.{suggestion(word, tuple(_KINDS))} Use one of {', '.join(_KINDS)}."
-        )
+        raise no_such("behaviour", word, _KINDS)
     return _KINDS[word]()
 
 

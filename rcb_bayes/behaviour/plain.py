@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import as_arm
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray, Table
+from rcb_bayes.schema import FloatArray, Table, position_of
 
 
 class Plain:
@@ -98,7 +97,7 @@ class Stubborn(Plain):
     def check(self, market: Market, plan: Any) -> None:
         """Refuse an arm that is not there."""
         if self.arm is not None:
-            as_arm(market, self.arm)
+            position_of(self.arm, market.arms)
 
     def chances(self, market: Market, prior_rewards: Table) -> FloatArray:
         """1 for their favourite, (K, U, K)."""
@@ -106,7 +105,7 @@ class Stubborn(Plain):
         if self.arm is None:
             return _whatever(best_shares(prior_rewards), k)
         own = np.zeros(prior_rewards.shape)
-        own[:, as_arm(market, self.arm)] = 1.0
+        own[:, position_of(self.arm, market.arms)] = 1.0
         return _whatever(own, k)
 
 

@@ -18,7 +18,7 @@ from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.mechanism.notions import USER
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, Table, as_amount, as_count
 from rcb_bayes.users import Empirical
 
 _CHUNK_VALUES = 4_000_000
@@ -74,8 +74,8 @@ class Rational:
     seed: int = DEFAULT_SEED
 
     def __post_init__(self) -> None:
-        if self.epsilon is not None and not (is_number(self.epsilon) and self.epsilon >= 0):
-            raise RcbError(f"epsilon must be a finite number of at least 0, got {self.epsilon!r}.")
+        if self.epsilon is not None:
+            as_amount(self.epsilon, name="epsilon")
         if self.knows is not None:
             as_knowledge(self.knows)
         as_count(self.n_worlds, name="n_worlds", least=MIN_WORLDS)

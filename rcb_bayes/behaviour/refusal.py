@@ -6,14 +6,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import as_arm, as_rate
+from rcb_bayes.baselines.learner import as_rate
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import Table
+from rcb_bayes.schema import Table, position_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Refusal:
     def check(self, market: Market, plan: Any) -> None:
         """Refuse an arm that is not there."""
         if self.arm is not None:
-            as_arm(market, self.arm)
+            position_of(self.arm, market.arms)
 
     def prepared(self, scene: Scene) -> Callable[[], Conduct]:
         """The same users in every world."""
@@ -85,7 +85,7 @@ class Refusal:
 class _Refusing:
     def __init__(self, refusal: Refusal, market: Market) -> None:
         self._refusal, self._market = refusal, market
-        self._arm = None if refusal.arm is None else as_arm(market, refusal.arm)
+        self._arm = None if refusal.arm is None else position_of(refusal.arm, market.arms)
 
     def take(self, offers: Offers) -> np.ndarray:
         from scipy.special import ndtr, ndtri

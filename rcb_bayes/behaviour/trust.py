@@ -6,14 +6,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rcb_bayes.baselines.learner import as_positive
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.kernel import pick
 from rcb_bayes.mechanism.panel import expected_rewards
 from rcb_bayes.running.conduct import Conduct, Offers, Scene
-from rcb_bayes.schema import FloatArray, Table, is_number
+from rcb_bayes.schema import FloatArray, Table, as_amount, as_positive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +65,7 @@ class Trust:
     def __post_init__(self) -> None:
         for name in ("epsilon", "least"):
             value = getattr(self, name)
-            if not (is_number(value) and value >= 0):
-                raise RcbError(f"{name} must be a finite number of at least 0, got {value!r}.")
+            as_amount(value, name=name)
         as_positive(self.rate, name="rate")
         as_positive(self.most, name="most")
         if not self.least <= self.most:

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 from rcb_bayes.belief.files import load_prior
 from rcb_bayes.belief.law import Block, GaussianLaw
 from rcb_bayes.belief.prior import Prior
-from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import FloatArray, as_labels, suggestion
+from rcb_bayes.schema import FloatArray, as_labels, no_such
 
 FAMILIES = ("gaussian", "student_t", "mixture", "skewed")
 """Those that studies of a belief's shape go through."""
@@ -54,7 +53,7 @@ def matched_belief(
     if family == "laplace":
         shape: dict[str, Any] = {"n_arms": k, "n_features": d, **labels}
         return load_prior("laplace", **shape, mean=mean, scale=sd / np.sqrt(2.0))
-    raise RcbError(f"There is no family '{family}'.{suggestion(family, MATCHED)} Use one of {', '.join(MATCHED)}.")
+    raise no_such("family", family, MATCHED)
 
 
 def student_belief(

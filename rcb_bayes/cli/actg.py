@@ -57,8 +57,7 @@ def reproduce_actg(
     )
     if out is not None:
         _write(found, trial, sizes, out, seed=seed)
-    if json_file is not None:
-        write_json(found.to_dict(), json_file)
+    write_json(found.to_dict(), json_file)
     if not is_stdout(json_file):
         typer.echo(found.summary())
         if out is not None:

@@ -8,32 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rcb_bayes.cli.calibrate import (
-    EpsilonOption,
     GuardOption,
     InflationOption,
-    NotionOption,
-    PersonalisedOption,
+    PastWords,
     PlanFileOption,
-    PrivateOption,
-    SamplesOption,
-    WarmStartOption,
-    as_choice,
+    PlanWords,
     check_knows,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -64,26 +47,18 @@ def check_time(text: str | None) -> str | None:
     return text
 
 
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    words: MarketWords,
+    *,
+    past: PastWords,
     plan_file: PlanFileOption = None,
     log: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="Audit this log of a run (CSV) instead of a plan.")
     ] = None,
-    epsilon: EpsilonOption = 0.05,
-    notion: NotionOption = "user",
-    personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = None,
+    goal: PlanWords,
     guard: GuardOption = True,
     knows: Annotated[
         str | None,
@@ -131,23 +106,21 @@ def command(
     from rcb_bayes.market.sizes import check_audit_size
     from rcb_bayes.mechanism.exploiting import Exploiting
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     if log is not None:
         if knows is not None:
             raise RcbError("--knows is for plans: a log is told, whatever users knew. Leave out --log, or --knows.")
         if folder is not None:
             raise RcbError("--folder is for plans: a log is told in one go. Leave out --log, or --folder.")
         given = context.get_parameter_source("notion")
-        judged = notion if given is not None and given.name == "COMMANDLINE" else "definition"
+        judged = goal.notion if given is not None and given.name == "COMMANDLINE" else "definition"
         followed = None if plan_file is None else read_plan(plan_file, context)
         found = audit_log(
             market,
             os.path.expanduser(log),
             plan=followed,
             notion=judged,
-            epsilon=None if followed is not None else epsilon,
+            epsilon=None if followed is not None else goal.epsilon,
             options=Exploiting(guard=guard, inflation=inflation),
             seed=seed,
         )
@@ -155,11 +128,8 @@ def command(
         plan = None if plan_file is None else read_plan(plan_file, context, allowed=("knows",))
         check_audit_size(market, n_worlds=worlds, n_users=users)
         if plan is None:
-            made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
-            made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}
-            plan = planned_for(
-                market, as_choice(notion, personalised), guard=guard, knows=knows or "auto", seed=seed, **made
-            )
+            made = goal.made() | {"horizon": horizon, "guard": guard, "knows": knows or "auto", "seed": seed}
+            plan = planned_for(market, made, workers=workers, folder=folder)
         asked: dict[str, Any] = {"horizon": horizon, "n_users": users, "workers": workers}
         asked |= {"options": Exploiting(guard=guard, inflation=inflation)}
         asked |= {"knows": None if plan_file is None or knows == "auto" else knows}
@@ -188,8 +158,8 @@ def _fitting(market: "Market", plan: Any, asked: dict[str, Any], *, within: str,
     return sized.n_worlds
 
 
-def planned_for(market: "Market", personalised: bool, **options: Any) -> Any:
-    """A plan made for a market.
+def planned_for(market: "Market", made: dict[str, Any], *, workers: str | None, folder: Path | None) -> Any:
+    """A plan made for a market, kept in the folder, if there is one.
 
     Raises
     ------
@@ -198,15 +168,14 @@ def planned_for(market: "Market", personalised: bool, **options: Any) -> Any:
     """
     from rcb_bayes.auditing.calibration import calibrate
 
-    plan = calibrate(market, personalised=personalised, **options)
+    plan = calibrate(market, **made, workers=workers, folder=None if folder is None else folder / "plan")
     if not plan.feasible:
         raise RcbError(f"There is no plan to audit: {as_options(plan.reason)}")
     return plan
 
 
 def _tell(market: "Market", found: "Audit", *, json_file: Path | None, out: Path | None) -> None:
-    if json_file is not None:
-        write_json(found.to_dict(), json_file)
+    write_json(found.to_dict(), json_file)
     quiet = is_stdout(json_file)
     if not quiet:
         typer.echo(market.describe() + "\n")

@@ -2,8 +2,9 @@
 
 import math
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,18 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -38,7 +28,7 @@ from rcb_bayes.cli.options import (
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.knowledge import MECHANISM, as_knowledge
 from rcb_bayes.mechanism.notions import as_notion
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, plain
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_amount, plain
 from rcb_bayes.telling.wording import brief, figure, percent, times
 
 if TYPE_CHECKING:
@@ -74,9 +64,7 @@ def check_knows(name: str | None) -> str | None:
 
 def check_epsilon(epsilon: float) -> float:
     """What users put up with, refused before any work where nobody could."""
-    if not 0.0 <= epsilon < math.inf:
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon}.")
-    return epsilon
+    return as_amount(epsilon, name="epsilon")
 
 
 def check_share(share: float | None) -> float | None:
@@ -163,46 +151,70 @@ PrivateOption = Annotated[
 ]
 
 
-def as_exploring(
-    top: int | None, eliminate: float | None, clusters: int | None, *, contextual: bool = False
-) -> "Exploring | None":
-    """Which of many arms are explored; None where nothing was asked for."""
-    if top is None and eliminate is None and clusters is None and not contextual:
-        return None
-    from rcb_bayes.planning.exploring import Exploring
+@dataclass(frozen=True, kw_only=True)
+class PlanWords:
+    """What a plan is made for."""
 
-    return Exploring(top=top, eliminate=eliminate, clusters=clusters, contextual=contextual)
+    epsilon: EpsilonOption = 0.05
+    notion: NotionOption = "user"
+    personalised: PersonalisedOption = None
+    n_per_arm: SamplesOption = None
 
-
-def warm_started(market: "Market", past: Path | None, private: bool | None) -> "Market":
-    """The market with a table of the past, where there is one.
-
-    Raises
-    ------
-    RcbError
-        A table without a word on who knows it, or the word without a table.
-    """
-    if past is None:
-        if private is not None:
-            raise RcbError("--private and --public are about a table of the past: add --warm-start history.csv.")
-        return market
-    if private is None:
-        raise RcbError(
-            f"Do users know what is in {past}? Add --public if everybody does (it becomes the belief), or --private if "
-            "it is the platform's own (it counts towards N)."
-        )
-    return market.with_history(Path(os.path.expanduser(past)), public=not private)
+    def made(self) -> dict[str, Any]:
+        """As plans are asked for it."""
+        return asdict(self) | {"personalised": as_choice(self.notion, self.personalised)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ManyArmsWords:
+    """Which of many arms are explored."""
+
+    top: TopOption = None
+    eliminate: EliminateOption = None
+    contextual: ContextualOption = False
+    clusters: ClustersOption = None
+
+    def exploring(self) -> "Exploring | None":
+        """As plans are asked for it; None where nothing is said."""
+        if self == ManyArmsWords():
+            return None
+        from rcb_bayes.planning.exploring import Exploring
+
+        return Exploring(**asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastWords:
+    """A table of the past, and who knows it."""
+
+    warm_start: WarmStartOption = None
+    private: PrivateOption = None
+
+    def known_to(self, market: "Market") -> "Market":
+        """The market with the table, where there is one.
+
+        Raises
+        ------
+        RcbError
+            A table without a word on who knows it, or the word without a table.
+        """
+        if self.warm_start is None:
+            if self.private is not None:
+                raise RcbError("--private and --public are about a table of the past: add --warm-start history.csv.")
+            return market
+        if self.private is None:
+            raise RcbError(
+                f"Do users know what is in {self.warm_start}? Add --public if everybody does (it becomes the belief), "
+                "or --private if it is the platform's own (it counts towards N)."
+            )
+        return market.with_history(Path(os.path.expanduser(self.warm_start)), public=not self.private)
+
+
+@with_words
 def command(
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
+    *,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
     personalised: PersonalisedOption = None,
@@ -219,12 +231,8 @@ def command(
             "--horizon", min=1, help=f"Rounds in all, that N is chosen for ({DEFAULT_HORIZON:,} unless given)."
         ),
     ] = None,
-    top: TopOption = None,
-    eliminate: EliminateOption = None,
-    contextual: ContextualOption = False,
-    clusters: ClustersOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    many: ManyArmsWords,
+    past: PastWords,
     workers: WorkersOption = None,
     folder: FolderOption = None,
     seed: SeedOption = DEFAULT_SEED,
@@ -242,9 +250,7 @@ def command(
             "Users who know nothing of the clock are as likely in one round as in another: how many rounds are there "
             "in all? Add --horizon, such as --horizon 10000."
         )
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     check_rewards(market, personalised=personalised)
     from rcb_bayes.auditing.calibration import calibrate
 
@@ -259,14 +265,13 @@ def command(
         guard=guard,
         horizon=horizon or DEFAULT_HORIZON,
         knows=knows,
-        exploring=as_exploring(top, eliminate, clusters, contextual=contextual),
+        exploring=many.exploring(),
         workers=workers,
         folder=folder,
         seed=seed,
     )
     quiet = is_stdout(json_file)
-    if json_file is not None:
-        write_json(plan.to_dict() | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
+    write_json(plan.to_dict() | {"horizon": horizon, "share_of_horizon": _share(plan, horizon)}, json_file)
     if not quiet:
         typer.echo(market.describe() + "\n")
         _print_plan(plan, horizon=horizon)

@@ -10,18 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -33,7 +22,7 @@ from rcb_bayes.cli.options import (
     write_json,
 )
 from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, suggestion
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, no_such
 from rcb_bayes.telling.wording import figure, percent
 
 if TYPE_CHECKING:
@@ -56,22 +45,15 @@ def _check_rho(rho: float) -> float:
 
 def _check_inflation(name: str | None) -> str | None:
     if name is not None and name not in _SCHEDULES:
-        raise RcbError(
-            f"There is no schedule '{name}'.{suggestion(name, _SCHEDULES)} Use one of {', '.join(_SCHEDULES)}."
-        )
+        raise no_such("schedule", name, _SCHEDULES)
     return name
 
 
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     n_per_arm: Annotated[int | None, typer.Option("--n-per-arm", min=1, help="Samples an arm; or by rewards.")] = None,
     tau: Annotated[float | None, typer.Option("--tau", help="Gap of Assumptions 1 and 2; else by rewards.")] = None,
     rho: Annotated[float, typer.Option("--rho", callback=_check_rho, help="The probability that they ask for.")] = 0.01,
@@ -107,8 +89,7 @@ def command(
     from rcb_bayes.mechanism.length import saturated_sets
     from rcb_bayes.running.need import check_need
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     stages = Stages(market, n_per_arm=n_per_arm, n_worlds=worlds, workers=workers, seed=seed)
     checks = check_stages(stages, tau=tau, rho=rho, inflation=inflation)
     sets = saturated_sets(market, n_per_arm=stages.n_per_arm, seed=seed)
@@ -120,8 +101,7 @@ def command(
         worlds if source is not None and source.name == "COMMANDLINE" else None
     )  # else as many as take sensible time
     first_check = check_need(market, horizon=horizon, n_worlds=asked, seed=seed) if need else None
-    if json_file is not None:
-        write_json(_as_json(checks, gaps, first_check, seed=seed), json_file)
+    write_json(_as_json(checks, gaps, first_check, seed=seed), json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         print_checks([*([] if first_check is None else [first_check]), *checks])

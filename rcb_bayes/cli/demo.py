@@ -56,8 +56,7 @@ def command(
         "page": str(out),
         "seed": seed,
     }
-    if json_file is not None:
-        write_json(result, json_file)
+    write_json(result, json_file)
     if not is_stdout(json_file):
         _print_users(market, result)
         typer.echo("\nThe paper's assumptions, by sampling the belief (± one Monte Carlo error):\n")

@@ -48,8 +48,7 @@ def command(
     plan = Plan.load(os.path.expanduser(plan_file))
     users = None if covariates is None else users_of(covariates, plan.inputs)
     rule = plan.distil(max_leaves, covariates=users, seed=seed)
-    if json_file is not None:
-        write_json(rule.to_dict(), json_file)
+    write_json(rule.to_dict(), json_file)
     quiet = is_stdout(json_file)
     if not quiet:
         typer.echo(rule.summary())

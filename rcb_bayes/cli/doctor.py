@@ -38,8 +38,7 @@ def command(json_file: JsonOption = None) -> None:
         _tell(f"{state} {row['check']} ({row['seconds']:.1f} s){row['fault'] and ': ' + row['fault']}", quiet=quiet)
     good = all(row["ok"] for row in found["checks"])
     _tell("Verdict: " + ("works" if good else "does not work: see above"), quiet=quiet)
-    if json_file is not None:
-        write_json(found | {"works": good}, json_file)
+    write_json(found | {"works": good}, json_file)
     raise typer.Exit(_PASS if good else _FAIL)
 
 

@@ -71,8 +71,7 @@ def command(
         rows, intercept=intercept, link=link, weights=shares, name=name, expert=expert if table is not None else None
     )
     told = feedback(prior, answers, link=link)
-    if json_file is not None:
-        write_json({"belief": prior.describe(), "users": told}, json_file)
+    write_json({"belief": prior.describe(), "users": told}, json_file)
     if out is not None:
         from rcb_bayes.belief.elicited_file import belief_text
 

@@ -7,18 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import JsonOption, SeedOption, is_stdout, write_json
 from rcb_bayes.schema import DEFAULT_SEED, plain
 
@@ -26,16 +15,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@with_words
 def command(
     prior: PriorArgument,
     log: Annotated[Path, typer.Option("--log", metavar="FILE", help="The log of a run (CSV), with propensities.")],
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,16 +47,14 @@ def command(
     """
     from rcb_bayes.evaluation import evaluate
 
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
+    market = words.market(prior)
     found = {
         arm: evaluate(
             os.path.expanduser(log), arm, market, estimators=estimators, stages=stages, level=level, seed=seed
         )
         for arm in (policy or market.arms)
     }
-    if json_file is not None:
-        write_json({arm: as_record(one) for arm, one in found.items()}, json_file)
+    write_json({arm: as_record(one) for arm, one in found.items()}, json_file)
     if not is_stdout(json_file):
         typer.echo("\n\n".join(as_text(arm, one) for arm, one in found.items()))
 

@@ -1,7 +1,10 @@
 """A market from the words of a command line: belief, users, rewards."""
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,6 +98,41 @@ class TableWords:
     def is_said(self) -> bool:
         """Whether anything is."""
         return self.dummies or self.missing != "refuse" or self.standardise or self.intercept is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketWords:
+    """What the command line says about a market beside its belief: each field is an option."""
+
+    settings: SetOption = None
+    covariates: CovariatesOption = None
+    missing: MissingOption = "refuse"
+    dummies: DummiesOption = False
+    standardise: StandardiseOption = False
+    intercept: InterceptOption = None
+    noise: NoiseOption = None
+
+    def market(self, prior: str) -> "Market":
+        """The market that the options describe; see ``build_market``."""
+        table = TableWords(**{item.name: getattr(self, item.name) for item in fields(TableWords)})
+        return build_market(prior, self.settings, covariates=self.covariates, noise=self.noise, table=table)
+
+
+def with_words(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of several words, such as ``MarketWords``, are options of its own."""
+    own = signature(command).parameters
+    kinds: dict[str, Any] = {name: one.annotation for name, one in own.items() if is_dataclass(one.annotation)}
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        for name, kind in kinds.items():
+            given[name] = kind(**{item.name: given.pop(item.name) for item in fields(kind)})
+        command(**given)
+
+    parts = [[*signature(kinds[name]).parameters.values()] if name in kinds else [one] for name, one in own.items()]
+    options = [one.replace(kind=Parameter.KEYWORD_ONLY) for part in parts for one in part]
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    return call
 
 
 def build_market(

@@ -36,8 +36,7 @@ def command(name: NameArgument = None, copy_to: CopyOption = None, json_file: Js
 
 def _list(json_file: Path | None) -> None:
     entries = list(gallery().values())
-    if json_file is not None:
-        write_json([{"name": entry.name, "summary": entry.summary} for entry in entries], json_file)
+    write_json([{"name": entry.name, "summary": entry.summary} for entry in entries], json_file)
     if not is_stdout(json_file):
         width = max(len(entry.name) for entry in entries)
         for entry in entries:

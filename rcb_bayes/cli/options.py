@@ -173,8 +173,10 @@ def as_options(text: str, command: Any = None) -> str:
     return text.replace("(n_worlds, audit_worlds)", "(--plan-worlds, --audit-worlds)")
 
 
-def write_json(result: Any, target: Path) -> None:
-    """Write a result as JSON to a file, or to standard output for '-'."""
+def write_json(result: Any, target: Path | None) -> None:
+    """Write a result as JSON to a file, if one is wanted, or to standard output for '-'."""
+    if target is None:
+        return
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     if is_stdout(target):
         sys.stdout.write(text)

@@ -10,36 +10,19 @@ import typer
 
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
-    ClustersOption,
-    ContextualOption,
-    EliminateOption,
     EpsilonOption,
     GuardOption,
     KnowsOption,
+    ManyArmsWords,
     NotionOption,
+    PastWords,
     PersonalisedOption,
     PlanFileOption,
-    PrivateOption,
-    TopOption,
-    WarmStartOption,
     as_choice,
-    as_exploring,
     check_rewards,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     JsonOption,
     SeedOption,
@@ -80,16 +63,12 @@ PageOption = Annotated[
 ]
 
 
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
+    words: MarketWords,
+    *,
     plan_file: PlanFileOption = None,
     epsilon: EpsilonOption = 0.05,
     notion: NotionOption = "user",
@@ -103,12 +82,8 @@ def command(
     audit_worlds: AuditWorldsOption = 1000,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
-    top: TopOption = None,
-    eliminate: EliminateOption = None,
-    contextual: ContextualOption = False,
-    clusters: ClustersOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    many: ManyArmsWords,
+    past: PastWords,
     horizon: Annotated[
         int, typer.Option("--horizon", min=1, help="T, rounds that are run and audited.")
     ] = DEFAULT_HORIZON,
@@ -146,20 +121,17 @@ def command(
     sizes = ReportSizes(plan_worlds=plan_worlds, audit_worlds=audit_worlds, audit_users=users, run_worlds=worlds)
     if quick:
         sizes = quicker(sizes, epsilon=epsilon if plan is None else plan.epsilon)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     runs = None if runs_file is None else _read_runs(runs_file)
     if plan is None:
         check_rewards(market, personalised=personal)
     made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "personalised": personal, "n_per_arm": n_per_arm}
-    exploring = as_exploring(top, eliminate, clusters, contextual=contextual)
+    exploring = many.exploring()
     made |= {"knows": knows, "exploring": exploring, "workers": workers}
     found = report(market, plan, runs=runs, **made, guard=guard, horizon=horizon, sizes=sizes, seed=seed)
     found = replace(found, command=words_of(context))
     write_file(found.to_html(), out)
-    if json_file is not None:
-        write_json(found.to_dict() | {"page": str(out)}, json_file)
+    write_json(found.to_dict() | {"page": str(out)}, json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         typer.echo("\n".join([f"{found.verdict}: {found.answer.headline}", *map(as_options, found.answer.sentences)]))

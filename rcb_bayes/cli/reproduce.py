@@ -69,8 +69,7 @@ def command(
         keep_parts(f"Finished cells are kept in {out}: go on with --resume.")
     request = Request(folder=out, n_worlds=worlds, fast=fast, resume=resume, workers=workers, seed=seed)
     outcomes = reproduce(setting, request)
-    if json_file is not None:
-        write_json([outcome.to_dict() for outcome in outcomes], json_file)
+    write_json([outcome.to_dict() for outcome in outcomes], json_file)
     if is_stdout(json_file):
         return
     for outcome in outcomes:

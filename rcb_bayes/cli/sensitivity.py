@@ -1,37 +1,20 @@
 """``rcb sensitivity``: how far what a plan rests on may be off before users stop following it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rcb_bayes.cli.audit import planned_for
 from rcb_bayes.cli.calibrate import (
-    EpsilonOption,
     GuardOption,
     KnowsOption,
-    NotionOption,
-    PersonalisedOption,
+    PastWords,
     PlanFileOption,
-    PrivateOption,
-    SamplesOption,
-    WarmStartOption,
-    as_choice,
+    PlanWords,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     FolderOption,
     JsonOption,
@@ -52,18 +35,13 @@ if TYPE_CHECKING:
 _CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
 
 
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    words: MarketWords,
+    *,
+    past: PastWords,
     plan_file: PlanFileOption = None,
     along: Annotated[
         list[str] | None,
@@ -75,10 +53,7 @@ def command(
             "given.",
         ),
     ] = None,
-    epsilon: EpsilonOption = 0.05,
-    notion: NotionOption = "user",
-    personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = None,
+    goal: PlanWords,
     guard: GuardOption = True,
     knows: KnowsOption = "auto",
     horizon: Annotated[int, typer.Option("--horizon", min=1, help="T, rounds that are looked at.")] = DEFAULT_HORIZON,
@@ -107,13 +82,10 @@ def command(
 
     names, amounts = _as_along(along)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
-    market = warm_started(market, warm_start, private)
+    market = past.known_to(words.market(prior))
     if plan is None:
-        made: dict[str, Any] = {"epsilon": epsilon, "notion": notion, "n_per_arm": n_per_arm, "horizon": horizon}
-        made |= {"workers": workers, "folder": None if folder is None else folder / "plan"}
-        plan = planned_for(market, as_choice(notion, personalised), guard=guard, knows=knows, seed=seed, **made)
+        made = goal.made() | {"horizon": horizon, "guard": guard, "knows": knows, "seed": seed}
+        plan = planned_for(market, made, workers=workers, folder=folder)
     found = sensitivity(
         market,
         plan,
@@ -129,8 +101,7 @@ def command(
         folder=None if folder is None else folder / "sensitivity",
         seed=seed,
     )
-    if json_file is not None:
-        write_json(found.figures(), json_file)
+    write_json(found.figures(), json_file)
     if not is_stdout(json_file):
         typer.echo(market.describe() + "\n")
         typer.echo(found.summary())

@@ -12,34 +12,17 @@ from rich.text import Text
 
 from rcb_bayes.cli.calibrate import (
     AuditWorldsOption,
-    EpsilonOption,
     GuardOption,
     InflationOption,
     KnowsOption,
-    NotionOption,
-    PersonalisedOption,
+    PastWords,
     PlanFileOption,
-    PrivateOption,
-    SamplesOption,
-    WarmStartOption,
-    as_choice,
+    PlanWords,
     check_rewards,
     figure,
     read_plan,
-    warm_started,
 )
-from rcb_bayes.cli.market import (
-    CovariatesOption,
-    DummiesOption,
-    InterceptOption,
-    MissingOption,
-    NoiseOption,
-    PriorArgument,
-    SetOption,
-    StandardiseOption,
-    TableWords,
-    build_market,
-)
+from rcb_bayes.cli.market import MarketWords, PriorArgument, with_words
 from rcb_bayes.cli.options import (
     JsonOption,
     OutOption,
@@ -70,26 +53,17 @@ _RUNS = Format(name="runs", version=1, remedy="`rcb simulate --out DIR` writes t
 _MOST_ROUNDS = 5_000_000  # kept one by one; 36 bytes each
 _POINTS = 1000  # of the file, a world
 _ROWS = 6
-Estimate = tuple[float, float]  # with its error
 
 
+@with_words
 def command(
     context: typer.Context,
     prior: PriorArgument,
-    settings: SetOption = None,
-    covariates: CovariatesOption = None,
-    missing: MissingOption = "refuse",
-    dummies: DummiesOption = False,
-    standardise: StandardiseOption = False,
-    intercept: InterceptOption = None,
-    noise: NoiseOption = None,
-    warm_start: WarmStartOption = None,
-    private: PrivateOption = None,
+    words: MarketWords,
+    *,
+    past: PastWords,
     plan_file: PlanFileOption = None,
-    epsilon: EpsilonOption = 0.05,
-    notion: NotionOption = "user",
-    personalised: PersonalisedOption = None,
-    n_per_arm: SamplesOption = None,
+    goal: PlanWords,
     plan_worlds: Annotated[
         int, typer.Option("--plan-worlds", min=50, help="Simulated worlds behind each stage of the plan.")
     ] = 2000,
@@ -140,22 +114,17 @@ def command(
     )
     users = None if behaviour is None else _as_behaviour(behaviour)
     plan = None if plan_file is None else read_plan(plan_file, context)
-    personal = plan is None and as_choice(notion, personalised)
-    table = TableWords(missing=missing, standardise=standardise, intercept=intercept, dummies=dummies)
-    market = build_market(prior, settings, covariates=covariates, noise=noise, table=table)
-    market = warm_started(market, warm_start, private)
+    made = goal.made() if plan is None else {}
+    market = past.known_to(words.market(prior))
     every = max(1, -(-horizon * worlds // _MOST_ROUNDS))
     check_run_size(horizon=horizon, n_worlds=worlds, every=every)
     if plan is None:
-        check_rewards(market, personalised=personal)
+        check_rewards(market, personalised=made["personalised"])
         from rcb_bayes.auditing.calibration import calibrate
 
         plan = calibrate(
             market,
-            epsilon=epsilon,
-            notion=notion,
-            personalised=personal,
-            n_per_arm=n_per_arm,
+            **made,
             n_worlds=plan_worlds,
             audit_worlds=audit_worlds,
             guard=guard,
@@ -195,8 +164,7 @@ def _carry_out(
         typer.echo(market.describe())
         _print_plan(console, plan)
     if plan.kind == "sampled" and not plan.feasible:
-        if json_file is not None:
-            write_json(settings | {"runs": None}, json_file)
+        write_json(settings | {"runs": None}, json_file)
         console.print(Text.assemble("\nNot run: the plan is ", ("not feasible", "red"), f". {as_options(plan.reason)}"))
         raise typer.Exit(_INFEASIBLE)
     runs = simulate(
@@ -211,8 +179,7 @@ def _carry_out(
         seed=seed,
     )
     found = figures_of(runs, market, plan)
-    if json_file is not None:
-        write_json(settings | {"runs": found}, json_file)
+    write_json(settings | {"runs": found}, json_file)
     _print_runs(console, found, plan, options, horizon=horizon, n_worlds=n_worlds)
     if out is not None:
         _save(runs, out, quiet=quiet)

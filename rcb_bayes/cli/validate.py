@@ -46,8 +46,7 @@ def command(
 
     found = validate(quick=quick, engines=engine or None, seed=seed)
     quiet = is_stdout(json_file)
-    if json_file is not None:
-        write_json(found.to_dict(), json_file)
+    write_json(found.to_dict(), json_file)
     if not quiet:
         typer.echo((found.table() + "\n\n" if verbose else "") + found.summary())
     if out is not None:

@@ -56,8 +56,7 @@ def reproduce_warfarin(
     )
     if out is not None:
         _write_figures(found, out)
-    if json_file is not None:
-        write_json(found.to_dict(), json_file)
+    write_json(found.to_dict(), json_file)
     if not is_stdout(json_file):
         typer.echo(found.summary())
         typer.echo("\n" + found.confusion(_best(found)))

@@ -13,7 +13,7 @@ from rcb_bayes.mechanism.margins import MIN_WORLDS
 from rcb_bayes.running.log_tables import as_log, read_log
 from rcb_bayes.running.protocol import as_probabilities
 from rcb_bayes.running.recommender import Recommender
-from rcb_bayes.schema import FloatArray, as_finite_array, default_labels, shown, suggestion
+from rcb_bayes.schema import FloatArray, as_finite_array, default_labels, position_of, shown, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,10 +89,7 @@ def as_probabilities_of(policy: Any, logged: Logged) -> FloatArray:
     """
     n, k = len(logged.arm), len(logged.arms)
     if isinstance(policy, str):
-        if policy not in logged.arms:
-            close = suggestion(policy, logged.arms)
-            raise RcbError(f"There is no arm '{policy}'.{close} The arms are {', '.join(logged.arms)}.")
-        return np.tile(np.eye(k)[logged.arms.index(policy)], (n, 1))
+        return np.tile(np.eye(k)[position_of(policy, logged.arms)], (n, 1))
     if isinstance(policy, Recommender):
         found: Any = policy.recommend_proba(logged.people)
     elif callable(getattr(policy, "recommend_proba", None)):

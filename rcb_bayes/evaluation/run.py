@@ -20,7 +20,7 @@ from rcb_bayes.running.heeding import refuse_heeding
 from rcb_bayes.running.history import History
 from rcb_bayes.running.intervals import Bootstrapped
 from rcb_bayes.running.oracle import Oracle, RidgeOracle, checked_scores
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, as_probability, no_such
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -128,8 +128,7 @@ def evaluate(
     (True, 5)
     """
     names = _as_estimators(estimators)
-    if not (is_number(level) and 0 < level < 1):
-        raise RcbError(f"level is a probability between 0 and 1, got {level!r}.")
+    as_probability(level, name="level")
     seed = as_count(seed, name="seed")
     refuse_heeding(oracle, name="evaluate")
     logged = as_logged(log, market, stages=stages)
@@ -199,8 +198,7 @@ def _as_estimators(names: Sequence[str] | None) -> tuple[str, ...]:
     wanted = (names,) if isinstance(names, str) else tuple(names)
     for name in wanted:
         if name not in ESTIMATORS:
-            close = suggestion(str(name), ESTIMATORS)
-            raise RcbError(f"There is no estimator '{name}'.{close} Use some of {', '.join(ESTIMATORS)}.")
+            raise no_such("estimator", name, ESTIMATORS, told="Use some of")
     if not wanted:
         raise RcbError(f"estimators is empty. Use some of {', '.join(ESTIMATORS)}.")
     return wanted

@@ -5,13 +5,11 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
-
-import msgspec
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.schema import seen
@@ -37,14 +35,12 @@ class Format:
     name : "plan", "agent", ...
     version : raised whenever files of the last one cannot be read any more
     remedy : what to do about a file that cannot be read
-    older : versions that are read still, and what makes the content of today's of theirs
     most_values : numbers, words and lists of a file of text: in memory each takes some hundred bytes
     """
 
     name: str
     version: int
     remedy: str
-    older: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict)
     most_values: int = 2**22
 
     @property
@@ -84,7 +80,7 @@ def as_text(form: Format, content: dict[str, Any]) -> str:
 
 
 def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
-    """The content of a JSON text, if its format, version and digest are right; of an older version as it is today.
+    """The content of a JSON text, if its format, version and digest are right.
 
     Raises
     ------
@@ -102,7 +98,7 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
         raise refused(form, where, "it is nested too deeply") from None
     except ValueError as error:  # of JSON itself, of our own hooks, of numbers with thousands of digits
         raise refused(form, where, f"it is not JSON, or cut off ({error})") from None
-    version = checked_version(form, full, where=where)
+    check_version(form, full, where=where)
     digest = full.pop(DIGEST, None)
     try:
         canonical = _canonical(full)
@@ -113,13 +109,7 @@ def content_of(form: Format, text: str, *, where: str | Path) -> dict[str, Any]:
         raise refused(form, where, "it has words with controls of a terminal")
     if digest is None or not matches:
         raise refused(form, where, "it has no digest" if digest is None else DAMAGED)
-    content = {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
-    if version == form.version:
-        return content
-    try:
-        return form.older[version](content)
-    except (RcbError, msgspec.ValidationError) as error:
-        raise refused(form, where, error) from None
+    return {name: value for name, value in full.items() if name not in (FORMAT, VERSION)}
 
 
 def digest_of(content: dict[str, Any]) -> str:
@@ -140,8 +130,8 @@ def _digest(canonical: str) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("utf-8")).hexdigest()
 
 
-def checked_version(form: Format, full: object, *, where: str | Path) -> int:
-    """The version that a file says, if it is of this format and can be read.
+def check_version(form: Format, full: object, *, where: str | Path) -> None:
+    """Refuse a file that is not of this format and version.
 
     Raises
     ------
@@ -151,16 +141,11 @@ def checked_version(form: Format, full: object, *, where: str | Path) -> int:
     if not isinstance(full, dict):
         raise refused(form, where, f"it has no format, expected '{form.full_name}'")
     name, version = full.get(FORMAT), full.get(VERSION)
-    if isinstance(name, int):  # the first files had a number only
-        name, version = form.full_name, name
     if name != form.full_name:
         raise refused(form, where, f"its format is {str(name)[:60]!r}, expected '{form.full_name}'")
-    reads = sorted((*form.older, form.version))
-    if version not in reads or not isinstance(version, int) or isinstance(version, bool):
-        told = " and ".join(str(one) for one in reads)
-        why = f"it has version {str(version)[:20]} of the format, this version of rcb_bayes reads {told}"
+    if version != form.version or not isinstance(version, int) or isinstance(version, bool):
+        why = f"it has version {str(version)[:20]} of the format, this version of rcb_bayes reads {form.version}"
         raise refused(form, where, why)
-    return version
 
 
 def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

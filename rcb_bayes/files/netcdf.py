@@ -19,7 +19,7 @@ from rcb_bayes.files.envelope import (
     OWNER,
     VERSION,
     Format,
-    checked_version,
+    check_version,
     read_bytes,
     refused,
     write_atomically,
@@ -92,7 +92,7 @@ def _unsealed(form: Format, data: bytes, path: str | Path) -> bytes:
     if found is None:
         raise refused(form, path, "it has no digest at its end: it is cut off, or was not written by this package")
     name, version, digest = found.group(1).decode("utf-8", "replace"), int(found.group(2)), found.group(3).decode()
-    checked_version(form, {FORMAT: f"{OWNER} {name}", VERSION: version}, where=path)
+    check_version(form, {FORMAT: f"{OWNER} {name}", VERSION: version}, where=path)
     inner = data[: len(data) - len(found.group(0))]
     if hashlib.sha256(f"{form.name} version {form.version}".encode() + inner).hexdigest() != digest:
         raise refused(form, path, DAMAGED)

@@ -1,13 +1,12 @@
 """Dataclasses as JSON and back: the schema is derived from their annotations, ranges are added by name.
 
-Every field must be there and none besides; a new field needs no more than its annotation in the dataclass. A field with
-``metadata=LATE`` came later than the format: where it is None it is not written, and where it is not there it is None.
-Numbers may be NaN or infinite, written as words, unless a range says otherwise.
+Every field must be there and none besides; a new field needs no more than its annotation in the dataclass. Numbers may
+be NaN or infinite, written as words, unless a range says otherwise.
 """
 
 import types
 from collections.abc import Callable
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
@@ -34,9 +33,6 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 """At most what a float tells apart from its neighbours."""
 Error = NonNegative | Literal["nan", "inf"]
 """A Monte Carlo error: not negative; not known, or without bound, where the estimate is."""
-
-LATE = {"late": True}
-"""Metadata of a field that files of the same version may not have."""
 
 Hooks = dict[type, Callable[[Any], Any]]
 
@@ -72,8 +68,7 @@ class Records:
         if type(value) in own:
             return own[type(value)](value)
         if is_dataclass(value) and not isinstance(value, type):
-            every = {item: self.to_wire(getattr(value, item.name), own) for item in fields(value)}
-            inner = {item.name: part for item, part in every.items() if part is not None or not _is_late(item)}
+            inner = {item.name: self.to_wire(getattr(value, item.name), own) for item in fields(value)}
             struct = self._struct(type(value))
             tag = struct.__struct_config__.tag
             return inner if tag is None else {"type": tag, **inner}
@@ -128,10 +123,7 @@ class Records:
         if cls not in self._structs:
             hints = get_type_hints(cls, include_extras=True)
             ranges = self._ranges.get(cls, {})
-            wanted: list[Any] = []
-            for item in fields(cls):
-                wire = ranges.get(item.name) or self._wire(hints[item.name])
-                wanted.append((item.name, wire, None) if _is_late(item) else (item.name, wire))
+            wanted = [(item.name, ranges.get(item.name) or self._wire(hints[item.name])) for item in fields(cls)]
             self._structs[cls] = msgspec.defstruct(
                 cls.__name__, wanted, frozen=True, kw_only=True, forbid_unknown_fields=True, tag=tagged or None
             )
@@ -186,7 +178,3 @@ class Records:
         if isinstance(value, str | int) and not isinstance(value, bool) and float in (hint, *get_args(hint)):
             return float(value) if isinstance(value, int) or value in ("nan", "inf", "-inf") else value
         return value
-
-
-def _is_late(item: "Field[Any]") -> bool:
-    return bool(item.metadata.get("late"))

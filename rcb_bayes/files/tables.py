@@ -2,12 +2,13 @@
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rcb_bayes.errors import DataError
 from rcb_bayes.files.envelope import regular_bytes
-from rcb_bayes.schema import seen
+from rcb_bayes.schema import seen, suggestion
 
 MOST_BYTES = 2**28
 """Of a file: as cells of text it takes some twenty times as much memory."""
@@ -99,3 +100,29 @@ def _read_text(path: Path) -> str:
         raise DataError(
             f"{path} is not UTF-8 text. Save it as 'CSV UTF-8'; line {line} is the first that is not."
         ) from None
+
+
+def places_of_columns(
+    header: list[str], wanted: Sequence[str], *, source: str, file: str, expected: str
+) -> dict[str, int]:
+    """Where the columns of a published file stand; DataError where one is not there, or is there twice."""
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        close = suggestion(missing[0], [name for name in header if name])
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise DataError(
+            f"{source}, line 1: this is not the {file} file, the column '{missing[0]}'{more} is not there.{close} "
+            f"Expected {expected}."
+        )
+    twice = [name for name in wanted if header.count(name) > 1]
+    if twice:
+        raise DataError(f"{source}, line 1: the column '{twice[0]}' is there twice. Keep one of the two.")
+    return {name: header.index(name) for name in wanted}
+
+
+def check_patient(patient: str, seen_before: dict[str, int], *, line: int, where: str) -> None:
+    """Note a patient's line; DataError where she has been seen before."""
+    if patient in seen_before:
+        told = f"patient {patient} is there already, in line {seen_before[patient]}"
+        raise DataError(f"{where}: {told}. Keep one of the two.")
+    seen_before[patient] = line

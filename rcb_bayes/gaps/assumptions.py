@@ -12,7 +12,7 @@ from rcb_bayes.market import Market
 from rcb_bayes.mechanism.foreseeing import foresee
 from rcb_bayes.mechanism.length import saturated_sets
 from rcb_bayes.mechanism.worlds import block_seed, draw_worlds, n_blocks_of, simulate_data
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, is_number, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_amount, is_number, no_such
 from rcb_bayes.telling.wording import percent
 from rcb_bayes.users import Empirical
 from rcb_bayes.workers import Workers
@@ -112,13 +112,12 @@ def check_stages(stages: Stages, *, tau: float | None = None, rho: float = RHO, 
 
 
 def _check_constants(*, tau: float | None, rho: float, inflation: str | None) -> None:
-    if tau is not None and not (is_number(tau) and tau >= 0):
-        raise RcbError(f"tau must be a finite number of at least 0, got {tau!r}.")
+    if tau is not None:
+        as_amount(tau, name="tau")
     if not (is_number(rho) and 0 < rho <= 1):
         raise RcbError(f"rho is a probability above 0 and at most 1, got {rho!r}.")
     if inflation is not None and inflation not in SCHEDULES:
-        close = suggestion(str(inflation), SCHEDULES)
-        raise RcbError(f"There is no schedule '{inflation}'.{close} Use one of {', '.join(SCHEDULES)}.")
+        raise no_such("schedule", inflation, SCHEDULES)
 
 
 def _fighting_chance(stages: Stages, *, tau: float, rho: float) -> Check:

@@ -1,11 +1,10 @@
 """An assumption, judged; and all of them together: told, drawn, saved and read back."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_bayes.files import Format, Records
-from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.margins import Verdict
 from rcb_bayes.schema import plain
 from rcb_bayes.telling.html import as_html
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 _Z = 3.0
 _SAMPLED = 3  # assumptions that figures decide; the fourth is about users' behaviour over time, and declared
-_FORM = Format(name="checks", version=1, remedy="Check again: `check_assumptions(market).save(path)` writes a file.")
+_FORM = Format(name="checks", version=2, remedy="Check again: `check_assumptions(market).save(path)` writes a file.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +62,7 @@ class Check:
     meaning: str
     remedy: str
     belief: str = "users"
-    is_limit: bool = field(default=False, metadata=LATE)
+    is_limit: bool = False
 
     @property
     def asked(self) -> str:

@@ -20,7 +20,17 @@ from numpy.typing import ArrayLike
 from rcb_bayes.errors import DataError, DiagnosticWarning, RcbError
 from rcb_bayes.gaps.stages import Stages
 from rcb_bayes.market import Market
-from rcb_bayes.schema import ARM, DEFAULT_SEED, BoolArray, FloatArray, as_count, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import (
+    ARM,
+    DEFAULT_SEED,
+    BoolArray,
+    FloatArray,
+    as_count,
+    as_finite_array,
+    is_number,
+    position_of,
+    suggestion,
+)
 from rcb_bayes.telling.progress import track
 from rcb_bayes.telling.wording import percent
 from rcb_bayes.users.labelled import Users, as_users
@@ -319,16 +329,12 @@ def probability_error(values: FloatArray) -> FloatArray:
 def as_positions(market: Market, saturated: Sequence[str]) -> list[int]:
     """Positions of the saturated arms; refuses none, all, and arms that do not exist."""
     names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
-    for name in names:
-        if name not in market.arms:
-            raise RcbError(
-                f"There is no arm '{name}'.{suggestion(name, market.arms)} The arms are {', '.join(market.arms)}."
-            )
-    if not names:
+    positions = list(dict.fromkeys(position_of(name, market.arms) for name in names))
+    if not positions:
         raise RcbError("No arm is saturated: name at least one, such as saturated=['" + market.arms[0] + "'].")
-    if len(set(names)) == market.n_arms:
+    if len(positions) == market.n_arms:
         raise RcbError("All arms are saturated, so no gap is left. Use estimate_separation for that stage.")
-    return [market.arms.index(name) for name in dict.fromkeys(names)]
+    return positions
 
 
 def _by_chunks(

@@ -9,7 +9,7 @@ import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import DataError
-from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_finite_array, suggestion
+from rcb_bayes.schema import ARM, FEATURE, FloatArray, as_finite_array, no_such
 from rcb_bayes.users.labelled import as_users
 from rcb_bayes.users.tables import read_log
 
@@ -87,6 +87,5 @@ def _positions(prior: Prior, arm: np.ndarray) -> np.ndarray:
         return found
     unknown = sorted({name for name in arm.astype(str).tolist() if name not in places})
     if unknown:
-        close = suggestion(unknown[0], prior.arms)
-        raise DataError(f"There is no arm '{unknown[0]}'.{close} The arms are {', '.join(prior.arms)}.")
+        raise no_such("arm", unknown[0], prior.arms, told="The arms are", error=DataError)
     return np.array([places[name] for name in arm.astype(str).tolist()], dtype=np.int64)

@@ -11,13 +11,12 @@ settled before the first reward, so that stages tell nothing about rewards.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.choice import best_shares, is_best, promotion_shares
 from rcb_bayes.mechanism.regions import Regions
 from rcb_bayes.schema import BoolArray, FloatArray
@@ -45,7 +44,7 @@ class Agenda:
     past: tuple[int, ...] = ()
     order: tuple[int, ...] = ()
     first: int = 0
-    regions: Regions | None = field(default=None, metadata=LATE)
+    regions: Regions | None = None
 
     def __post_init__(self) -> None:
         if not any(self.needed):

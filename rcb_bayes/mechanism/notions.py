@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import ARM, FloatArray, suggestion
+from rcb_bayes.schema import ARM, FloatArray, no_such
 
 _TINY = 1e-300  # a gap of zero allows any probability
 
@@ -116,6 +115,5 @@ def as_notion(word: object) -> Notion:
     if isinstance(word, Notion):
         return word
     if not isinstance(word, str) or word not in NOTIONS:
-        close = suggestion(str(word), tuple(NOTIONS))
-        raise RcbError(f"There is no notion '{word}'.{close} Use one of {', '.join(NOTIONS)}.")
+        raise no_such("notion", word, NOTIONS)
     return NOTIONS[word]

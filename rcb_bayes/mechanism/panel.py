@@ -1,12 +1,11 @@
 """Users who stand for the whole population, and what each expects of every arm before any data."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.belief.law import GaussianLaw
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import Noise
 from rcb_bayes.mechanism.regions import Regions
@@ -44,9 +43,9 @@ class Panel:
     prior_rewards: FloatArray
     promoted_by: FloatArray
     is_exact: bool
-    x: FloatArray | None = field(default=None, metadata=LATE)
-    response: FloatArray | None = field(default=None, metadata=LATE)
-    admitted: BoolArray | None = field(default=None, metadata=LATE)
+    x: FloatArray | None = None
+    response: FloatArray | None = None
+    admitted: BoolArray | None = None
 
     @property
     def follows(self) -> FloatArray | None:

@@ -8,6 +8,12 @@ from rcb_bayes.market.fingerprint import PARTS, differ
 from rcb_bayes.planning.plan import Plan
 
 
+def check_feasible(plan: Plan) -> None:
+    """Refuse to run a plan that was searched for and not found."""
+    if plan.kind == "sampled" and not plan.feasible:
+        raise RcbError(f"This plan cannot be run: {plan.reason}")
+
+
 def check_plan(market: Market, plan: Plan) -> None:
     """Refuse to run a plan made for another market: other arms or features, another platform's belief, other noise.
 

@@ -107,7 +107,8 @@ def _planned(forward: PlannedWalk, stage: StageRates) -> PlannedStage:
     panel, settings = forward.panel, forward.settings
     rule: SampledRule | LevelRule | TableRule | None = None
     is_linear = forward.market.noise.is_gaussian
-    if settings.personalised and is_linear and isinstance(stage.outlook, LinearOutlook):
+    is_open = bool((stage.rates[~stage.is_free] > 0.0).any())  # to others than those who need no subsidy
+    if settings.personalised and is_linear and is_open and isinstance(stage.outlook, LinearOutlook):
         means = forward.market.prior.mean.values, forward.market.platform_prior.mean.values
         worlds = compact_outlook(stage.outlook, *means)
         slack, sets = stage.slack, stage.sets

@@ -39,6 +39,7 @@ from rcb_bayes.mechanism.rates import explored_terms
 from rcb_bayes.mechanism.simulator import ColdStarts, walk_levels
 from rcb_bayes.mechanism.streams import Stream, generator
 from rcb_bayes.mechanism.walk import Walk, arms_of, walk
+from rcb_bayes.planning.checks import check_feasible
 from rcb_bayes.planning.course import MOST_STUCK
 from rcb_bayes.planning.cutting import MOST_GROUPS
 from rcb_bayes.planning.growing import Grown
@@ -110,8 +111,7 @@ def _check(plan: Plan) -> None:
         raise RcbError("A plan for several types of users is not distilled. Run it as it is.")
     if plan.agenda.regions is not None:
         raise RcbError("A plan whose arms are explored among some users only is not distilled. Run it as it is.")
-    if plan.kind == "sampled" and not plan.feasible:
-        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    check_feasible(plan)
 
 
 def _check_open(plan: Plan, kept: Kept, max_leaves: int) -> None:

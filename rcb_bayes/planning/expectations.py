@@ -1,18 +1,16 @@
 """What users, and the platform, expect of every arm before any data: by that arms are promoted."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
-from rcb_bayes.errors import RcbError
 from rcb_bayes.feature_maps import FeatureMap
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.mechanism.panel import Panel
 from rcb_bayes.mechanism.regions import Regions
-from rcb_bayes.schema import BoolArray, FloatArray, suggestion
+from rcb_bayes.schema import BoolArray, FloatArray, arms_among
 from rcb_bayes.users.stored import Whom
 
 
@@ -33,8 +31,8 @@ class Expectations:
     prior_mean: FloatArray
     platform_mean: FloatArray | None = None
     known: Panel | None = None
-    whom: Whom | None = field(default=None, metadata=LATE)
-    admission: Agenda | None = field(default=None, metadata=LATE)
+    whom: Whom | None = None
+    admission: Agenda | None = None
 
     @property
     def feature_map(self) -> FeatureMap | None:
@@ -79,13 +77,7 @@ class Expectations:
         RcbError
             Arms that do not exist.
         """
-        names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
-        for name in names:
-            if name not in self.arms:
-                raise RcbError(
-                    f"There is no arm '{name}'.{suggestion(name, self.arms)} The arms are {', '.join(self.arms)}."
-                )
-        return tuple(arm for arm in self.arms if arm in names)
+        return arms_among(saturated, self.arms)
 
     def open_arms(self, saturated: tuple[str, ...]) -> list[int]:
         """Positions of the arms that may be promoted once these are saturated."""

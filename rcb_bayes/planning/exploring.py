@@ -14,13 +14,12 @@ the other, in a published order. None of it looks at data, or stages would tell 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.choice import best_shares
@@ -107,7 +106,7 @@ class Unexplored:
     best_for_mcse: float = 0.0
     regret: float = 0.0
     regret_mcse: float = 0.0
-    explored_with: float | None = field(default=None, metadata=LATE)
+    explored_with: float | None = None
 
     def words(self, n_arms: int) -> str:
         """Which arms are explored, which are not, and why."""

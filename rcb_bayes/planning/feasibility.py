@@ -17,11 +17,10 @@ from rcb_bayes.planning.level_planner import LevelPlanner
 from rcb_bayes.planning.parts import Course, Feasibility
 from rcb_bayes.planning.planned_walk import PlannedWalk
 from rcb_bayes.planning.pooled_rates import usual
-from rcb_bayes.planning.stage_rates import StageRates
+from rcb_bayes.planning.stage_rates import LEAST_RATE, StageRates
 from rcb_bayes.schema import FloatArray
 from rcb_bayes.telling.wording import figure, percent
 
-LEAST_RATE = 1e-4  # one rate for all below this is no plan
 _MOST_BROKEN = 0.0  # of users
 _MOST_UNKNOWN = 2.0  # lengths of a cold start, for its error: then what is certified is noise
 _DOUBLINGS = 5
@@ -86,11 +85,11 @@ def _nearest_at(forward: PlannedWalk, stage: StageRates) -> float:
         if stage.found is not None:
             assert isinstance(planner, LevelPlanner)  # it is a level
             found = planner.level_rates_of(stage, panel, slack=stage.slack, epsilon=epsilon)
-            return bool((found.rate > 0).any())
+            return panel.mean(found.rate)[0] >= LEAST_RATE
         asked = {"slack": stage.slack, "epsilon": epsilon}
         rates = planner.rates_of(stage.outlook, panel, promoted=stage.promoted, **asked).rate
         if settings.personalised:
-            return bool((rates > 0).any())
+            return panel.mean(rates)[0] >= LEAST_RATE
         looked_for = None if stage.worst is None else panel_of(forward.market, stage.worst)
         worst = np.ones(1)
         if looked_for is not None:
@@ -218,8 +217,9 @@ def _why_blocked(forward: PlannedWalk, stage: StageRates) -> str:
     one = not forward.settings.personalised
     if _is_closed(stage):
         who = "some users cannot be explored, and one rate must suit all" if one else "no user can be explored"
+        often = f" more often than once in {1.0 / stage.ideal:.2g} rounds" if 0.0 < stage.ideal < LEAST_RATE else ""
         return (
-            f"{who}: data speak for the arm promoted to them in hardly any of {n:,} worlds, or in none, so that "
+            f"{who}{often}: data speak for the arm promoted to them in hardly any of {n:,} worlds, or in none, so that "
             "exploration has nothing to hide among."
         )
     # At four times the worlds that certify more than nothing, about half of the point estimate is certified.

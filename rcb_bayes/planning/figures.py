@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.knowledge import Knows
 from rcb_bayes.planning.expectations import Expectations
 from rcb_bayes.planning.exploitation import PlannedExploitation
@@ -30,7 +29,7 @@ class PlanFigures:
     exploitation: PlannedExploitation = field(default_factory=PlannedExploitation)
     feasibility: Feasibility = field(default_factory=Feasibility)
     provenance: Provenance
-    types: TypedPlans | None = field(default=None, metadata=LATE)
+    types: TypedPlans | None = None
 
     epsilon = _shown(lambda plan: plan.goal.epsilon)
     personalised = _shown(lambda plan: plan.goal.personalised)

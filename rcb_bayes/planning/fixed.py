@@ -10,10 +10,10 @@ from rcb_bayes.mechanism.agenda import Agenda
 from rcb_bayes.mechanism.length import cold_start_rounds
 from rcb_bayes.mechanism.notions import as_notion
 from rcb_bayes.planning.expectations import expectations_of
-from rcb_bayes.planning.goal import Goal, as_epsilon, as_knows, as_samples
+from rcb_bayes.planning.goal import Goal, as_knows, as_samples
 from rcb_bayes.planning.parts import Constants, Course, provenance_of
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number
+from rcb_bayes.schema import DEFAULT_SEED, as_amount, as_count, is_number
 
 
 def fixed_plan(
@@ -103,7 +103,7 @@ def given_plan(
     rate = float(exploration_rate)
     return Plan(
         goal=Goal(
-            epsilon=as_epsilon(epsilon),
+            epsilon=as_amount(epsilon, name="epsilon"),
             notion=as_notion(notion).name,
             personalised=False,
             knows=as_knows(knows, market, n),

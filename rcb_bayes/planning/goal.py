@@ -14,7 +14,7 @@ from rcb_bayes.mechanism.agenda import Agenda, as_agenda
 from rcb_bayes.mechanism.knowledge import LEVEL, STAGE, Knows, as_knowledge, chosen_knowledge
 from rcb_bayes.mechanism.notions import Notion, as_notion
 from rcb_bayes.mechanism.walk import alike_arms
-from rcb_bayes.schema import MOST_COUNT, as_count, is_number, suggestion
+from rcb_bayes.schema import MOST_COUNT, as_amount, as_count, suggestion
 
 MOST_NAMED = 62
 """Arms of which saturated sets are planned one by one."""
@@ -81,19 +81,6 @@ def check_request_size(market: Market, request: PlanRequest, *, audit_worlds: in
     )
 
 
-def as_epsilon(value: object) -> float:
-    """An incentive budget.
-
-    Raises
-    ------
-    RcbError
-        What is no number, or is negative.
-    """
-    if not (is_number(value) and value >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {value!r}.")
-    return float(value)
-
-
 def as_knows(value: object, market: Market, agenda: int | Agenda) -> Knows:
     """What users know of the clock; ``auto`` is the stage where all saturated sets can be planned, else the level."""
     known = as_agenda(agenda, market.n_arms)
@@ -138,7 +125,11 @@ def as_samples(value: object, market: Market, *, most: int = MOST_COUNT) -> int 
 
 def as_request(market: Market, **values: Any) -> PlanRequest:
     """What a plan is asked for, checked."""
-    epsilon, notion, personalised = as_epsilon(values["epsilon"]), as_notion(values["notion"]), values["personalised"]
+    epsilon, notion, personalised = (
+        as_amount(values["epsilon"], name="epsilon"),
+        as_notion(values["notion"]),
+        values["personalised"],
+    )
     if not isinstance(personalised, bool | np.bool_):
         raise RcbError(f"personalised must be True or False, got {personalised!r}.")
     if personalised and not notion.is_per_user:

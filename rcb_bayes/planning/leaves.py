@@ -5,12 +5,11 @@ precision, so that a user falls into the same leaf alone, among thousands, and i
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from rcb_bayes.files.records import LATE
 from rcb_bayes.schema import FloatArray
 
 
@@ -189,7 +188,7 @@ class LeafTable:
 
     leaves: Leaves
     values: FloatArray
-    cuts: Cuts | None = field(default=None, metadata=LATE)
+    cuts: Cuts | None = None
 
     def of(self, users: FloatArray) -> FloatArray:
         """The values of users (U, d), (U, q)."""

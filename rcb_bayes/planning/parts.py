@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rcb_bayes._version import __version__
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.planning.exploring import Unexplored
 
@@ -68,7 +67,7 @@ class Course:
     coverage_mcse: tuple[float, ...] = ()
     share_explored: float = 1.0
     share_free: float = 0.0
-    cold_start_scatter: float | None = field(default=None, metadata=LATE)
+    cold_start_scatter: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +142,8 @@ class Provenance:
     seed: int = 0
     version: str = ""
     notes: tuple[str, ...] = ()
-    horizon: int | None = field(default=None, metadata=LATE)
-    unexplored: Unexplored | None = field(default=None, metadata=LATE)
+    horizon: int | None = None
+    unexplored: Unexplored | None = None
 
 
 def provenance_of(market: Market, *, seed: int, notes: tuple[str, ...]) -> Provenance:

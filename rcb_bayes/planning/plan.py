@@ -67,7 +67,7 @@ class Plan(PlanFigures):
     >>> print(plan.summary())
     sampled plan, user notion, epsilon 0.1, a rate for each user, users know which arms are saturated
     samples per arm N      10
-    exploration rate       0.6...
+    exploration rate       0.7...
     expected cold start    2... rounds
     users explored         100.0 %; 32.8 % lose at most epsilon by it and need no subsidy
     ...
@@ -105,7 +105,7 @@ class Plan(PlanFigures):
         With ``plan`` as in ``calibrate``:
 
         >>> plan.rate([[0.2, 0.5], [0.9, 0.5]]).round(1)
-        array([1. , 0.3])
+        array([1. , 0.4])
         """
         users = self.features_of(x)
         rates = self._rates(np.atleast_2d(users), saturated)
@@ -249,7 +249,7 @@ class Plan(PlanFigures):
         >>> rule.n_leaves, rule.kept > 0.9
         (16, True)
         >>> rule.rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
-        array([1. , 0.3])
+        array([1. , 0.4])
         """
         from rcb_bayes.planning.distilling import distil
 

@@ -2,14 +2,13 @@
 
 The schema is derived from the fields of ``Plan`` and its parts: a field that is added to one of them is written and
 read without further ado. ``RANGES`` has what a number must be beyond its type, ``_faults`` what fields must be
-together. Files of version 2 had all fields side by side; ``in_parts`` sorts them.
+together.
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -37,58 +36,10 @@ from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.schema import BoolArray, FloatArray
 from rcb_bayes.users.stored import StoredUsers, Whom, restored, stored
 
-
-def in_parts(flat: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of version 2 as files have it now; what it does not know is left for the schema to refuse.
-
-    Raises
-    ------
-    RcbError, msgspec.ValidationError
-        Known users that are none.
-    """
-    left, hints = dict(flat), get_type_hints(Plan)
-    parts: dict[str, Any] = {
-        item.name: {inner.name: left.pop(inner.name) for inner in fields(hints[item.name]) if inner.name in left}
-        for item in fields(Plan)
-        if is_dataclass(hints[item.name])
-    }
-    parts["goal"]["knows"] = "stage"
-    known = parts["before"].get("known")
-    if isinstance(known, dict):
-        n = max(len(unpacked(msgspec.convert(known.get("users"), Packed))), 1)
-        parts["before"]["known"] = {**known, "weights": packed(np.full(n, 1.0 / n)), "is_exact": False}
-    return parts | left
-
-
-def with_levels(parts: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of version 3, whose stages are all saturated sets, as files have it now."""
-    cold = parts.get("cold_start")
-    if not isinstance(cold, dict) or not isinstance(cold.get("stages"), list):
-        return parts
-    stages = [
-        {**stage, "level": len(stage["saturated"]), "rule": _weighted(stage.get("rule"))}
-        if isinstance(stage, dict) and isinstance(stage.get("saturated"), list)
-        else stage
-        for stage in cold["stages"]
-    ]
-    after = parts.get("exploitation")
-    if isinstance(after, dict) and isinstance(after.get("guards"), list):
-        after = {**after, "guards": [_weighted(guard) for guard in after["guards"]]}
-    return {**parts, "cold_start": {**cold, "stages": stages, "programme": None}, "exploitation": after}
-
-
-def _weighted(rule: Any) -> Any:
-    """A rule of version 3, all of whose worlds count alike."""
-    if not isinstance(rule, dict) or not isinstance(rule.get("outlook"), dict):
-        return rule
-    return {**rule, "outlook": {**rule["outlook"], "weights": None}}
-
-
 FORM = Format(
     name="plan",
-    version=4,
+    version=5,
     remedy="Restore the file, or calibrate again: `plan.save(path)` and `rcb calibrate --out DIR` write one.",
-    older={2: lambda content: with_levels(in_parts(content)), 3: with_levels},
 )
 _BITS = 15
 MOST_VALUES = 2**27
@@ -174,7 +125,7 @@ class _Outlook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     means: _Means
     platform: _Means | None
     weights: Packed | None
-    law: _Law | None = None
+    law: _Law | None
 
 
 class _Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="LevelRule"):
@@ -227,8 +178,9 @@ def plan_wire(plan: Plan) -> dict[str, Any]:
     def outlook(worlds: LinearOutlook) -> dict[str, Any]:
         platform = None if worlds.platform is None else _packed_means(worlds.platform, _platform_mean(plan.before))
         weights = None if worlds.weights is None else packed(worlds.weights)
-        told = {"means": _packed_means(worlds.means, plan.prior_mean), "platform": platform, "weights": weights}
-        return told if worlds.law is None else {**told, "law": _packed_law(worlds.law)}
+        law = None if worlds.law is None else _packed_law(worlds.law)
+        means = _packed_means(worlds.means, plan.prior_mean)
+        return {"means": means, "platform": platform, "weights": weights, "law": law}
 
     def table(rule: TableRule) -> dict[str, Any]:
         known = plan.known is not None and np.array_equal(plan.known.users, rule.users)

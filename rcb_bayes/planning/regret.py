@@ -24,7 +24,7 @@ from rcb_bayes.files import Format, Records
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.theorem import noise_sd
-from rcb_bayes.schema import DEFAULT_HORIZON, as_count, is_number, plain
+from rcb_bayes.schema import DEFAULT_HORIZON, as_count, as_probability, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +65,7 @@ class RegretBound:
     With ``bound`` as in ``regret_bound``:
 
     >>> round(bound.cold_start), round(bound.learning), round(bound.deviation)
-    (26, 286502, 17179)
+    (24, 286502, 17179)
     """
 
     horizon: int
@@ -95,10 +95,10 @@ class RegretBound:
         With ``bound`` as in ``regret_bound``:
 
         >>> print(bound.summary())
-        Theorem 2 over 10,000,000 rounds, delta 0.05: cold start 26, deviation 17,179
-        stated: at most 303,707
-        argued: at most 1,184,111
-        corrected: at most 1,667,459
+        Theorem 2 over 10,000,000 rounds, delta 0.05: cold start 24, deviation 17,179
+        stated: at most 303,705
+        argued: at most 1,184,109
+        corrected: at most 1,667,457
         """
         totals = {"stated": self.total, "argued": self.total_argued, "corrected": self.total_corrected}
         totals |= {} if isnan(self.total_of_run) else {"of run": self.total_of_run}
@@ -214,14 +214,13 @@ def regret_bound(
 
     >>> bound = rcb.regret_bound(market, plan, horizon=10_000_000)
     >>> round(bound.total), round(bound.total_argued), round(bound.total_corrected)
-    (303707, 1184111, 1667459)
+    (303705, 1184109, 1667457)
     >>> of_run = rcb.regret_bound(market, plan, horizon=100_000, spreads=[(2e3, 30_000), (4e3, 69_974)])
     >>> round(of_run.learning_of_run), round(of_run.total_of_run)
     (13387, 15131)
     """
     horizon = as_count(horizon, name="horizon", least=1)
-    if not (is_number(delta) and 0 < delta < 1):
-        raise RcbError(f"delta is a probability between 0 and 1, got {delta!r}.")
+    as_probability(delta, name="delta")
     k, d, sigma, phi0 = market.n_arms, market.n_features, noise_sd(market), market.population.phi0
     root = sigma * sqrt(k * d * horizon)
     argued = _SUMMED * root / sqrt(phi0) if phi0 > 0 else inf

@@ -14,7 +14,7 @@ from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
 from rcb_bayes.mechanism.outlook import find_rows, places_of
 from rcb_bayes.planning.leaves import LeafTable, count_leaves
-from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
+from rcb_bayes.schema import FloatArray, arms_among, as_count, plain
 from rcb_bayes.telling.wording import figure, percent
 from rcb_bayes.users.labelled import Users, as_users
 
@@ -175,7 +175,7 @@ class Rule:
         rows = np.atleast_2d(users)
         if saturated is None:
             rates = self.rates.of(rows) @ self._average
-        elif len(own := self._in_order(saturated)) in (0, len(self.arms)):
+        elif len(own := arms_among(saturated, self.arms)) in (0, len(self.arms)):
             rates = np.ones(len(rows))
         else:
             columns = self._by_arm(rows, own) if self.levels else np.full(len(rows), self._column(own))
@@ -232,14 +232,6 @@ class Rule:
         still_open = [place for place, arm in enumerate(self.arms) if arm not in saturated]
         first = promotion_shares(hopes, still_open).argmax(axis=1)  # of tied arms the first, as plans have it
         return self.levels.index(len(saturated)) * len(self.arms) + first
-
-    def _in_order(self, saturated: Sequence[str]) -> tuple[str, ...]:
-        names = [saturated] if isinstance(saturated, str) else [str(name) for name in saturated]
-        for name in names:
-            if name not in self.arms:
-                told = f"{suggestion(name, self.arms)} The arms are {', '.join(self.arms)}."
-                raise RcbError(f"There is no arm '{name}'.{told}")
-        return tuple(arm for arm in self.arms if arm in names)
 
     def _column(self, own: tuple[str, ...]) -> int:
         if not self.stages:
@@ -408,7 +400,7 @@ class Rule:
 
         >>> plan.distil(max_leaves=16).save("rule.json")
         >>> rcb.Rule.load("rule.json").rate([[0.2, 0.5], [0.9, 0.5]], saturated=["old"]).round(1)
-        array([1. , 0.3])
+        array([1. , 0.4])
         """
         from rcb_bayes.planning.rule_files import read_rule
 

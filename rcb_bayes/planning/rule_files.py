@@ -15,33 +15,17 @@ from rcb_bayes.mechanism.knowledge import STAGE, as_knowledge
 from rcb_bayes.planning.leaves import Cuts, Hopes, LeafTable, Leaves, table_faults
 from rcb_bayes.planning.rule import Kept, Rule
 
-
-def with_cuts(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of version 1, whose leaves have no cuts and whose stages are sets, as files have it now."""
-    tables = {name: content.get(name) for name in ("rates", "guards")}
-    cut = {name: {**table, "cuts": None} if isinstance(table, dict) else table for name, table in tables.items()}
-    if isinstance(cut["rates"], dict):
-        cut["rates"] = {**cut["rates"], "levels": (), "promoted_by": None}
-    return {**content, **cut, "knows": STAGE.name}
-
-
 FORM = Format(
     name="rule",
-    version=2,
+    version=3,
     remedy="Restore the file, or distil the plan again: `rule.save(path)` and `rcb distil` write one.",
-    older={1: with_cuts},
 )
 
 _Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 _Way = Annotated[int, Meta(ge=-(10**6), le=10**6)]
 _Labels = tuple[Text, ...]
-_SAME = (
-    *("of_plan", "arms", "features", "alike", "epsilon", "notion", "knows"),
-    "max_leaves",
-    "n_users",
-    "seed",
-    "course",
-)
+_SAME = ("of_plan", "arms", "features", "alike", "epsilon", "notion", "knows")
+_SAME += ("max_leaves", "n_users", "seed", "course")
 """Fields that a rule and its file have alike."""
 
 
@@ -90,14 +74,14 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     guards_mcse: NonNegative
     exceeded: Share
     exceeded_by: Share
-    exceeded_mcse: NonNegative = 0.0
-    exceeded_upper: Share = 1.0  # files from before it was told know of no bound
-    stages: tuple[Share, ...] = ()  # nor of lengths
-    stages_mcse: tuple[NonNegative, ...] = ()
-    length: NonNegative = 0.0
-    length_mcse: NonNegative = 0.0
-    length_of_plan: NonNegative = 0.0
-    stuck: Share = 0.0
+    exceeded_mcse: NonNegative
+    exceeded_upper: Share
+    stages: tuple[Share, ...]
+    stages_mcse: tuple[NonNegative, ...]
+    length: NonNegative
+    length_mcse: NonNegative
+    length_of_plan: NonNegative
+    stuck: Share
 
 
 class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

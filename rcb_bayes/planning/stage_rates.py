@@ -54,6 +54,7 @@ _PAID = 0.97  # of what so many worlds would allow that a plan's own leave no er
 _COUNTLESS = 10**12
 _UNSEEN = 3.0  # errors of a spread: the worlds of an audit may show more of what is rare
 _QUANTILE_ERROR = np.sqrt((1.0 - LEVEL) / (LEVEL * N_BOOT))  # of a critical value, times that value: tails are normal
+LEAST_RATE = 1e-4  # of users on average, below which a stage takes too long to be one of a plan
 _LEAST_SHARE = 0.001  # of cold starts that pass a stage, for it to be planned
 MAX_STAGES = MOST_SETS
 CRITICAL_USERS = 256
@@ -279,6 +280,8 @@ class RatePlanner:
         terms = self._terms_of(stage, panel.take(bound), found)
         self._note_organic(stage, whole, bound, panel.weights[bound] * (1.0 - found.rate))
         stage.rate, of_users = panel.mean(everyone.rate)
+        if stage.rate < LEAST_RATE * (1.0 - TIE):
+            self._close(stage)
         stage.ideal = panel.mean(everyone.ideal)[0]
         stage.worlds_needed = float(_worlds_needed(found, critical).min())
         slope = _slope(found.gain - stage.slack * found.spread, found.loss)
@@ -292,6 +295,11 @@ class RatePlanner:
         if law is None:
             of_slack = _QUANTILE_ERROR / critical**2 * stage.slack * float(weights @ found.spread)
         stage.rate_mcse = float(np.sqrt(of_users**2 + of_worlds**2 + of_slack**2))
+
+    def _close(self, stage: StageRates) -> None:
+        """Leave out a stage that would take too long, but for users who need no subsidy."""
+        stage.rates = stage.is_free.astype(float)
+        stage.rate = self.panel.mean(stage.rates)[0]
 
     def _critical(self, stage: StageRates, bound: np.ndarray) -> float:
         """The critical value of a set's bands, from some of the users who are bound and are to be explored.

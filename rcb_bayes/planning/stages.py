@@ -1,12 +1,11 @@
 """The stages of a planned cold start, and how often each user is explored at them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from rcb_bayes.files.records import LATE
 from rcb_bayes.mechanism.agenda import Agenda, first_chances, is_popular
 from rcb_bayes.mechanism.choice import promotion_shares
 from rcb_bayes.mechanism.kernel import ipgs_probabilities
@@ -137,7 +136,7 @@ class Programme:
     worth: FloatArray
     first_rounds: float
     later: LaterWorlds | None = None
-    counted: float | None = field(default=None, metadata=LATE)
+    counted: float | None = None
 
     @property
     def prices(self) -> Prices:

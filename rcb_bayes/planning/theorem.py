@@ -22,7 +22,7 @@ from rcb_bayes.planning.expectations import expectations_of
 from rcb_bayes.planning.goal import Goal, as_samples
 from rcb_bayes.planning.parts import Constants, Course, Feasibility, provenance_of
 from rcb_bayes.planning.plan import Plan
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, as_amount, as_count
 from rcb_bayes.telling.wording import figure, percent
 
 _BOUNDED_SIGMA = 0.5  # a reward in [0, 1] is sub-Gaussian with this constant
@@ -86,7 +86,8 @@ class TheoremInputs:
         as_count(self.n_arms, name="n_arms", least=2)
         as_count(self.n_features, name="n_features", least=1)
         names = ("sigma", "phi0", "epsilon", "tau", "rho", "tau_star", "prior_gap")
-        _check_numbers(**{name: getattr(self, name) for name in names})
+        for name in names:
+            as_amount(getattr(self, name), name=name)
         _check_denominators(phi0=self.phi0, epsilon=self.epsilon, tau=self.tau, rho=self.rho)
 
 
@@ -177,7 +178,9 @@ def theorem_plan(
     """
     horizon = as_count(horizon, name="horizon", least=1)
     given = {"tau": tau, "rho": rho, "tau_star": tau_star, "rho_star": rho_star, "prior_gap": prior_gap}
-    _check_numbers(**{name: value for name, value in given.items() if value is not None})
+    for name, value in given.items():
+        if value is not None:
+            as_amount(value, name=name)
     sigma = noise_sd(market)
     gaps = limiting_gaps(market, n_worlds=as_count(n_worlds, name="n_worlds", least=50), seed=seed)
     first = _first_assumption(gaps, tau=tau, rho=rho)
@@ -314,12 +317,6 @@ def _samples(given: TheoremInputs) -> int:
             f"Theorem 1's N exceeds every number for sigma = {given.sigma:g}, phi0 = {given.phi0:g}, "
             f"tau_star + epsilon = {slack:g}. Rescale rewards and features, or plan by sampling instead."
         ) from None
-
-
-def _check_numbers(**values: object) -> None:
-    for name, value in values.items():
-        if not is_number(value) or value < 0:
-            raise RcbError(f"{name} must be a finite number of at least 0, got {value!r}.")
 
 
 def _check_denominators(*, phi0: float, epsilon: float, tau: float, rho: float) -> None:

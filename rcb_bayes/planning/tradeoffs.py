@@ -94,7 +94,7 @@ def tradeoff(
 
     >>> curve = rcb.tradeoff(market, epsilons=[0.05, 0.2], n_grid=[5, 20], n_worlds=200, seed=1)
     >>> curve["expected_cold_start"].sel(n=20).values.round()
-    array([70., 43.])
+    array([55., 42.])
     >>> curve["best_n"].values
     array([5, 5])
     """

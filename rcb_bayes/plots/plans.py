@@ -8,7 +8,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.plots.drawable import DrawablePlan
 from rcb_bayes.plots.style import PALETTE, arm_styles, check_holds, draw_band, own_axes
-from rcb_bayes.schema import suggestion
+from rcb_bayes.schema import no_such
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,7 +56,7 @@ def plot_tradeoff(curve: "xr.Dataset", *, figure: str = "price", axes: "Axes | N
     check_holds(curve, "epsilon n", of="tradeoff")
     if figure not in _TRADEOFF_LABELS:
         known = tuple(_TRADEOFF_LABELS)
-        raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, known)} Use one of {', '.join(known)}.")
+        raise no_such("figure", figure, known)
     axes = own_axes(axes)
     epsilon = curve["epsilon"].values
     for k, n in enumerate(curve["n"].values):

@@ -36,7 +36,7 @@ from rcb_bayes.posterior.moving import MovedEngine, noise_left
 from rcb_bayes.posterior.nuts import NutsEngine
 from rcb_bayes.posterior.results import PosteriorBatch, linear_rewards, merged, users_of, warn_if_not_vouched
 from rcb_bayes.posterior.site_draws import SiteSampler
-from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, FloatArray, as_count, no_such
 
 _CHUNK_VALUES = 20_000_000
 MOST_DRAWN = 20  # unknown scales that are drawn from the belief
@@ -271,7 +271,7 @@ def make_engine(prior: Prior, noise: Noise, *, engine: str = "auto", seed: int =
     """
     known = ("auto", *ENGINES)
     if engine not in known:
-        raise RcbError(f"There is no engine '{engine}'.{suggestion(engine, known)} Use one of {', '.join(known)}.")
+        raise no_such("engine", engine, known)
     if isinstance(prior, MovedPrior):  # its posteriors are those of the belief that was moved
         inner = make_engine(prior.base, noise_left(noise, scale=prior.scale), engine=engine, seed=seed)
         return MovedEngine(prior, inner, scale=prior.scale, shift=prior.shift, reason="moved")

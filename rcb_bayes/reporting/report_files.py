@@ -8,7 +8,7 @@ import hashlib
 import io
 import zipfile
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +21,6 @@ from rcb_bayes.auditing import Audit
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, Records, as_text, content_of, read_netcdf, refused, write_atomically, write_netcdf
 from rcb_bayes.files.envelope import MOST_BYTES, read_bytes
-from rcb_bayes.files.records import LATE
 from rcb_bayes.gaps.checks import Checks
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from rcb_bayes.reporting.result import Report
 
 SUFFIX = ".zip"
-_FORM = Format(name="report", version=2, remedy="Report again: `report(...).save('report.zip')` writes a file.")
+_FORM = Format(name="report", version=3, remedy="Report again: `report(...).save('report.zip')` writes a file.")
 _HEAD = "report.json"
 _OPTIONAL = ("knowledge", "radius", "yardsticks", "payments", "by_size")  # tables that not every report has
 
@@ -51,7 +50,7 @@ class _Head:
     seed: int
     command: str
     digests: dict[str, str]
-    audited: str | None = field(default=None, metadata=LATE)  # the digest of the plan, as ``plan_digest`` has it
+    audited: str | None = None  # the digest of the plan, as ``plan_digest`` has it
 
 
 _RANGES = {"horizon": Annotated[int, Meta(ge=1, le=2**53)], "seed": Annotated[int, Meta(ge=0, le=2**63 - 1)]}

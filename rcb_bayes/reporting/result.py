@@ -21,7 +21,7 @@ from rcb_bayes.reporting.known import figures_of
 from rcb_bayes.reporting.paying import bill_figures
 from rcb_bayes.reporting.report_files import SUFFIX, read_report, write_report
 from rcb_bayes.reporting.words import Answer, answer_of
-from rcb_bayes.schema import FloatArray, as_count, plain, suggestion
+from rcb_bayes.schema import FloatArray, as_count, no_such, plain
 from rcb_bayes.telling.html import as_html
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Report:
     command : str
         The words that make this page again, if it was made on a command line.
     need : Check, optional
-        Whether greedy recommendations suffice, before everything else; None in older files.
+        Whether greedy recommendations suffice, before everything else; None where it was left out.
     knowledge : xarray.Dataset, optional
         The price of what users know; None where it was left out, or where there are no plans to compare.
     radius : xarray.Dataset, optional
@@ -152,10 +152,9 @@ class Report:
         The regret of the plan, of greedy and of everybody's favourite in the same worlds, and how far they are apart;
         None without runs, and where nature is not what users believe.
     payments : xarray.Dataset, optional
-        What paying users would cost instead; None where it was left out, where it does not apply, and in older files.
+        What paying users would cost instead; None where it was left out, and where it does not apply.
     by_size : xarray.Dataset, optional
-        The length of the cold start over epsilon and N; None where it was left out, where it does not apply, and in
-        older files.
+        The length of the cold start over epsilon and N; None where it was left out, and where it does not apply.
 
     Examples
     --------
@@ -358,7 +357,7 @@ class Report:
             Another figure, or one of what there is not: margins without an audit, regret without runs.
         """
         if figure not in FIGURES:
-            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, FIGURES)} Use {', '.join(FIGURES)}.")
+            raise no_such("figure", figure, FIGURES, told="Use")
         if figure == "rates":
             return plot_rates(self.plan, self.users, axes=axes)
         missing = self.audit is None if figure == "margins" else self.runs is None

@@ -15,7 +15,7 @@ from rcb_bayes.files import Format, as_text, content_of, read_text, refused, wri
 from rcb_bayes.market import Market
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.plan_files import RECORDS as PLANS
-from rcb_bayes.planning.plan_files import in_parts, plan_of, plan_wire, with_levels
+from rcb_bayes.planning.plan_files import plan_of, plan_wire
 from rcb_bayes.running.agent_faults import faults_of
 from rcb_bayes.running.agent_state import RECORDS, AgentState, Cold, Epoch, Fitted, Kept, Late, Out, Samples
 from rcb_bayes.running.exploit import Exploitation
@@ -28,23 +28,10 @@ if TYPE_CHECKING:
     from rcb_bayes.running.recommender import Recommender
 
 
-def _plan_in_parts(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of version 2, whose plan has its fields side by side."""
-    plan = content.get("plan")
-    return _plan_with_levels(content | ({"plan": in_parts(plan)} if isinstance(plan, dict) else {}))
-
-
-def _plan_with_levels(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of version 3, whose plan's stages are all saturated sets."""
-    plan = content.get("plan")
-    return content | ({"plan": with_levels(plan)} if isinstance(plan, dict) else {})
-
-
 FORM = Format(
     name="agent",
-    version=4,
+    version=5,
     remedy="Restore the file, or start a new recommender: `agent.save(path)` writes one.",
-    older={2: _plan_in_parts, 3: _plan_with_levels},
     most_values=2**25,  # the rounds of its log
 )
 

@@ -4,14 +4,14 @@ A field that is added to ``AgentState`` (with what ``agent_files`` enters and ta
 and read. ``RANGES`` has what a number must be beyond its type.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
 from rcb_bayes.files import Records
-from rcb_bayes.files.records import LATE, Count, Positive
+from rcb_bayes.files.records import Count, Positive
 from rcb_bayes.mechanism.decisions import EXPLOIT
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.planning.plan import Plan
@@ -114,7 +114,7 @@ class Kept:
 
     keep: int | str
     rows: tuple[tuple[int | float | str | None, ...], ...]
-    written: int | None = field(default=None, metadata=LATE)
+    written: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,10 +138,10 @@ class AgentState:
     pending: Out
     late: Late
     log: Kept | None
-    gone: tuple[int, ...] | None = field(default=None, metadata=LATE)
-    moves: tuple[Move, ...] | None = field(default=None, metadata=LATE)
-    heeds: bool | None = field(default=None, metadata=LATE)
-    by_samples: bool | None = field(default=None, metadata=LATE)
+    gone: tuple[int, ...] | None = None
+    moves: tuple[Move, ...] | None = None
+    heeds: bool | None = None
+    by_samples: bool | None = None
 
 
 _Hex = Annotated[str, Meta(pattern="^[0-9a-f]{1,1000}$")]

@@ -42,18 +42,6 @@ class World(Protocol):
         ...
 
 
-class PeopledWorld(World, Protocol):
-    """A world whose users do as they like."""
-
-    def whims(self, start: int, stop: int) -> FloatArray:
-        """Uniform numbers of the users' own, (n, 3)."""
-        ...
-
-    def noise(self, start: int, stop: int) -> FloatArray:
-        """The standard normal part of their rewards, (n,): the larger, the better."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
     """Rounds start, ..., stop - 1: users (n, d), what was decided for them, the arms they took and their rewards."""

@@ -27,7 +27,7 @@ from rcb_bayes.mechanism.notions import NOTIONS, as_notion
 from rcb_bayes.posterior import Engine, Rows
 from rcb_bayes.running.history import History
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Predictor
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import FloatArray, as_amount
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +76,8 @@ class Heeding:
     def __post_init__(self) -> None:
         if isinstance(self.oracle, Heeding):
             raise RcbError("This oracle heeds users already. Give Heeding the oracle inside it.")
-        if self.epsilon is not None and not (is_number(self.epsilon) and self.epsilon >= 0):
-            raise RcbError(f"epsilon must be a finite number of at least 0, got {self.epsilon!r}.")
+        if self.epsilon is not None:
+            as_amount(self.epsilon, name="epsilon")
         if self.notion is not None:
             as_notion(self.notion)
 

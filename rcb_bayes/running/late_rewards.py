@@ -21,7 +21,7 @@ from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.running.logbook import Logbook
 from rcb_bayes.running.policies import Rcb
 from rcb_bayes.running.tickets import GIVEN_UP, OBSERVED, RECOMMENDED, TOO_LATE, Early, Pending, Tally, Tickets
-from rcb_bayes.schema import BoolArray, FloatArray, as_finite_array, is_number, suggestion
+from rcb_bayes.schema import BoolArray, FloatArray, as_finite_array, is_number, position_of
 
 
 class AwaitedRewards:
@@ -93,7 +93,7 @@ class AwaitedRewards:
         if pending is None:  # given up: noted, and not used
             self.tally.note(TOO_LATE, *self.given_up.pop(int(ticket)))
             return
-        arm = pending.arm if taken is None else self._as_arm(taken)
+        arm = pending.arm if taken is None else position_of(taken, self._rcb.market.arms, error=DataError)
         self.pending.hand_in(ticket)
         self.tally.note(OBSERVED, pending.stage, pending.arm)
         early = Early(pending, arm, value)
@@ -201,9 +201,3 @@ class AwaitedRewards:
         if not self._rcb.market.noise.is_gaussian and reward not in (0, 1):
             raise DataError(f"Bernoulli rewards are 0 or 1, got {reward!r}.")
         return float(reward)
-
-    def _as_arm(self, arm: str) -> int:
-        arms = self._rcb.market.arms
-        if arm not in arms:
-            raise DataError(f"There is no arm '{arm}'.{suggestion(str(arm), arms)} The arms are {', '.join(arms)}.")
-        return arms.index(arm)

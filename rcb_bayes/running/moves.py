@@ -19,25 +19,25 @@ beforehand, or by what has nothing to do with either.
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from rcb_bayes.errors import MovesWarning, RcbError
-from rcb_bayes.files.records import LATE
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.choice import best_shares
 from rcb_bayes.mechanism.decisions import Decisions
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.arrivals import plan_with_arm
+from rcb_bayes.planning.checks import check_feasible
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.heeding import Heeding
 from rcb_bayes.running.oracle import Oracle, PosteriorOracle, Read
 from rcb_bayes.running.policies import Rcb
-from rcb_bayes.running.presence import confined, position_of, promises
+from rcb_bayes.running.presence import confined, promises
 from rcb_bayes.running.protocol import Policy
-from rcb_bayes.schema import BoolArray, FloatArray
+from rcb_bayes.schema import BoolArray, FloatArray, position_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Move:
     round: int
     arm: str
     comes: bool
-    plan: Plan | None = field(default=None, metadata=LATE)
+    plan: Plan | None = None
 
 
 def warn_of_pooled(plan: Plan, label: str) -> None:
@@ -127,8 +127,7 @@ def grown(rcb: Rcb, market: Market, plan: Plan | None, *, oracle: Oracle | None)
     lasts = rcb.exploitation is None
     if plan is None:
         plan = plan_with_arm(market, rcb.plan, lasts=lasts)
-    if plan.kind == "sampled" and not plan.feasible:
-        raise RcbError(f"This plan cannot be run: {plan.reason}")
+    check_feasible(plan)
     k = rcb.market.n_arms
     if plan.agenda.needed[:k] != rcb.plan.agenda.needed or plan.agenda.past[:k] != rcb.plan.agenda.past:
         raise RcbError("The new plan wants other samples of the arms there are. Make it with the same n_per_arm.")

@@ -27,7 +27,7 @@ from rcb_bayes.posterior import Engine, make_engine
 from rcb_bayes.running.oracle import PosteriorOracle
 from rcb_bayes.running.simulation import simulate
 from rcb_bayes.running.worlds import Nature
-from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_count, is_number
+from rcb_bayes.schema import DEFAULT_HORIZON, DEFAULT_SEED, FloatArray, as_amount, as_count, is_number
 from rcb_bayes.telling.wording import brief, figure, percent
 from rcb_bayes.users.diversity import covariate_diversity
 
@@ -143,8 +143,7 @@ def need_and_greedy(
     for name, value in (("share", share), ("tolerated", tolerated)):
         if not (is_number(value) and 0 < value < 1):
             raise RcbError(f"{name} is a share above 0 and below 1, got {value!r}.")
-    if not (is_number(epsilon) and epsilon >= 0):
-        raise RcbError(f"epsilon must be a finite number of at least 0, got {epsilon!r}.")
+    as_amount(epsilon, name="epsilon")
     if runs is not None and int(runs["t"].values[-1]) != horizon:
         raise RcbError(f"The runs have {int(runs['t'].values[-1]):,} rounds, greedy {horizon:,}. Ask for as many.")
     check_predictors(market)

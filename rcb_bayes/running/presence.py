@@ -52,7 +52,7 @@ from rcb_bayes.planning.plan import Plan
 from rcb_bayes.posterior.data import Data, unchecked_statistics
 from rcb_bayes.posterior.preposterior import MeanLaw
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import BoolArray, FloatArray, suggestion
+from rcb_bayes.schema import BoolArray, FloatArray, position_of
 
 _ROOM = 0.95  # of the largest rate: at that itself users sit at -epsilon, and rounding decides
 _ERRORS = 3.0  # Monte Carlo errors by which what is hidden in organic rounds is lowered, where it is simulated
@@ -76,19 +76,6 @@ def as_present(available: object, arms: Sequence[str], gone: frozenset[int]) -> 
     if not present.any():
         raise RcbError("No arm is left for this user: those that are available have all left. Name others.")
     return present
-
-
-def position_of(label: object, arms: Sequence[str]) -> int:
-    """Where an arm stands.
-
-    Raises
-    ------
-    RcbError
-        No such arm, with the nearest.
-    """
-    if label not in arms:
-        raise RcbError(f"There is no arm '{label}'.{suggestion(str(label), arms)} The arms are {', '.join(arms)}.")
-    return list(arms).index(str(label))
 
 
 def confined(decisions: Decisions, present: BoolArray, sampled: BoolArray) -> Decisions:

@@ -20,7 +20,7 @@ from rcb_bayes.mechanism.decisions import EXPLOIT, MOST_POPULAR, ROUND_KINDS, De
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import ipgs_one, pick_one
 from rcb_bayes.mechanism.knowledge import Moment
-from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.checks import check_feasible, check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.planning.rule import Rule
 from rcb_bayes.posterior.results import DiagnosticWarning
@@ -32,12 +32,12 @@ from rcb_bayes.running.logbook import Logbook
 from rcb_bayes.running.moves import Move, grown, warn_of_missing, warn_of_pooled
 from rcb_bayes.running.oracle import Oracle, Predictor, is_vouched
 from rcb_bayes.running.policies import Rcb, warn_of_other_users
-from rcb_bayes.running.presence import as_present, position_of
+from rcb_bayes.running.presence import as_present
 from rcb_bayes.running.recommendations import Recommendation, Recommendations, recommendation, recommendations
 from rcb_bayes.running.shown_posterior import posterior_of
 from rcb_bayes.running.tickets import Pending
 from rcb_bayes.running.worlds import Choices
-from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, BoolArray, FloatArray, as_count, position_of, suggestion
 from rcb_bayes.users.labelled import Users, as_users
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ class Recommender:
         seed: int | np.random.SeedSequence = DEFAULT_SEED,
     ) -> None:
         check_plan(market, plan)
-        if plan.kind == "sampled" and not plan.feasible:
-            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        check_feasible(plan)
         if rule is not None:
             plan = plan.with_rule(rule)
         warn_of_other_users(market, plan)

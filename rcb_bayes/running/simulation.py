@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes._version import __version__
-from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.sizes import check_run_size
 from rcb_bayes.mechanism.decisions import ROUND_KINDS
 from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.mechanism.kernel import best_arm
-from rcb_bayes.planning.checks import check_plan
+from rcb_bayes.planning.checks import check_feasible, check_plan
 from rcb_bayes.planning.plan import Plan
 from rcb_bayes.running.conduct import Behaviour, Conduct, Scene
 from rcb_bayes.running.driving import Block, drive
@@ -117,7 +116,7 @@ def simulate(
     >>> dict(runs["regret"].sizes)
     {'world': 5, 't': 500}
     >>> round(runs["regret"].sum("t").mean().item(), 1)
-    9.6
+    9.2
     """
     horizon = as_count(horizon, name="horizon", least=1)
     n_worlds = as_count(n_worlds, name="n_worlds", least=1)
@@ -127,8 +126,7 @@ def simulate(
     check_workers(workers)
     if isinstance(plan, Plan):
         check_plan(market, plan)
-        if plan.kind == "sampled" and not plan.feasible:
-            raise RcbError(f"This plan cannot be run: {plan.reason}")
+        check_feasible(plan)
         warn_of_other_guard(market, plan, oracle, options or Exploiting())
     if behaviour is not None:
         behaviour.check(market, plan)

@@ -40,7 +40,7 @@ class SklearnOracle:
     >>> oracle = rcb.SklearnOracle(estimator=LinearRegression(fit_intercept=False))
     >>> runs = rcb.simulate(market, plan, horizon=200, n_worlds=5, oracle=oracle, seed=1)
     >>> round(runs["regret"].sum("t").mean().item(), 1)
-    16.2
+    16.1
     """
 
     estimator: Any

@@ -18,7 +18,7 @@ from rcb_bayes.posterior.engines import ENGINES, Engine, ExactEngine, Importance
 from rcb_bayes.posterior.gibbs import GibbsEngine
 from rcb_bayes.posterior.laplace import LaplaceEngine
 from rcb_bayes.posterior.nuts import NutsEngine
-from rcb_bayes.schema import suggestion
+from rcb_bayes.schema import no_such
 from rcb_bayes.validation.beliefs import coupled, independent, of_gallery
 
 SYSTEMATIC = ("importance", "laplace")  # engines whose draws are equally spaced quantiles
@@ -104,9 +104,7 @@ def engine_names(engines: object) -> tuple[str, ...]:
         raise RcbError(f"engines is a list of names, such as ['exact', 'nuts'], or None for all, got {engines!r}.")
     for name in engines:
         if name not in ENGINES:
-            raise RcbError(
-                f"There is no engine '{name}'.{suggestion(str(name), tuple(ENGINES))} Use {', '.join(ENGINES)}."
-            )
+            raise no_such("engine", name, ENGINES, told="Use")
     return tuple(dict.fromkeys(engines))
 
 

@@ -139,20 +139,30 @@ def dismiss() -> None:
         _kill(HomeCrew._idle.pop())
 
 
-class ExecutorCrew:
-    """An executor of somebody's own: it is neither shut down nor mended."""
+class _Lent:
+    """Somebody else decides who works on what, and sees to what breaks."""
 
     is_near = False
+    _out: "set[Future[Answer]]"
+
+    @property
+    def next_worker(self) -> None:
+        """Nobody knows."""
+
+    def release(self, future: "Future[Answer]") -> bool:
+        """Never handed out again."""
+        self._out.discard(future)
+        return False
+
+
+class ExecutorCrew(_Lent):
+    """An executor of somebody's own: it is neither shut down nor mended."""
 
     def __init__(self, executor: Executor) -> None:
         self.n_workers = int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
         self.room = 2 * self.n_workers
         self._executor = executor
         self._out: set[Future[Answer]] = set()
-
-    @property
-    def next_worker(self) -> None:
-        """Nobody knows."""
 
     def submit(self, call: Call) -> "Future[Answer]":
         """To the executor."""
@@ -162,11 +172,6 @@ class ExecutorCrew:
             raise WorkersError(self.fault(error) or str(error)) from error
         self._out.add(future)
         return future
-
-    def release(self, future: "Future[Answer]") -> bool:
-        """Never handed out again: an executor that broke stays so."""
-        self._out.discard(future)
-        return False
 
     def fault(self, error: BaseException) -> str | None:
         """A pool that lost a process, or was shut down."""
@@ -183,10 +188,8 @@ class ExecutorCrew:
             future.cancel()
 
 
-class ClusterCrew:
+class ClusterCrew(_Lent):
     """The workers of a Dask cluster, by its client; the scheduler itself sees to workers that die."""
-
-    is_near = False
 
     def __init__(self, client: Any, *, owned: bool) -> None:
         self.address = _address_of(client)
@@ -210,10 +213,6 @@ class ClusterCrew:
         """Some more wait at the scheduler, so that no worker does."""
         return 4 * self.n_workers
 
-    @property
-    def next_worker(self) -> None:
-        """The scheduler decides."""
-
     def submit(self, call: Call) -> "Future[Answer]":
         """To the scheduler."""
         try:
@@ -222,11 +221,6 @@ class ClusterCrew:
             raise WorkersError(self._lost()) from error
         self._out.add(future)
         return future
-
-    def release(self, future: "Future[Answer]") -> bool:
-        """Never handed out again: the scheduler has done so."""
-        self._out.discard(future)
-        return False
 
     def fault(self, error: BaseException) -> str | None:
         """A connection that is lost, a task that ended every worker it was given to, a worker without the package."""

@@ -13,8 +13,9 @@ from rcb_bayes import Audit, Market, Plan, Prior
 from rcb_bayes.auditing.averaging import averages_of
 from rcb_bayes.auditing.judging import margins_under
 from rcb_bayes.auditing.plan_views import plan_views
-from rcb_bayes.auditing.view import Asked, View, cell_terms
+from rcb_bayes.auditing.view import Asked, View
 from rcb_bayes.mechanism.exploiting import Exploiting
+from rcb_bayes.mechanism.margins import steadied_terms
 from rcb_bayes.mechanism.notions import USER, as_notion
 from rcb_bayes.mechanism.panel import Panel
 from tests.auditing import plain
@@ -331,6 +332,7 @@ def test_terms_are_those_of_the_views():
     views = plan_views(own, plan, question, horizon=30, options=Exploiting()).views
     found = margins_under(own, views, question)["user"]
     for k, view in enumerate(views):
-        terms = cell_terms(view, 0, epsilon=EPSILON, notion=USER)[1, 0]
+        seen = view.chances[0], view.rewards, view.prior_rewards
+        terms = steadied_terms(*seen, arm=0, epsilon=EPSILON, notion=USER)[1, 0]
         cell = found.isel(stage=k, user=0, arm=0, rival=1)
         assert terms.mean() == pytest.approx((cell["estimate"] + EPSILON).item() * cell["mass"].item(), abs=1e-12)

@@ -157,13 +157,3 @@ def test_a_population_is_made_for_the_plans_features_only():
         Plan.from_json(resealed("user", lambda document: document["before"]["whom"].update(n_features=65536)))
     with pytest.raises(RcbError, match="another number of features"):
         Plan.from_json(resealed("user", lambda document: document["before"]["whom"].update(n_features=4000)))
-
-
-@pytest.mark.parametrize("saturated", [3, None, "old", {}])
-def test_an_old_plan_whose_sets_are_none_is_refused(saturated: Any):
-    file = next((Path(__file__).parent / "data").glob("plan_version_2*.json"))
-    document = json.loads(file.read_text(encoding="utf-8"))
-    del document[DIGEST]
-    document["stages"][0]["saturated"] = saturated
-    with pytest.raises(RcbError, match="Cannot read a plan"):
-        Plan.from_json(json.dumps({**document, DIGEST: digest_of(document)}))

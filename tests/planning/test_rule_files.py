@@ -4,7 +4,6 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 import rcb_bayes as rcb
-from rcb_bayes.files.envelope import DIGEST, VERSION, digest_of
+from rcb_bayes.files.envelope import DIGEST, digest_of
 from rcb_bayes.planning import rule_files
 from tests.planning.test_distilling import box, box_plan, different, favoured, favoured_rule, level_rule, small
 
@@ -135,29 +134,9 @@ def test_a_changed_digit_and_other_files_are_refused(tmp_path: Path):
         rcb.Rule.load(tmp_path / "none.json")
 
 
-def test_files_of_version_1_are_read():
-    """Their leaves have no cuts, and their stages are sets."""
-    rule = favoured_rule()
-    assert rule.guards is not None
-    plain = replace(rule, rates=replace(rule.rates, cuts=None), guards=replace(rule.guards, cuts=None))
-    content = json.loads(plain.to_json())
-    del content["knows"]
-    for table, names in (("rates", ("cuts", "levels", "promoted_by")), ("guards", ("cuts",))):
-        for name in names:
-            del content[table][name]
-    users = favoured().covariates.sample(50, seed=3)
-    again = rcb.Rule.from_json(_as_version(1, content))
-    np.testing.assert_array_equal(again.guard(users, 0), plain.guard(users, 0))
-    np.testing.assert_array_equal(again.rate(users, saturated=["arm_0"]), plain.rate(users, saturated=["arm_0"]))
-    assert again.knows == "stage"
-    with pytest.raises(rcb.RcbError, match="missing required field"):
-        rcb.Rule.from_json(_as_version(2, content))  # planted: what is missing is asked for in files of today
-    with pytest.raises(rcb.RcbError, match="version"):
-        rcb.Rule.from_json(_as_version(3, content))
-
-
-def _as_version(version: int, content: dict[str, Any]) -> str:
-    """The text of a file of some version, with its digest."""
-    full = {**content, VERSION: version}
-    full.pop(DIGEST)
-    return json.dumps({**full, DIGEST: digest_of(full)})
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_files_of_other_versions_are_refused_with_what_to_do(version: int):
+    with pytest.raises(
+        rcb.RcbError, match=rf"version {version} of the format.* reads 3\. Restore .*distil the plan again"
+    ):
+        rcb.Rule.from_json(favoured_rule().to_json().replace('"format_version": 3', f'"format_version": {version}'))

@@ -46,6 +46,10 @@ def page_of(name: str) -> Report:
             market, **asked | {"epsilon": 0.2, "horizon": 20, "sizes": replace(SMALL, knowledge_worlds=0)}
         )
     if name == "untold":
+        # Beliefs in whose closed form worlds differ by who was sampled alone tell with fifty of them.
+        labels = {"n_arms": 3, "n_features": 2, "arms": ARMS, "features": FEATURES}
+        belief = rcb.load_prior("student_t", mean=[[0.2, 0], [0.1, 0], [0, 0]], scale=0.35, **labels)
+        market = rcb.Market(prior=belief, covariates=table, noise=rcb.GaussianNoise(0.3))
         few = replace(SMALL, plan_worlds=50, audit_worlds=50, epsilons=(0.03, 0.3))
         return rcb.report(market, **asked | {"epsilon": 0.03, "n_per_arm": 30, "sizes": few})
     return rcb.report(market, **asked)

@@ -103,16 +103,6 @@ def test_what_no_recommender_could_be_is_refused_though_the_digest_is_right(
     assert "\n" not in str(caught.value)
 
 
-def test_an_agent_of_version_2_is_read():
-    """Written by rcb_bayes before plans had parts, after 9 users; it goes on as it did then."""
-    market = plans()["fixed"][0]
-    agent = Recommender.load(Path(__file__).parent / "data" / "agent_version_2.json", market)
-    assert (agent.rounds, agent.plan.n_per_arm, agent.plan.exploration_rate) == (9, 2, 0.5)
-    told = agent.recommend([0.6, 0.8])
-    assert told.arm == "usual"
-    assert told.probabilities == {"usual": 0.5, "new": 0.0, "odd": 0.5}
-
-
 def test_an_interrupted_save_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "agent.json"
     where, plan = plans()["user"]

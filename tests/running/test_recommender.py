@@ -235,10 +235,10 @@ def test_a_state_of_another_oracle_is_refused(tmp_path: Path):
     ("text", "message"),
     [
         ("{", "not JSON, or cut off"),
-        ('{"format": 1}', "version 1 of the format, this version of rcb_bayes reads 2 and 3"),
+        ('{"format": 1}', "its format is .*1"),
         ("[]", "no format"),
         ('{"format": "rcb_bayes plan", "format_version": 2}', "its format is 'rcb_bayes plan'"),
-        ('{"format": "rcb_bayes agent", "format_version": 2, "plan": 3}', "no digest"),
+        ('{"format": "rcb_bayes agent", "format_version": 5, "plan": 3}', "no digest"),
     ],
 )
 def test_broken_states_are_refused(text: str, message: str, tmp_path: Path):

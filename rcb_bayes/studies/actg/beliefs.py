@@ -26,7 +26,7 @@ from rcb_bayes.belief import Prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import GaussianNoise
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.schema import FloatArray, no_such
 from rcb_bayes.studies.actg.trial import ARMS, FEATURES, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ def designer_prior(
         Another belief; "elicited" with other features than it was asked about.
     """
     if belief not in BELIEFS:
-        raise RcbError(
-            f"There is no belief '{belief}'.{suggestion(belief, tuple(BELIEFS))} Use one of {', '.join(BELIEFS)}."
-        )
+        raise no_such("belief", belief, BELIEFS)
     return BELIEFS[belief](names, outcome)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, as_text, content_of, read_text, refused, write_atomically
 from rcb_bayes.files.store import open_store
-from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number, plain, suggestion
+from rcb_bayes.schema import DEFAULT_SEED, as_count, is_number, no_such, plain
 from rcb_bayes.studies.actg.beliefs import BELIEFS
 from rcb_bayes.studies.actg.covering import LEARNING, fixed_coverage, learning_coverage
 from rcb_bayes.studies.actg.judging import Part, belief_part, fixed_part
@@ -122,10 +122,7 @@ def run_actg(
     sizes = (sizes or Sizes()).checked()
     for belief in beliefs:
         if belief not in BELIEFS:
-            known = ", ".join(BELIEFS)
-            raise RcbError(
-                f"There is no belief '{belief}'.{suggestion(str(belief), tuple(BELIEFS))} Use some of {known}."
-            )
+            raise no_such("belief", belief, BELIEFS, told="Use some of")
     wanted = tuple(sorted({float(value) for value in epsilons if is_number(value) and value >= 0}))
     if not beliefs or not wanted or len(wanted) != len(list(epsilons)):
         raise RcbError(f"Expected a belief or more, and different epsilons of at least 0, got {list(epsilons)}.")

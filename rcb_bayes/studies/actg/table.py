@@ -5,7 +5,6 @@ with HIV, randomised to four treatments. ``lifelines`` ships the rows as a CSV f
 package need not be importable, and nothing of it is run.
 """
 
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.files.tables import read_cells
-from rcb_bayes.schema import suggestion
+from rcb_bayes.files.tables import check_patient, places_of_columns, read_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,35 +78,15 @@ def read_trial(path: str | Path | None = None) -> "pd.DataFrame":
         )
     cells = read_cells(path, row="patient")
     columns = (_ID, *BASELINE, *_USED_AFTER)
-    places = _places(cells.header, columns, source=path.name)
+    expected = "the 2,139 patients as lifelines ships them"
+    places = places_of_columns(cells.header, columns, source=path.name, file="ACTG 175", expected=expected)
     values = np.empty((len(cells.records), len(columns)))
-    seen: dict[float, int] = {}
+    seen: dict[str, int] = {}
     for k, (line, record) in enumerate(zip(cells.lines, cells.records, strict=True)):
         for j, name in enumerate(columns):
             values[k, j] = _number(record[places[name]], name=name, where=f"{path.name}, line {line}")
-        patient = float(values[k, 0])
-        if patient in seen:
-            raise DataError(
-                f"{path.name}, line {line}, column '{_ID}': patient {patient:.0f} is there already, in line "
-                f"{seen[patient]}. Keep one of the two."
-            )
-        seen[patient] = line
+        check_patient(f"{values[k, 0]:.12g}", seen, line=line, where=f"{path.name}, line {line}, column '{_ID}'")
     return pd.DataFrame(values, columns=list(columns))
-
-
-def _places(header: Sequence[str], wanted: Sequence[str], *, source: str) -> dict[str, int]:
-    missing = [name for name in wanted if name not in header]
-    if missing:
-        close = suggestion(missing[0], [name for name in header if name])
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(
-            f"{source}, line 1: this is not the ACTG 175 file, the column '{missing[0]}'{more} is not there.{close} "
-            "Expected the 2,139 patients as lifelines ships them."
-        )
-    twice = [name for name in wanted if list(header).count(name) > 1]
-    if twice:
-        raise DataError(f"{source}, line 1: the column '{twice[0]}' is there twice. Keep one of the two.")
-    return {name: list(header).index(name) for name in wanted}
 
 
 def _number(cell: str, *, name: str, where: str) -> float:

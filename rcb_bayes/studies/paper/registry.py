@@ -6,8 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from rcb_bayes.errors import RcbError
-from rcb_bayes.schema import suggestion
+from rcb_bayes.schema import no_such
 from rcb_bayes.studies.paper.outcome import Outcome, Request
 
 ALL = "all"
@@ -99,7 +98,7 @@ def find_experiments(name: str) -> Sequence[str]:
         return tuple(EXPERIMENTS)
     if name not in EXPERIMENTS:
         known = (*EXPERIMENTS, ALL, *ELSEWHERE)
-        raise RcbError(f"There is no setting '{name}'.{suggestion(name, known)} Known are {', '.join(known)}.")
+        raise no_such("setting", name, known, told="Known are")
     return (name,)
 
 

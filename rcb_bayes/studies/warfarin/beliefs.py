@@ -9,7 +9,7 @@ from rcb_bayes.belief import Prior, load_prior
 from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.market.noise import BernoulliLogit, GaussianNoise
-from rcb_bayes.schema import is_number, suggestion
+from rcb_bayes.schema import as_positive, suggestion
 from rcb_bayes.studies.warfarin.cohort import ARMS, MEDIUM, Cohort
 from rcb_bayes.studies.warfarin.features import NORM
 from rcb_bayes.users import Empirical
@@ -44,8 +44,7 @@ def physician_market(
         Another kind of rewards, a variance or sigma that is not positive.
     """
     for name, value in (("variance", variance), ("sigma", sigma)):
-        if not (is_number(value) and value > 0):
-            raise RcbError(f"{name} must be a positive number, got {value!r}.")
+        as_positive(value, name=name)
     if rewards not in ("gaussian", "logit"):
         close = suggestion(str(rewards), ("gaussian", "logit"))
         raise RcbError(f"There are no rewards '{rewards}'.{close} Use gaussian or logit.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from rcb_bayes.errors import DataError, RcbError
-from rcb_bayes.schema import FloatArray, suggestion
+from rcb_bayes.errors import DataError
+from rcb_bayes.schema import FloatArray, no_such
 from rcb_bayes.studies.warfarin.features import patient_features
 from rcb_bayes.studies.warfarin.formulas import decades
 from rcb_bayes.studies.warfarin.table import read_patients
@@ -96,7 +96,7 @@ class Cohort:
 def bucket(dose: FloatArray, *, rule: Rule = "below_21") -> np.ndarray:
     """Positions in low, medium, high of weekly doses in mg, (n,) -> (n,)."""
     if rule not in RULES:
-        raise RcbError(f"There is no rule '{rule}'.{suggestion(str(rule), RULES)} Use one of {', '.join(RULES)}.")
+        raise no_such("rule", rule, RULES)
     low = dose < _LOW_TO if rule == "below_21" else dose <= _LOW_TO
     return np.where(low, LOW, np.where(dose >= _HIGH_FROM, HIGH, MEDIUM))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.running.history import History
-from rcb_bayes.schema import FloatArray, is_number
+from rcb_bayes.schema import FloatArray, as_positive, is_number
 
 _LEAST = 1e-9  # of a probability whose logarithm is taken
 
@@ -54,8 +54,7 @@ class DoseOracle:
             raise RcbError(f"bounds must be two rising doses, got {self.bounds!r}.")
         for name in ("spread", "variance"):
             value = getattr(self, name)
-            if not (is_number(value) and value > 0):
-                raise RcbError(f"{name} must be a positive number, got {value!r}.")
+            as_positive(value, name=name)
 
     @property
     def cuts(self) -> FloatArray:

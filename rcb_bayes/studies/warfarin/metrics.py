@@ -87,13 +87,6 @@ def confusion_table(right: np.ndarray, assigned: np.ndarray) -> FloatArray:
     return np.divide(counts, total, out=np.full_like(counts, np.nan), where=total > 0)
 
 
-def weighted_risk_score(right: np.ndarray, assigned: np.ndarray) -> float:
-    """The paper's score, by its own formula: sum_k p_k (Pr(right | k) - Pr(wrong | k))."""
-    shares = np.bincount(right.astype(int), minlength=len(ARMS)) / len(right)
-    recall = np.diagonal(confusion_table(right, assigned))
-    return float(sum(p * (2.0 * r - 1.0) for p, r in zip(shares, recall, strict=True) if p > 0))
-
-
 def subgroup_metrics(cohort: Cohort, runs: "xr.Dataset") -> "xr.Dataset":
     """Who bears the errors, and who the exploration: figures by race, sex and age band.
 

@@ -7,7 +7,7 @@ import numpy as np
 from rcb_bayes.errors import RcbError
 from rcb_bayes.plots import PALETTE
 from rcb_bayes.plots.style import own_axes
-from rcb_bayes.schema import suggestion
+from rcb_bayes.schema import no_such, suggestion
 from rcb_bayes.studies.warfarin.result import WarfarinResult
 from rcb_bayes.studies.warfarin.variation import two_way_error
 
@@ -88,7 +88,7 @@ def plot_confusion(result: WarfarinResult, policy: str, *, axes: "Axes | None" =
     """The paper's table as a picture: right buckets down, assigned ones across, per cent of each row."""
     names = [str(name) for name in result.figures["policy"].values]
     if policy not in names:
-        raise RcbError(f"There is no policy '{policy}'.{suggestion(policy, names)} Use one of {', '.join(names)}.")
+        raise no_such("policy", policy, names)
     axes = own_axes(axes)
     table = result.figures["confusion"].sel(policy=policy)
     values = table.values

@@ -8,7 +8,7 @@ import numpy as np
 
 from rcb_bayes.errors import RcbError
 from rcb_bayes.files import Format, read_netcdf, refused, write_netcdf
-from rcb_bayes.schema import plain, suggestion
+from rcb_bayes.schema import no_such, plain
 from rcb_bayes.studies.warfarin.telling import RESTS_ON, audit_lines
 from rcb_bayes.telling.wording import figure
 
@@ -145,7 +145,7 @@ class WarfarinResult:
             "gain": plots.plot_warfarin_gain,
         }
         if figure not in drawn:
-            raise RcbError(f"There is no figure '{figure}'.{suggestion(figure, [*drawn])} Use {', '.join(drawn)}.")
+            raise no_such("figure", figure, drawn, told="Use")
         return drawn[figure](self, axes=axes)
 
     def save(self, path: str | Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcb_bayes.errors import DataError
-from rcb_bayes.files.tables import read_cells
+from rcb_bayes.files.tables import check_patient, places_of_columns, read_cells
 from rcb_bayes.schema import suggestion
 
 if TYPE_CHECKING:
@@ -100,7 +100,13 @@ def parse_cells(header: Sequence[str], numbered: Sequence[tuple[int, Sequence[st
     import pandas as pd
 
     parsers = column_parsers()
-    places = _places(header, [column for column, _ in parsers.values()], source=source)
+    places = places_of_columns(
+        [" ".join(name.split()) for name in header],
+        [column for column, _ in parsers.values()],
+        source=source,
+        file="IWPC",
+        expected="PharmGKB's table of 5,700 patients as published",
+    )
     rows: list[dict[str, Any]] = []
     seen: dict[str, int] = {}
     for line, cells in numbered:
@@ -113,7 +119,10 @@ def parse_cells(header: Sequence[str], numbered: Sequence[tuple[int, Sequence[st
                 row[name] = None if text.lower() in _MISSING else parse(text)
             except ValueError as error:
                 raise DataError(f"{source}, line {line}, column '{column}': {error}") from None
-        _check_patient(row["id"], seen, line=line, source=source)
+        where = f"{source}, line {line}, column '{_ID}'"
+        if row["id"] is None:
+            raise DataError(f"{where}: a patient needs an identifier, got none.")
+        check_patient(row["id"], seen, line=line, where=where)
         rows.append(row)
     if not rows:
         raise DataError(f"{source} has column names but no patients.")
@@ -131,33 +140,6 @@ def as_patients(table: "pd.DataFrame") -> "pd.DataFrame":
         column[table[name].isna().to_numpy()] = np.nan if name in numbers else None
         columns[name] = column.astype(float) if name in numbers else column
     return pd.DataFrame(columns).astype({name: object for name in columns if name not in numbers})
-
-
-def _check_patient(patient: str | None, seen: dict[str, int], *, line: int, source: str) -> None:
-    if patient is None:
-        raise DataError(f"{source}, line {line}, column '{_ID}': a patient needs an identifier, got none.")
-    if patient in seen:
-        raise DataError(
-            f"{source}, line {line}, column '{_ID}': patient {patient} is there already, in line {seen[patient]}. "
-            "Keep one of the two."
-        )
-    seen[patient] = line
-
-
-def _places(header: Sequence[str], wanted: Sequence[str], *, source: str) -> dict[str, int]:
-    names = [" ".join(name.split()) for name in header]
-    missing = [column for column in wanted if column not in names]
-    if missing:
-        close = suggestion(missing[0], [name for name in names if name])
-        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        raise DataError(
-            f"{source}, line 1: this is not the IWPC file, the column '{missing[0]}'{more} is not there.{close} "
-            "Expected PharmGKB's table of 5,700 patients as published."
-        )
-    twice = [column for column in wanted if names.count(column) > 1]
-    if twice:
-        raise DataError(f"{source}, line 1: the column '{twice[0]}' is there twice. Keep one of the two.")
-    return {column: names.index(column) for column in wanted}
 
 
 def _excel_cells(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:

@@ -12,8 +12,16 @@ from rcb_bayes.planning.fixed import fixed_plan
 from rcb_bayes.studies.warfarin.beliefs import always_medium
 from rcb_bayes.studies.warfarin.cohort import Cohort
 from rcb_bayes.studies.warfarin.contenders import rcb_policy
-from rcb_bayes.studies.warfarin.metrics import confusion_table, replay_metrics, subgroup_metrics, weighted_risk_score
+from rcb_bayes.studies.warfarin.metrics import confusion_table, replay_metrics, subgroup_metrics
 from rcb_bayes.studies.warfarin.replay import replay, replay_plans
+
+
+def weighted_risk_score(right: np.ndarray, assigned: np.ndarray) -> float:
+    """The paper's score, by its own formula: sum_k p_k (Pr(right | k) - Pr(wrong | k))."""
+    shares = np.bincount(right.astype(int), minlength=3) / len(right)
+    recall = np.diagonal(confusion_table(right, assigned))
+    return float(sum(p * (2.0 * r - 1.0) for p, r in zip(shares, recall, strict=True) if p > 0))
+
 
 pairs = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=60)
 
