@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rcb_bayes.errors import RcbError
 from rcb_bayes.market import Market
 from rcb_bayes.mechanism.agenda import Agenda
+from rcb_bayes.mechanism.knowledge import STAGE
 from rcb_bayes.planning.figures import PlanFigures
 from rcb_bayes.planning.stages import PlannedStage
 from rcb_bayes.schema import DEFAULT_SEED, FloatArray, plain
@@ -168,8 +170,18 @@ class Plan(PlanFigures):
     def rates_by_arm(self, x: Users, *, level: int) -> FloatArray:
         """Exploration rates of users x where an arm is promoted to them, once ``level`` arms are saturated.
 
-        (d,) -> (K,), (U, d) -> (U, K); of a plan whose users do not know which arms are saturated.
+        (d,) -> (K,), (U, d) -> (U, K).
+
+        Raises
+        ------
+        RcbError
+            A plan whose users know which arms are saturated: its rates are by set.
         """
+        if self.knows == STAGE.name:
+            raise RcbError(
+                "Rates by promoted arm are of plans for users who do not know which arms are saturated, got "
+                f"knows='{STAGE.name}'. Use rate(x, saturated=)."
+            )
         users = self.features_of(x)
         of_plan = {"goal": self.goal, "constants": self.constants, "before": self.before}
         rates = self.cold_start.rates_by_arm(np.atleast_2d(users), level, **of_plan)

@@ -18,6 +18,7 @@ from rcb_bayes.auditing.view import View
 from rcb_bayes.mechanism import simulator
 from rcb_bayes.mechanism.panel import Panel, panel_of
 from tests.twins import plain_mechanism as plain
+from tests.twins.coarse_plans import coarse_plan
 from tests.twins.pooled_truth import rows_of
 from tests.twins.truth import Case, Row, scenario_of
 
@@ -68,7 +69,7 @@ class Sides:
 def sides(name: str, *, knows: str = "level", epsilon: float = 0.05, n_plain: int = 8000, horizon: int = 600) -> Sides:
     case = CASES[name]
     market = case.market()
-    plan = rcb.calibrate(
+    plan = coarse_plan(
         market, epsilon=epsilon, knows=knows, n_per_arm=6, horizon=horizon, n_worlds=1440, audit_worlds=1440, seed=1
     )
     assert plan.feasible

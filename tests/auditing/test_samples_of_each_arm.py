@@ -14,6 +14,7 @@ import pytest
 import rcb_bayes as rcb
 from rcb_bayes.mechanism.agenda import Agenda
 from tests.twins import plain_mechanism as plain
+from tests.twins.coarse_plans import coarse_plan
 from tests.twins.pooled_truth import rows_of
 from tests.twins.truth import Case, Row, compared, scenario_of
 
@@ -35,18 +36,19 @@ UNEQUAL, NO_THIRD, NO_FIRST = (6, 3, 4), (6, 4, 0), (0, 6, 3)
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """A plan, an audit of it, and plain worlds under it."""
+    """A plan, an audit of it for users who know so much, and plain worlds under it."""
 
     case: Case
+    knows: str
     plan: rcb.Plan
     found: rcb.Audit
     out: plain.Outcome
 
     @property
     def rows(self) -> list[Row]:
-        if self.plan.knows == "stage":
+        if self.knows == "stage":
             return compared(self.case, self.plan, self.found, self.out)[0]
-        return rows_of(self.found, self.out, self.plan.knows)
+        return rows_of(self.found, self.out, self.knows)
 
     @property
     def apart(self) -> float:
@@ -54,17 +56,22 @@ class Sides:
 
 
 @cache
-def sides(name: str, n_per_arm: tuple[int, ...], knows: str, told: tuple[int, ...] | None = None) -> Sides:
-    """``told`` is what the plain worlds are told in the place of the plan's own numbers."""
+def sides(
+    name: str, n_per_arm: tuple[int, ...], knows: str, told: tuple[int, ...] | None = None, *, handed_out: bool = False
+) -> Sides:
+    """``told`` is what the plain worlds are told in the place of the plan's own numbers.
+
+    Plans are as coarse as what users know, unless they are to be those that are handed out.
+    """
     case = CASES[name]
     market = case.market()
     asked = {"epsilon": 0.05, "knows": knows, "horizon": HORIZON, "n_worlds": 1000, "seed": 1}
-    plan = rcb.calibrate(market, n_per_arm=n_per_arm, **asked)
+    plan = (rcb.calibrate if handed_out else coarse_plan)(market, n_per_arm=n_per_arm, **asked)
     assert plan.feasible
     found = rcb.audit(market, plan, horizon=HORIZON, knows=knows, users=np.array(ROWS), n_worlds=1000, seed=7)
     scenario = scenario_of(case, plan, horizon=HORIZON)
     out = plain.run_worlds(scenario if told is None else replace(scenario, n_per_arm=told), 8000, seed=3)
-    return Sides(case=case, plan=plan, found=found, out=out)
+    return Sides(case=case, knows=knows, plan=plan, found=found, out=out)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +93,13 @@ def test_margins_are_those_of_plain_rounds(name: str, n_per_arm: tuple[int, ...]
     if len(ended) == both.out.n_worlds:
         error = np.hypot(both.plan.expected_cold_start_mcse, ended.std() / np.sqrt(len(ended)))
         assert abs(both.plan.expected_cold_start - ended.mean()) < 4 * error
+
+
+def test_a_finer_plan_that_is_handed_out_is_audited_for_users_who_know_less() -> None:
+    both = sides("three arms", NO_THIRD, "phase", handed_out=True)
+    assert both.plan.knows == "stage"
+    assert len(both.rows) >= 9
+    assert both.apart < MANY
 
 
 @pytest.mark.slow

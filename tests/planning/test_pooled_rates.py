@@ -10,6 +10,7 @@ import rcb_bayes as rcb
 from rcb_bayes.errors import RcbError
 from rcb_bayes.mechanism.kernel import linear_scores
 from rcb_bayes.running.worlds import SimulatedWorld
+from tests.twins.coarse_plans import coarse_plan
 
 KNOWS = ("stage", "level", "phase", "mechanism")
 HORIZON = 2000
@@ -32,8 +33,9 @@ def market(name: str = "mixed") -> rcb.Market:
 
 
 @cache
-def plan(knows: str, name: str = "mixed") -> rcb.Plan:
-    return rcb.calibrate(
+def plan(knows: str, name: str = "mixed", *, handed_out: bool = False) -> rcb.Plan:
+    """As coarse as what users know, or the one that they are given: by stage, where that is shorter."""
+    return (rcb.calibrate if handed_out else coarse_plan)(
         market(name),
         epsilon=0.05 if name == "mixed" else 0.1,
         knows=knows,
@@ -100,7 +102,7 @@ def test_plans_of_mixed_users_pass_at_what_they_claim(knows: str) -> None:
 
 
 def lengths(name: str) -> tuple[np.ndarray, np.ndarray]:
-    plans = [plan(knows, name) for knows in KNOWS]
+    plans = [plan(knows, name, handed_out=True) for knows in KNOWS]
     return np.array([p.expected_cold_start for p in plans]), np.array([p.expected_cold_start_mcse for p in plans])
 
 
@@ -232,7 +234,7 @@ def test_a_platform_that_believes_the_same_in_so_many_words_is_no_other_platform
             covariates=rcb.Empirical(np.ones((1, 1))),
             noise=rcb.GaussianNoise(0.3),
         )
-        return rcb.calibrate(one, epsilon=0.05, n_per_arm=10, knows=knows, horizon=300, seed=1)
+        return coarse_plan(one, epsilon=0.05, n_per_arm=10, knows=knows, horizon=300, seed=1)
 
     copied, plain = made(copy=True), made(copy=False)
     assert copied.feasible
@@ -256,7 +258,7 @@ def on_the_circle() -> tuple[rcb.Market, rcb.Plan]:
     market = rcb.Market(
         prior=rcb.Prior.gaussian(CIRCLE_MEAN, CIRCLE_VARIANCE), covariates=rcb.Sphere(2), noise=rcb.GaussianNoise(0.3)
     )
-    return market, rcb.calibrate(market, epsilon=0.05, n_per_arm=8, knows="phase", horizon=200, seed=7)
+    return market, coarse_plan(market, epsilon=0.05, n_per_arm=8, knows="phase", horizon=200, seed=7)
 
 
 def unit(degrees: np.ndarray | float) -> np.ndarray:
@@ -363,6 +365,15 @@ def test_the_rate_at_a_set_is_that_of_the_arm_promoted_there(knows: str) -> None
         promoted = np.where(np.isin(np.arange(4), full), -np.inf, expected).argmax(axis=1)
         found = plan(knows).rate(users, saturated=[f"arm_{arm}" for arm in full])
         np.testing.assert_array_equal(found, by_arm[np.arange(3), promoted])
+
+
+def test_a_plan_by_stage_has_no_rates_by_arm() -> None:
+    """At a level there would be none that was planned: those of users who need no subsidy alone, 0 for all others."""
+    fixed = rcb.fixed_plan(market(), n_per_arm=5, exploration_rate=0.3, epsilon=0.1, knows="stage")
+    for made in (plan("stage"), plan("level", handed_out=True), fixed):
+        assert made.knows == "stage"
+        with pytest.raises(RcbError, match=r"Rates by promoted arm .*got knows='stage'. Use rate\(x, saturated=\)"):
+            made.rates_by_arm([[1.0, 0.0]], level=2)
 
 
 @pytest.mark.parametrize("knows", ["level", "mechanism"])

@@ -12,6 +12,7 @@ from rcb_bayes.mechanism.exploiting import Exploiting
 from rcb_bayes.running.moves import Move, Moving
 from tests.running.test_presence import ROWS
 from tests.running.test_presence import market as made
+from tests.twins.coarse_plans import coarse_plan
 
 BELIEF = ([0.3, 0.2], 0.4)
 BETA = np.array([[0.3, 0.1], [0.2, 0.3], [0.1, 0.2], [0.35, 0.3]])
@@ -366,7 +367,7 @@ def test_a_plan_by_level_warns_where_an_arm_leaves_and_the_plan_for_the_others_i
     prior = rcb.Prior.gaussian([[0.3], [0.0], [0.0]], [0.1, 1.0, 1.0], arms=["a", "b", "c"])
     own = rcb.Market(prior=prior, covariates=rcb.Empirical([[1.0]]), noise=rcb.GaussianNoise(0.5))
     asked: dict[str, Any] = {"n_per_arm": 5, "epsilon": 0.05, "horizon": 2000, "n_worlds": 1000, "seed": 1}
-    by_level, by_stage = (rcb.calibrate(own, knows=knows, **asked) for knows in ("level", "stage"))
+    by_level, by_stage = (coarse_plan(own, knows=knows, **asked) for knows in ("level", "stage"))
     with pytest.warns(rcb.errors.MovesWarning, match="know the level"):
         agent = rcb.Recommender(own, by_level, absent=["c"], seed=1)
     # Rightly so: in the one stage that is left before the last, b is told as often as if c's stage paid for it.
@@ -374,11 +375,11 @@ def test_a_plan_by_level_warns_where_an_arm_leaves_and_the_plan_for_the_others_i
     assert margin < -0.05 - 4 * error
     margin, error = told_over_a(float(by_stage.rate([1.0], saturated=["a", "c"])))
     assert margin > -0.05 - 4 * error
-    rest = rcb.calibrate(own.among(["a", "b"]), knows="level", **asked)
+    rest = coarse_plan(own.among(["a", "b"]), knows="level", **asked)
     margin, error = told_over_a(float(rest.rate([1.0], saturated=["a"])))
     assert margin > -0.05 - 4 * error
     with pytest.warns(rcb.errors.MovesWarning, match="'d' moves"):
-        agent.add_arm("d", ([0.0], 1.0), plan=rcb.calibrate(own.with_arm("d", ([0.0], 1.0)), knows="level", **asked))
+        agent.add_arm("d", ([0.0], 1.0), plan=coarse_plan(own.with_arm("d", ([0.0], 1.0)), knows="level", **asked))
     rcb.Recommender(own, by_stage, absent=["c"], seed=1)  # a warning would be an error
 
 
