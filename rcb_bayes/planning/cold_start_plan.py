@@ -79,8 +79,9 @@ def _overall_rate(forward: PlannedWalk) -> tuple[float, float]:
     shares = np.array([stage.share for stage in stages])
     shares = shares / shares.sum()
     rate = min(float(shares @ [stage.rate for stage in stages]), 1.0)
-    # Stages share the panel of users, so their errors may add up.
-    return rate, float(shares @ [stage.rate_mcse for stage in stages])
+    errors = shares * [stage.rate_mcse for stage in stages]
+    # Stages share a panel of users, so that their errors may add up; where these are everybody, each has worlds alone.
+    return rate, float(np.linalg.norm(errors) if forward.panel.is_exact else errors.sum())
 
 
 def _ideal_rate(forward: PlannedWalk) -> float:
