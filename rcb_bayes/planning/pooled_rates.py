@@ -173,6 +173,7 @@ def _raise(forward: PlannedWalk, stage: StageRates, share: FloatArray | None) ->
     stage.found, stage.rates = found, found.rate
     stage.organic_value = found.organic_value
     stage.rate = forward.panel.mean(found.rate)[0]
+    stage.rate_mcse *= float(forward.panel.weights @ (1.0 - share))  # what is raised to 1 has no error left
 
 
 def _by_arm(forward: PlannedWalk, level: int) -> FloatArray | float:

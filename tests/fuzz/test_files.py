@@ -48,7 +48,6 @@ from tests.fuzz.subjects import (
     try_file,
 )
 
-OLD_PLANS = Path(__file__).parents[1] / "planning" / "data"
 pytestmark = pytest.mark.usefixtures("small_panels")
 
 RIGHT = {"refused", "taken, the same", "taken, sound"}
@@ -119,28 +118,6 @@ def fuzz_rules(n: int, seed: int, folder: Path) -> Outcomes:
             meaning=Rule.to_json,
             original=texts[name],
             behave=rule_behaves,
-            may_change=may_change,
-        )
-    return noted
-
-
-def fuzz_old_plans(n: int, seed: int, folder: Path) -> Outcomes:
-    """Plans of version 2, which are read still."""
-    rng, noted = np.random.default_rng(seed), Outcomes()
-    path = folder / "plan.json"
-    texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(OLD_PLANS.glob("*.json"))}
-    names = list(texts)
-    for k in range(n):
-        name = names[k % len(names)]
-        kind, data, may_change = changed_text(texts[name], rng)
-        path.write_bytes(data)
-        try_file(
-            noted,
-            f"{name}, {kind}, number {k}",
-            lambda: Plan.load(path),
-            meaning=Plan.to_json,
-            original=Plan.from_json(texts[name]).to_json(),
-            behave=plan_behaves,
             may_change=may_change,
         )
     return noted
@@ -229,13 +206,12 @@ def fuzz_tables(n: int, seed: int, folder: Path) -> Outcomes:
 FUZZERS: dict[str, Callable[[int, int, Path], Outcomes]] = {
     "plans": fuzz_plans,
     "rules": fuzz_rules,
-    "old plans": fuzz_old_plans,
     "agents": fuzz_agents,
     "audits": fuzz_audits,
     "tables": fuzz_tables,
 }
-MANY = {"plans": 8_000, "rules": 2_000, "old plans": 2_000, "agents": 5_000, "audits": 2_400, "tables": 8_000}
-FEW = {"plans": 200, "rules": 60, "old plans": 60, "agents": 120, "audits": 35, "tables": 120}
+MANY = {"plans": 8_000, "rules": 2_000, "agents": 5_000, "audits": 2_400, "tables": 8_000}
+FEW = {"plans": 200, "rules": 60, "agents": 120, "audits": 35, "tables": 120}
 
 
 def check(name: str, n: int, seed: int, folder: Path) -> Outcomes:
