@@ -122,7 +122,7 @@ def leading(prior_rewards: FloatArray, covariance: FloatArray, *, arm: int, n_po
         n_tied += ~(whole > 0.0) & (np.abs(means[k]) <= TIE)
         chance *= share
         if k < n - 1:
-            drawn[k] = np.where(varies, -ndtri(points[k] * share), 0.0)
+            drawn[k] = np.where(varies, -ndtri(np.maximum(points[k] * share, _NEVER)), 0.0)  # far out, but finite
             for later in range(k + 1, n):
                 apart = ordered[later, k] - (factors[later, :k] * factors[k, :k]).sum(axis=0)
                 factors[later, k] = np.where(varies, apart / np.where(varies, spread, 1.0), 0.0)
@@ -132,7 +132,7 @@ def leading(prior_rewards: FloatArray, covariance: FloatArray, *, arm: int, n_po
     chance[chance < _NEVER] = 0.0
     mean_chance = chance.mean(axis=0)
     out = np.zeros((n_arms, n_users, n_worlds))
-    weighted = np.where(chance > 0.0, chance * leads, 0.0).mean(axis=1)
+    weighted = (chance * leads).mean(axis=1)
     out[rivals, who] = np.divide(weighted, mean_chance, out=np.zeros(weighted.shape), where=mean_chance > 0.0)
     return Best(chance=mean_chance / n_tied, leads=out)
 

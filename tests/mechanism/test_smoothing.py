@@ -146,6 +146,14 @@ def test_rare_events_of_three_arms_are_those_of_quadrature():
         assert abs(found[row].mean() - truth) <= 4.5 * error < 0.05 * truth
 
 
+def test_what_never_happens_has_no_chance_and_finite_leads():
+    """Sixty errors off, with a rival that moves along: nothing is infinite on the way."""
+    covariance = np.array([[0.05, 0.04, 0.0], [0.04, 0.04, 0.0], [0.0, 0.0, 0.0]])
+    found = leading(np.array([[12.0, 11.0, 0.0]]), of_leads(covariance, 2, n_worlds=5), arm=2)
+    assert not found.chance.any()
+    assert np.isfinite(found.leads).all()
+
+
 def test_independent_arms_are_a_special_case():
     """One saturated, two that tie: as in closed form."""
     means = np.array([[0.3, 0.1, 0.1]])

@@ -131,6 +131,9 @@ class Row:
         return f"| {self.scenario} | {self.quantity} | {left} | {right} | {self.z:+.1f} |"
 
 
+LEAST_EVENTS = 30.0  # worlds, below which the error of a rare part is not normal
+
+
 def compared(
     case: Case, plan: rcb.Plan, found: rcb.Audit, out: plain.Outcome, *, least_mass: float = 1e-3, least_worlds=300
 ) -> tuple[list[Row], list[str]]:
@@ -157,6 +160,8 @@ def compared(
                 mass = float(expected.mass[(*at[:-1], 0)])
                 if arm == rival or mass < least_mass or n_with(stage, notion, at) < least_worlds:
                     continue
+                if n_moving(stage, notion, at) < LEAST_EVENTS:
+                    continue
                 value = part.isel(cell)
                 who = "" if notion == "definition" else f" user {user}"
                 rows.append(
@@ -177,6 +182,17 @@ def n_with(stage: plain.Stage, notion: str, at: tuple[int, ...]) -> float:
     p = stage.mass[:, at[0]] if notion == "definition" else stage.p[:, at[0], at[1]]
     total = float(np.square(p).sum())
     return float(p.sum()) ** 2 / total if total > 0.0 else 0.0
+
+
+def n_moving(stage: plain.Stage, notion: str, at: tuple[int, ...]) -> float:
+    """The same of what is recommended beyond the least of any world; all worlds where that is always.
+
+    An arm that is explored everywhere, and is the best one hardly anywhere, is judged by worlds that are hardly seen.
+    """
+    p = stage.mass[:, at[0]] if notion == "definition" else stage.p[:, at[0], at[1]]
+    more = p - p.min()
+    total = float(np.square(more).sum())
+    return float(more.sum()) ** 2 / total if total > 0.0 else (len(p) if p.min() > 0.999 else 0.0)
 
 
 def both_sides(
