@@ -68,7 +68,7 @@ class ContinuousLaw:
     def excess(self, level: FloatArray) -> FloatArray:
         """E[max(R - level, 0)], the integral of 1 - F above the level."""
         low, high = self._ends()
-        flat = np.atleast_1d(np.asarray(level, dtype=float))
+        flat = np.asarray(level, dtype=float).ravel()
         out = [max(low - r, 0.0) + _quadrature(self.law.sf, max(r, low), high) if r < high else 0.0 for r in flat]
         return np.array(out).reshape(np.shape(level))
 
